@@ -55,6 +55,11 @@ class ClientWorld(Surroundings, ABC):
     async def connect(self, name: str, random: Random) -> Client:
         """Opens what the client `name` asks. Raises UnansweredError if nobody serves."""
 
+    @property
+    @abstractmethod
+    def is_disk_limited(self) -> bool:
+        """Some disk has only so much room now."""
+
     def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
         """InitProducerId without a transactional id never gives the same twice, over all crashes."""
         key = (producer_id, producer_epoch)

@@ -61,6 +61,10 @@ class World(ClientWorld):
     async def connect(self, name: str, random: Random) -> BrokerClient:
         return await BrokerClient.open(self.network, name, self.broker.host, random)
 
+    @property
+    def is_disk_limited(self) -> bool:
+        return self.broker.is_disk_limited
+
     def end_work(self) -> None:
         """The threads of all machines end with the world."""
         for machine in self.machines.values():

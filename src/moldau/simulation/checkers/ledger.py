@@ -68,13 +68,15 @@ class Value(msgspec.Struct, frozen=True):
 
 class TopicRules(msgspec.Struct, frozen=True):
     """What the settings of a topic allow. `retention_ms`: the shortest that it ever has; None: nothing expires by age.
-    `retention_bytes`: None: nothing goes because of its size."""
+    `retention_bytes`: None: nothing goes because of its size. `is_replicated`: the next leader may not know the newest
+    log start or high watermark yet."""
 
     is_flushed: bool = False
     is_compacted: bool = False
     retention_ms: int | None = None
     retention_bytes: int | None = None
     delete_retention_ms: int = 0
+    is_replicated: bool = False
 
     @property
     def may_expire(self) -> bool:
@@ -218,7 +220,8 @@ class PartitionLedger:
             # it may have been back since the crash, and has come here again
             self._log_start_seen_s = seen_s
         elif 0 <= log_start_offset < self.log_start_offset:
-            if not self.may_start_go_back or log_start_offset < self.durable_start_offset:
+            may_go_back = self.may_start_go_back or self.rules.is_replicated
+            if not may_go_back or log_start_offset < self.durable_start_offset:
                 raise ViolationError(
                     "the log start never goes back", f"{self.name}: {self.log_start_offset} to {log_start_offset}"
                 )

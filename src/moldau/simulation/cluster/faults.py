@@ -12,7 +12,8 @@ stay.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from random import Random
 
 from moldau.shell.io.twins.memory_disk import Fault, Operation
@@ -26,21 +27,29 @@ CUT_MS = (300, 1_500, 4_000, 12_000)
 CALM_WEATHER = NetworkWeather(delay_max=0.001, spike_share=0.0)
 
 
+Act = tuple[str, int]
+"""One piece of trouble: its kind, and which of that kind in this seed, from 1 on."""
+
+
 class Faults:
-    """`begin` sets all kinds going; none begins after `end`. `is_whole`: whether nobody lacks anything. `happened`: how
-    often each kind came."""
+    """`begin` sets all kinds going; none begins after `end`. `is_whole`: whether nobody lacks anything. `chosen`: only
+    these acts happen; None: all. `happened`: how often each kind came.
+
+    When an act comes, and what it draws, depends on no other act: one may be left out, and the others stay."""
 
     def __init__(
         self,
         world: Surroundings,
         machines: Sequence[ClusterMachine],
         is_whole: Callable[[], bool],
+        chosen: Collection[Act] | None,
     ) -> None:
         self.happened: Counter[str] = Counter()
         self._world = world
         self._machines = machines
         self._client_names: Sequence[str] = ()
         self._is_whole = is_whole
+        self._chosen = chosen
         self._hosts = HostFaults(world, [machine.host for machine in machines])
 
     def begin(self, client_names: Sequence[str]) -> None:
@@ -87,8 +96,13 @@ class Faults:
             machine.start_if_down()
 
     def _counted(self, name: str, act: Callable[[Random], bool]) -> Callable[[Random], None]:
-        def happen(random: Random) -> None:
-            self.happened[name] += act(random)
+        numbers = count(1)
+
+        def happen(_: Random) -> None:
+            number = next(numbers)
+            if self._chosen is None or (name, number) in self._chosen:
+                self._world.trace.tell(f"trouble: {name} {number}")
+                self.happened[name] += act(self._world.random_of(f"{name} {number}"))
 
         return happen
 

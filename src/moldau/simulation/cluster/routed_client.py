@@ -23,6 +23,7 @@ from moldau.simulation.workloads.client_loop import errors_of
 from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.delete_records import DeleteRecordsRequest
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
@@ -61,6 +62,7 @@ LED = {
     ProduceRequest: ("topic_data", "partition_data", "index"),
     FetchRequest: ("topics", "partitions", "partition"),
     ListOffsetsRequest: ("topics", "partitions", "partition_index"),
+    DeleteRecordsRequest: ("topics", "partitions", "partition_index"),
 }
 """What leaders are asked: where its topics are, their partitions, and the number of each."""
 

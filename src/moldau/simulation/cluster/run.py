@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from moldau.simulation.cluster.faults import Act
 from moldau.simulation.cluster.story import Story
 from moldau.simulation.cluster.watch import ClusterEvent
 from moldau.simulation.cluster.world import ClusterWorld
@@ -27,18 +28,25 @@ class Outcome(SeedOutcome, frozen=True, kw_only=True):
 
 
 def run_seed(
-    seed: int, *, seconds: float = DEFAULT_SECONDS, write_line: Callable[[str], None] | None = None
+    seed: int,
+    *,
+    seconds: float = DEFAULT_SECONDS,
+    chosen: Collection[Act] | None = None,
+    write_line: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
+    """The whole story of `seed`, or (`chosen`) with these acts of its trouble alone. Deterministic: the same code and
+    seed give the same digest."""
     with without_collections():
-        return _run_world(seed, seconds, write_line)
+        return _run_world(seed, seconds, chosen, write_line)
 
 
-def _run_world(seed: int, seconds: float, write_line: Callable[[str], None] | None) -> Outcome:
+def _run_world(
+    seed: int, seconds: float, chosen: Collection[Act] | None, write_line: Callable[[str], None] | None
+) -> Outcome:
     began = time.perf_counter()
     with virtual_loop() as loop:
         world = ClusterWorld(seed, loop, write_line)
-        story = Story(world)
+        story = Story(world, chosen)
         try:
             violation = violation_of(world, story.run(seconds))
         finally:

@@ -23,6 +23,7 @@ CHOICES: dict[str, tuple[int | str, ...]] = {
     "transaction.state.log.num.partitions": (1, 2),
     "group.initial.rebalance.delay.ms": (0, 500),
     "leader.imbalance.check.interval.seconds": (3, 10, 300),
+    "log.retention.check.interval.ms": (1_000, 5_000),
     "controller.quorum.auto.join.enable": ("false", "true"),
 }
 """Small values, so that what takes minutes otherwise happens within seconds."""

@@ -1,15 +1,16 @@
 """From a seed to a story: clients write, read and copy while nodes fail; then all is healed, and must be whole.
 
 Producers with idempotence and acks=all, two members of a group, and two copiers of one transactional id that fence each
-other. The nodes have at least two replicas in sync of what they acknowledge, so every promise is kept over all trouble
-that `faults` allows. Once it has ended the clients finish what they owe, the group reads all there is, every replica is
-in sync again, and everything that was promised is read back.
+other; one topic expires, and somebody deletes its oldest records. The nodes have at least two replicas in sync of what
+they acknowledge, so every promise is kept over all trouble that `faults` allows. Once it has ended the clients finish
+what they owe, the group reads all there is, every replica is in sync again, and everything that was promised is read
+back.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
 from moldau.simulation.audits import OffsetAuditor
@@ -19,7 +20,7 @@ from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
-from moldau.simulation.cluster.faults import Faults
+from moldau.simulation.cluster.faults import Act, Faults
 from moldau.simulation.cluster.settings import REPLICAS
 from moldau.simulation.cluster.world import ClusterWorld
 from moldau.simulation.violation import ViolationError
@@ -28,6 +29,7 @@ from moldau.simulation.workloads.committed_reader import CommittedReader, CopyAu
 from moldau.simulation.workloads.group_members import GroupMember
 from moldau.simulation.workloads.producers import IdempotentProducer, Lane
 from moldau.simulation.workloads.readers import Auditor
+from moldau.simulation.workloads.record_deleter import RecordDeleter
 from moldau.simulation.workloads.transactional_copier import TransactionalCopier
 from moldau.types import ZERO_UUID, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
@@ -42,21 +44,27 @@ OPERATIONS = 200
 PATIENCE_S = 60.0
 """Virtual time in which a healed cluster must have done what it owes."""
 LOOK_EVERY_S = 0.05
+RETENTION_MS = 20_000
+CLOCKS_APART_MS = 12_000
+"""No wall clock is further ahead: see the steps and drifts of `faults`."""
+FLUSHED = TopicRules(is_flushed=True)
+EXPIRING = TopicRules(is_flushed=True, retention_ms=RETENTION_MS - CLOCKS_APART_MS, is_replicated=True)
+EXPIRING_SETTINGS = {"retention.ms": str(RETENTION_MS), "segment.ms": "3000", "file.delete.delay.ms": "500"}
 
 
 class Story:
-    """One seed."""
+    """One seed. `chosen`: only these acts of its trouble happen; None: all."""
 
-    def __init__(self, world: ClusterWorld) -> None:
+    def __init__(self, world: ClusterWorld, chosen: Collection[Act] | None) -> None:
         self.world = world
         self.group = GroupLedger(GROUP, is_flushed=True)
         self.copies = CopyLedger(COPIER)
-        self.producers: list[ClusterProducer] = []
         self.clients: list[asyncio.Task[None]] = []
         self.events: SimulatedTopic
         self.copied: SimulatedTopic
+        self.expiring: SimulatedTopic
         self.administrator: Administrator
-        self.faults = Faults(world, world.machines, world.lacks_nothing)
+        self.faults = Faults(world, world.machines, world.lacks_nothing, chosen)
 
     @property
     def operations(self) -> int:
@@ -70,6 +78,7 @@ class Story:
         await asyncio.gather(*(machine.boot() for machine in world.machines))
         self.events = await self.created("events", world.random_of("events").choice((1, 2, 3)))
         self.copied = await self.created("copied", 2)
+        self.expiring = await self.created("expiring", 1, EXPIRING, EXPIRING_SETTINGS)
         loops = self.new_clients()
         self.faults.begin([loop.name for loop in loops])
         self.clients = [asyncio.ensure_future(loop.run()) for loop in loops]
@@ -82,11 +91,14 @@ class Story:
 
     # -- the start
 
-    async def created(self, name: str, partitions: int) -> SimulatedTopic:
+    async def created(
+        self, name: str, partitions: int, rules: TopicRules = FLUSHED, settings: dict[str, str] | None = None
+    ) -> SimulatedTopic:
         world = self.world
         random = world.random_of(f"creation of {name}")
-        segment_bytes = CreatableTopicConfig("internal.segment.bytes", str(random.choice((40_000, 150_000, 1 << 20))))
-        topic = CreatableTopic(name, partitions, REPLICAS, configs=(segment_bytes,))
+        drawn = {"internal.segment.bytes": str(random.choice((40_000, 150_000, 1 << 20))), **(settings or {})}
+        configs = tuple(CreatableTopicConfig(*row) for row in drawn.items())
+        topic = CreatableTopic(name, partitions, REPLICAS, configs=configs)
         client = await world.connect("setup", random)
         client.versions[ApiKey.CREATE_TOPICS] = max(4, client.versions[ApiKey.CREATE_TOPICS])
         topic_id = ZERO_UUID
@@ -97,15 +109,17 @@ class Story:
                 topic_id = answer.topics[0].topic_id
             await asyncio.sleep(LOOK_EVERY_S)
         client.close()
-        return world.new_topic(name, topic_id, partitions, TopicRules(is_flushed=True))
+        return world.new_topic(name, topic_id, partitions, rules)
 
     def new_clients(self) -> list[ClientLoop]:
         world = self.world
         world.groups[GROUP] = self.group
-        self.administrator = Administrator(world, "administrator", (self.events, self.copied))
-        self.producers = [ClusterProducer(world, f"producer-{number}", self.events) for number in (1, 2)]
+        self.administrator = Administrator(world, "administrator", (self.events, self.copied, self.expiring))
         return [
-            *self.producers,
+            ClusterProducer(world, "producer-1", self.events),
+            ClusterProducer(world, "producer-2", self.events),
+            LoneBatchProducer(world, "producer-expiring", self.expiring),
+            RecordDeleter(world, "deleter", self.expiring),
             LastingMember(world, "member-1", self.events, self.group),
             LastingMember(world, "member-2", self.events, self.group),
             TransactionalCopier(world, "copier-1", self.copied, self.copies, last_transactions=3, writes_astray=False),
@@ -130,6 +144,7 @@ class Story:
         world = self.world
         audits: Sequence[ClientLoop] = [
             Auditor(world, "audit-events", self.events),
+            Auditor(world, "audit-expiring", self.expiring),
             OffsetAuditor(world, "audit-offsets", self.events, self.group),
             CopyAuditor(world, "audit-copied", self.copied, self.copies),
         ]
@@ -195,6 +210,13 @@ class ClusterProducer(IdempotentProducer):
             return 0
         is_known = self.producer_id in lane.ledger.last_sequences
         return super().most_in_flight(lane) if is_known else 1
+
+
+class LoneBatchProducer(ClusterProducer):
+    """One batch at a time: where all that it wrote was deleted, a leader that was not there then takes any first."""
+
+    def most_in_flight(self, lane: Lane) -> int:
+        return min(1, super().most_in_flight(lane))
 
 
 class LastingMember(GroupMember):

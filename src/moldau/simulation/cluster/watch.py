@@ -41,6 +41,7 @@ class ClusterEvent(enum.Enum):
     SNAPSHOT_LOAD = "a snapshot takes the place of a metadata log"
     MOVE = "a reassignment ends"
     VOTER_CHANGE = "the voters of the quorum change"
+    DELETION = "a replica has deleted old records"
 
 
 class ClusterWatch:
@@ -215,6 +216,8 @@ class ClusterWatch:
                         logs.setdefault(key, []).append((f"{machine.host} {partition.topic_partition}", partition))
         for key, replicas in logs.items():
             ledger = self._partitions[key]
+            starts = [partition.log.log_start_offset for _, partition in replicas]
+            self.happened[ClusterEvent.DELETION] += sum(start > 0 for start in starts)
             ledger.check_equal(
                 {name: partition.log for name, partition in replicas},
                 {name: partition.position.high_watermark for name, partition in replicas},

@@ -42,6 +42,10 @@ class ClusterWorld(ClientWorld):
     async def connect(self, name: str, random: Random) -> RoutedClient:
         return RoutedClient(self.network, self.hosts, name, random, self._epochs.setdefault(name, {}))
 
+    @property
+    def is_disk_limited(self) -> bool:
+        return any(machine.is_disk_limited for machine in self.machines)
+
     def end_work(self) -> None:
         """The threads of all machines end with the world."""
         for machine in self.machines:

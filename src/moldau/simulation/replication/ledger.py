@@ -125,6 +125,7 @@ class Ledger:
                 self.fail("nothing committed is truncated", f"{name} cuts from {offset}, {position} is committed")
 
     def _check_committed(self, name: str, log: Log, start_offset: int, end_offset: int) -> None:
+        start_offset = max(start_offset, log.log_start_offset)
         if start_offset > self.committed_end_offset:
             self._unseen.append(range(self.committed_end_offset, start_offset))
         for position, batch in batches_of(log, start_offset, end_offset).items():
@@ -169,8 +170,9 @@ class Ledger:
         self._check_values(self.check_equal(logs, high_watermarks))
 
     def check_equal(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> dict[int, bytes]:
-        """All replicas have everything, byte by byte: gives their batches by base offset."""
-        all_batches = {name: batches_of(log, 0, log.log_end_offset) for name, log in logs.items()}
+        """All replicas have everything that none has deleted, byte by byte: gives their batches by base offset."""
+        start_offset = max(log.log_start_offset for log in logs.values())
+        all_batches = {name: batches_of(log, start_offset, log.log_end_offset) for name, log in logs.items()}
         first_name, first = next(iter(all_batches.items()))
         for name, batches in all_batches.items():
             self._check_epochs(name, logs[name])

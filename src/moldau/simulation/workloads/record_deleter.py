@@ -16,8 +16,7 @@ from moldau.wire.protocol.messages.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.client_world import SimulatedTopic
-    from moldau.simulation.world import World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 
@@ -25,9 +24,7 @@ OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 class RecordDeleter(ClientLoop):
     """Deletes a few of the oldest records of a topic that expires anyway, now and then."""
 
-    world: World
-
-    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
 
@@ -39,13 +36,13 @@ class RecordDeleter(ClientLoop):
 
 
 def send_deletion(
-    world: World, loop: ClientLoop, client: Client, topic: SimulatedTopic
+    world: ClientWorld, loop: ClientLoop, client: Client, topic: SimulatedTopic
 ) -> asyncio.Future[DeleteRecordsResponse]:
     """Asks for the deletion of up to ten records of partition 0."""
     ledger = topic.ledger(world, 0)
     wanted = min(ledger.log_start_offset + loop.random.randrange(10), ledger.end)
     ledger.asked_start_offset = max(ledger.asked_start_offset, wanted)
-    asked_s, was_limited = world.loop.time(), world.broker.is_disk_limited
+    asked_s, was_limited = world.loop.time(), world.is_disk_limited
     item = DeleteRecordsPartition(partition_index=0, offset=wanted)
     request = DeleteRecordsRequest((DeleteRecordsTopic(topic.name, (item,)),), timeout_ms=5_000)
 
@@ -53,11 +50,11 @@ def send_deletion(
         result = answer.topics[0].partitions[0]
         world.trace.note("deleted", loop.name, wanted, result.error_code, result.low_watermark)
         if result.error_code == 0:
-            if not (was_limited or world.broker.is_disk_limited):
+            if not (was_limited or world.is_disk_limited):
                 # a full disk, also one that has room again by now, had none to write it down: a crash may undo it
                 ledger.durable_start_offset = max(ledger.durable_start_offset, result.low_watermark)
             ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=world.loop.time())
-        elif result.error_code != OFFSET_OUT_OF_RANGE or not ledger.legal_losses:
+        elif result.error_code != OFFSET_OUT_OF_RANGE or not (ledger.legal_losses or ledger.rules.is_replicated):
             loop.must_be_retriable(result.error_code, "DeleteRecords")
 
     return client.send(request, note)

@@ -1,0 +1,104 @@
+"""`python -m moldau.simulation.cluster.shrink --seed 7 > story.txt`: a broken seed, with as little trouble as does it.
+
+Prints a story: each line `trouble: KIND NUMBER` is an act, the others say what came of it. `--again story.txt` plays
+the acts of such a story and no others; people may take lines away. Exit code 0 if a rule is broken, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from moldau.simulation.cluster.faults import Act
+from moldau.simulation.cluster.run import DEFAULT_SECONDS, Outcome, run_seed
+
+SHORTEST_S = 5.0
+HEAD = "seed {} has trouble for {} s"
+_HEAD = re.compile(r"^seed (\d+) has trouble for ([\d.]+) s", re.MULTILINE)
+_ACT = re.compile(r"trouble: ([a-z ]+) (\d+)$", re.MULTILINE)
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A seed with these acts of its trouble alone; None: with all."""
+
+    seed: int
+    seconds: float = DEFAULT_SECONDS
+    acts: tuple[Act, ...] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Scenario:
+        """What a story tells. Raises ValueError if it is none."""
+        head = _HEAD.search(text)
+        if head is None:
+            raise ValueError("no line says: " + HEAD.format("N", "S"))
+        acts = tuple((kind, int(number)) for kind, number in _ACT.findall(text))
+        return cls(int(head[1]), float(head[2]), acts)
+
+    def play(self, write_line: Callable[[str], None] | None = None) -> Outcome:
+        return run_seed(self.seed, seconds=self.seconds, chosen=self.acts, write_line=write_line)
+
+    def story(self) -> tuple[str, Outcome]:
+        """What happens, from which `parse` makes this scenario again; and how it ends."""
+        lines = [HEAD.format(self.seed, self.seconds)]
+        outcome = self.play(lines.append)
+        return "\n".join(lines), outcome
+
+
+def shrunk(scenario: Scenario, is_broken: Callable[[Scenario], bool]) -> Scenario:
+    """A scenario that is broken still, and is not without any one of its acts. `scenario` is broken, and names its
+    acts: whole kinds of them go first, then halves of what is left, and so on down to one alone."""
+    while scenario.seconds / 2 >= SHORTEST_S and is_broken(shorter := replace(scenario, seconds=scenario.seconds / 2)):
+        scenario = shorter
+    acts = scenario.acts or ()
+
+    def may_go(fewer: tuple[Act, ...]) -> bool:
+        return is_broken(replace(scenario, acts=fewer))
+
+    for kind in dict.fromkeys(kind for kind, _ in acts):
+        others = tuple(act for act in acts if act[0] != kind)
+        acts = others if may_go(others) else acts
+    size = len(acts)
+    while size > 0:
+        before = acts
+        for start in range(len(acts) - size, -1, -size):
+            fewer = acts[:start] + acts[start + size :]
+            acts = fewer if may_go(fewer) else acts
+        size = min(size // 2, len(acts)) if size > 1 or acts == before else 1
+    return replace(scenario, acts=acts)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the story; what is tried on the way goes to stderr."""
+    parser = argparse.ArgumentParser(prog="python -m moldau.simulation.cluster.shrink", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the broken seed")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="a story to play again")
+    options = parser.parse_args(arguments)
+    if options.again is not None:
+        return _print(Scenario.parse(options.again.read_text()))
+    story, outcome = Scenario(options.seed).story()
+    if not outcome.rule:
+        print(f"seed {options.seed} breaks no rule")
+        return 1
+
+    def is_broken(scenario: Scenario) -> bool:
+        rule = scenario.play().rule
+        print(f"{len(scenario.acts or ())} acts, {scenario.seconds} s: {rule or 'nothing broken'}", file=sys.stderr)
+        return rule == outcome.rule
+
+    return _print(shrunk(Scenario.parse(story), is_broken))
+
+
+def _print(scenario: Scenario) -> int:
+    story, outcome = scenario.story()
+    print(story)
+    return 0 if outcome.rule else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
