@@ -43,6 +43,8 @@ class ClusterMachine(NodeMachine):
         self.node_id = node_id
         self.is_flushed = is_flushed(self.settings)
         self.rests_on_others = False
+        self.is_away = False
+        """It is not started again."""
         self.is_calm = False
         """Trouble has ended: a start that fails is a fault of the node."""
         self._restarts = around.random_of(f"{host}/restarts")
@@ -72,10 +74,19 @@ class ClusterMachine(NodeMachine):
         self.rests_on_others = True
 
     def start_if_down(self) -> None:
-        if not self.is_alive:
+        if not (self.is_alive or self.is_away):
             self.heal_disks()
             self.is_disk_troubled = False
             self._begin(self.boot())
+
+    def leave(self) -> None:
+        """The process ends; none is started until it is to come back."""
+        self.is_away = True
+        self.kill("process")
+
+    def come_back(self) -> None:
+        self.is_away = False
+        self.start_if_down()
 
     def stop_soon(self) -> None:
         """A clean stop; the process may die on the way."""

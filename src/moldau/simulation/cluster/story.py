@@ -21,7 +21,8 @@ from moldau.simulation.client import UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
 from moldau.simulation.cluster.faults import Act, Faults
-from moldau.simulation.cluster.settings import REPLICAS
+from moldau.simulation.cluster.machine import ClusterMachine
+from moldau.simulation.cluster.settings import REPLICAS, Voters, voters_of
 from moldau.simulation.cluster.world import ClusterWorld
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -41,6 +42,8 @@ COPIER = "copier"
 """A transactional id, and the group of its positions."""
 OPERATIONS = 200
 """So many must be acknowledged before clients end: where trouble let fewer through, they go on behind it."""
+OPERATIONS_OF_A_MAJORITY = 20
+"""So many are acknowledged while one node is away."""
 PATIENCE_S = 60.0
 """Virtual time in which a healed cluster must have done what it owes."""
 LOOK_EVERY_S = 0.05
@@ -133,12 +136,22 @@ class Story:
     async def recover(self) -> None:
         world = self.world
         await self.in_time("clients go on", self.until(lambda: self.operations >= OPERATIONS))
+        if voters_of(world.seed) is not Voters.CHANGED:  # there two may be left of the voters, and need each other
+            await self.go_on_without(world.random_of("away").choice(world.machines))
         world.is_draining = True
         await self.in_time("clients finish", asyncio.gather(*self.clients))
         await self.in_time("every replica is in sync again", self.until(world.is_whole))
         await self.in_time("every replica knows what is committed", self.until(self.is_quiet))
         world.look()
         world.watch.check_whole()
+
+    async def go_on_without(self, machine: ClusterMachine) -> None:
+        """A healed majority makes progress."""
+        await self.in_time("everything is whole again", self.until(self.world.lacks_nothing))
+        machine.leave()
+        wanted = self.operations + OPERATIONS_OF_A_MAJORITY
+        await self.in_time("a majority makes progress", self.until(lambda: self.operations >= wanted))
+        machine.come_back()
 
     async def audit(self) -> None:
         world = self.world

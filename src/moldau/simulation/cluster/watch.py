@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.elections import is_moving
+from moldau.core.controller.partition_changes import may_lead
 from moldau.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from moldau.core.raft.messages import NOBODY, SnapshotId
 from moldau.core.replication.partition import Partition
@@ -143,6 +144,11 @@ class ClusterWatch:
 
     def _decided(self, older: MetadataImage) -> None:
         """Somebody knows more than anybody did before."""
+        for topic in self.newest.topics_by_id.values():
+            for index, partition in topic.partitions.items():
+                eligible = (*partition.isr, *partition.eligible_leader_replicas)
+                if partition.leader == NO_LEADER and any(may_lead(self.newest, partition, one) for one in eligible):
+                    raise ViolationError("who has everything leads", f"{topic.name}-{index} has no leader: {partition}")
         for topic_id, topic in self.newest.topics_by_id.items():
             if topic_id in older.topics_by_id:
                 for index, partition in topic.partitions.items():
