@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from moldau.simulation.kinds import SHARES, has_kind
-from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_and_freeze
+from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_and_freeze, run_seed
 from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes
 from moldau.simulation.transaction_events import TransactionEvent, report
 
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_all(seeds: list[int], options: argparse.Namespace) -> Iterator[Outcome]:
-    run = partial(run_and_freeze, seconds=options.seconds_virtual)
+    run = partial(run_and_freeze, run_seed, seconds=options.seconds_virtual)
     is_told = options.verbose or options.events
     run_told = partial(run, write_line=print if is_told else None, is_every_event_told=options.events)
     return outcomes(seeds, options.jobs, run, run_told)

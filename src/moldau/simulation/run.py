@@ -9,7 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from moldau.errors import InvariantError
 from moldau.simulation.client import UnansweredError
@@ -21,6 +21,8 @@ from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
+
+AnyOutcome = TypeVar("AnyOutcome", bound=SeedOutcome)
 
 DEFAULT_SECONDS = 9.0
 
@@ -66,10 +68,10 @@ def without_collections(*, is_collected_after: bool = True) -> Iterator[None]:
         gc.enable()
 
 
-def run_and_freeze(seed: int, **options: Any) -> Outcome:
-    """As `run_seed`, in a process that does nothing else: what is alive between two seeds are modules and their caches,
+def run_and_freeze(run: Callable[..., AnyOutcome], seed: int, **options: Any) -> AnyOutcome:
+    """Runs a seed, in a process that does nothing else: what is alive between two seeds are modules and their caches,
     over which no later collection need walk."""
-    outcome = run_seed(seed, **options)
+    outcome = run(seed, **options)
     gc.freeze()
     return outcome
 

@@ -5,12 +5,15 @@ Exit code 0 if no rule was broken, else 1.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from moldau.simulation.cluster.run import Outcome, run_seed
 from moldau.simulation.cluster.watch import ClusterEvent
+from moldau.simulation.run import run_and_freeze
 from moldau.simulation.seeds import run_seeds
 from moldau.simulation.transaction_events import TransactionEvent
 
@@ -26,7 +29,10 @@ SEEN_BY_CLIENTS = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the seeds that the command line names; gives the exit code."""
-    return run_seeds("moldau.simulation.cluster", str(__doc__), arguments, run_seed, _went_well, _totals)
+    run = partial(run_and_freeze, run_seed)
+    exit_code = run_seeds("moldau.simulation.cluster", str(__doc__), arguments, run, _went_well, _totals)
+    gc.unfreeze()
+    return exit_code
 
 
 def _went_well(outcome: Outcome) -> str:
