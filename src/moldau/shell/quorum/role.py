@@ -543,7 +543,8 @@ class QuorumRole:
         knows_cluster = self._knows_cluster
         if knows_cluster is not None and not knows_cluster.done() and METADATA_VERSION in self.image.features:
             knows_cluster.set_result(None)
-        if not self._is_stopping:
+        # a leader that has only just begun may know of less than the log had at the start: no image is published yet
+        if self.image.end_offset and not self._is_stopping:
             control = self._voters.control_at(self.image.end_offset)
             self._snapshots.take_if_due(self.image, control, self.log)
 

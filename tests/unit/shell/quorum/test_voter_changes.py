@@ -9,6 +9,7 @@ import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.requests import QuorumDescription
+from moldau.shell.quorum.snapshot_files import found_snapshots
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import HostNetwork, SimulatedNetwork
@@ -40,6 +41,7 @@ class GrowingQuorum:
         settings = {"node.id": str(node_id), "listeners": f"PLAINTEXT://:9092,{LISTENER}://node-{node_id}:{PORT}"}
         settings["controller.quorum.bootstrap.servers"] = f"node-1:{PORT},node-3:{PORT}"
         settings["controller.quorum.auto.join.enable"] = str(joins).lower()
+        settings["metadata.log.max.record.bytes.between.snapshots"] = "500"
         node = self.nodes[node_id] = QuorumNode(
             node_id,
             self._clock,
@@ -144,6 +146,24 @@ def test_an_observer_stays_one_until_an_operator_adds_it_and_leaves_when_one_rem
         assert await quorum.ask(RemoveRaftVoterRequest(None, 1, directory_of(quorum, 1))) == (0, None)
         await quorum.until(lambda: quorum.describe().leader_id == 2)
         assert quorum.voter_ids() == [2]
+
+    tell(story)
+
+
+def test_a_start_that_hears_of_less_than_its_snapshot_has_waits_for_more() -> None:
+    async def story(quorum: GrowingQuorum) -> None:
+        node = await quorum.start(2)
+        for number in range(20):
+            assert await quorum.nodes[1].role.submit(quota("ada", float(number)))
+        await asyncio.sleep(1)
+        assert any(snapshot.end_offset for snapshot in found_snapshots(node.disk))
+        quorum.nodes[1].die()
+        node.die()
+        await node.listen("node-2", PORT)
+        node.start(None)
+        await asyncio.sleep(1)
+        node.role.committed(1)  # by a leader that has only just begun, and knows no better yet
+        assert node.role.high_watermark == 0
 
     tell(story)
 
