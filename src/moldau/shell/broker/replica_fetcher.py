@@ -40,7 +40,8 @@ Wanted = tuple[Partition, FetchFrom]
 
 
 class ReplicaFetcher:
-    """Used from the broker's loop only. `step` gives an event to a replica."""
+    """Used from the broker's loop only. `step` gives an event to a replica; `flush` asks for a flush of one whose log
+    starts later than before: until its leader epochs say so, too, a start would take the checkpoint for damaged."""
 
     def __init__(
         self,
@@ -49,7 +50,9 @@ class ReplicaFetcher:
         broker_epoch: int,
         throttles: ReplicationThrottles,
         step: Callable[[Partition, Event], None],
+        flush: Callable[[Partition], None],
     ) -> None:
+        self._flush = flush
         self._node = node
         self._peer = peer
         self._broker_epoch = broker_epoch
@@ -212,7 +215,8 @@ class ReplicaFetcher:
         )
         if not partition.is_following(wanted.leader_epoch) or diverging is not None:
             return
-        partition.follow_log_start(row.log_start_offset)
+        if partition.follow_log_start(row.log_start_offset):
+            self._flush(partition)
         if partition.waits_for_flush and key not in self._wanted:
             self._flushing[partition.number] = partition
 

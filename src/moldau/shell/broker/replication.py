@@ -124,7 +124,8 @@ class Replication:
                 # it is not registered yet, or has no listener for brokers
                 self._node.loop.call_soon(partial(self.step, partition, FetchFailed(output.leader_epoch)))
                 return
-            fetcher = ReplicaFetcher(self._node, peer, self._broker_epoch, self.throttles, self.step)
+            flush = self._flusher.request
+            fetcher = ReplicaFetcher(self._node, peer, self._broker_epoch, self.throttles, self.step, flush)
             self._fetchers[output.leader_id] = fetcher
         fetcher.fetch(partition, output)
 
