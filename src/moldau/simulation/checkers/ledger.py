@@ -69,7 +69,7 @@ class Value(msgspec.Struct, frozen=True):
 class TopicRules(msgspec.Struct, frozen=True):
     """What the settings of a topic allow. `retention_ms`: the shortest that it ever has; None: nothing expires by age.
     `retention_bytes`: None: nothing goes because of its size. `is_replicated`: the next leader may not know the newest
-    log start or high watermark yet."""
+    log start or high watermark yet, or not any more."""
 
     is_flushed: bool = False
     is_compacted: bool = False
@@ -220,8 +220,8 @@ class PartitionLedger:
             # it may have been back since the crash, and has come here again
             self._log_start_seen_s = seen_s
         elif 0 <= log_start_offset < self.log_start_offset:
-            may_go_back = self.may_start_go_back or self.rules.is_replicated
-            if not may_go_back or log_start_offset < self.durable_start_offset:
+            may_go_back = self.may_start_go_back and log_start_offset >= self.durable_start_offset
+            if not (may_go_back or self.rules.is_replicated):
                 raise ViolationError(
                     "the log start never goes back", f"{self.name}: {self.log_start_offset} to {log_start_offset}"
                 )

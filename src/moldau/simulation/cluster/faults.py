@@ -156,7 +156,7 @@ class Faults:
 
     def _lose_disk(self, random: Random) -> bool:
         machine = random.choice(self._machines)
-        is_trouble_ahead = any(other.is_disk_troubled or other.is_disk_limited for other in self._machines)
+        is_trouble_ahead = any(other.has_disk_trouble for other in self._machines)
         may_be_replaced = voters_of(self._world.seed) is not Voters.CHANGED
         if not may_be_replaced or is_trouble_ahead or not self._may_end() or not self._is_whole():
             return False

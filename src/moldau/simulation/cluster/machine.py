@@ -73,6 +73,12 @@ class ClusterMachine(NodeMachine):
         self.directory_id = self._format(())
         self.rests_on_others = True
 
+    @property
+    def has_disk_trouble(self) -> bool:
+        """A directory may be offline until the next start."""
+        is_offline = self.node is not None and self.node.quorum.is_offline
+        return self.is_disk_troubled or self.is_disk_limited or is_offline
+
     def start_if_down(self) -> None:
         if not (self.is_alive or self.is_away):
             self.heal_disks()

@@ -52,6 +52,7 @@ ASKED_ELSEWHERE = tuple(
         "FENCED_LEADER_EPOCH",
         "UNKNOWN_LEADER_EPOCH",
         "UNKNOWN_TOPIC_ID",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",  # a leader that was replaced, and has not heard of it
     )
 )
 NOBODY = ""

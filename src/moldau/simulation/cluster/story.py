@@ -13,11 +13,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
+from moldau.errors import ERROR_CODES
 from moldau.simulation.audits import OffsetAuditor
 from moldau.simulation.checkers.copy_ledger import CopyLedger
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
-from moldau.simulation.client import UnansweredError
+from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
 from moldau.simulation.cluster.faults import Act, Faults
@@ -28,13 +29,19 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.committed_reader import CommittedReader, CopyAuditor
 from moldau.simulation.workloads.group_members import GroupMember
-from moldau.simulation.workloads.producers import IdempotentProducer, Lane
+from moldau.simulation.workloads.producers import Batch, IdempotentProducer, Lane
 from moldau.simulation.workloads.readers import Auditor
 from moldau.simulation.workloads.record_deleter import RecordDeleter
 from moldau.simulation.workloads.transactional_copier import TransactionalCopier
 from moldau.types import ZERO_UUID, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from moldau.wire.protocol.messages.produce import PartitionProduceResponse
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 GROUP = "readers"
@@ -47,6 +54,10 @@ OPERATIONS_OF_A_MAJORITY = 20
 PATIENCE_S = 60.0
 """Virtual time in which a healed cluster must have done what it owes."""
 LOOK_EVERY_S = 0.05
+FIRST_COMMIT_BY_ID = 10
+OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
+MOST_TIMES_SENT = 100
+"""A batch that is refused as out of order so often is no matter of who is asked."""
 RETENTION_MS = 20_000
 CLOCKS_APART_MS = 12_000
 """No wall clock is further ahead: see the steps and drifts of `faults`."""
@@ -125,9 +136,9 @@ class Story:
             RecordDeleter(world, "deleter", self.expiring),
             LastingMember(world, "member-1", self.events, self.group),
             LastingMember(world, "member-2", self.events, self.group),
-            TransactionalCopier(world, "copier-1", self.copied, self.copies, last_transactions=3, writes_astray=False),
-            TransactionalCopier(world, "copier-2", self.copied, self.copies, rest_s=20.0, writes_astray=False),
-            CommittedReader(world, "read-copied", self.copied, self.copies),
+            CarefulCopier(world, "copier-1", self.copied, self.copies, last_transactions=3, writes_astray=False),
+            CarefulCopier(world, "copier-2", self.copied, self.copies, rest_s=20.0, writes_astray=False),
+            CommittedReader(world, "read-copied", self.copied, self.copies, asks_position=False),
             self.administrator,
         ]
 
@@ -218,6 +229,13 @@ class ClusterProducer(IdempotentProducer):
                     batch.is_in_doubt = True
             raise
 
+    def partition_answered(self, lane: Lane, batch: Batch, response: PartitionProduceResponse) -> None:
+        """A leader that was replaced, and has not heard of it, lacks what the next one has taken."""
+        if response.error_code == OUT_OF_ORDER_SEQUENCE_NUMBER and batch.times_sent < MOST_TIMES_SENT:
+            lane.is_refused = True
+        else:
+            super().partition_answered(lane, batch, response)
+
     def most_in_flight(self, lane: Lane) -> int:
         if lane.unacknowledged:
             return 0
@@ -230,6 +248,23 @@ class LoneBatchProducer(ClusterProducer):
 
     def most_in_flight(self, lane: Lane) -> int:
         return min(1, super().most_in_flight(lane))
+
+
+class CarefulCopier(TransactionalCopier):
+    """Reads its position from a coordinator that has just replicated a commit: one that was replaced, and has not heard
+    of it, answers with what it remembers, as in Kafka. What it commits for that is the position of a partition that
+    counts for nothing."""
+
+    async def committed_position(self, client: Client) -> int | None:
+        await self.until_taken(self.commit_for_nothing, "OffsetCommit")
+        return await super().committed_position(client)
+
+    async def commit_for_nothing(self, client: Client) -> int:
+        is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= FIRST_COMMIT_BY_ID
+        name = "" if is_by_id else self.topic.name
+        topic = OffsetCommitRequestTopic(name, self.topic.topic_id, (OffsetCommitRequestPartition(1, 0),))
+        answer = await client.request(OffsetCommitRequest(self.ledger.name, topics=(topic,)))
+        return answer.topics[0].partitions[0].error_code
 
 
 class LastingMember(GroupMember):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.elections import is_moving
@@ -144,11 +144,10 @@ class ClusterWatch:
 
     def _decided(self, older: MetadataImage) -> None:
         """Somebody knows more than anybody did before."""
+        came = [one for one, broker in self.newest.brokers.items() if broker.is_active and not _is_active(older, one)]
         for topic in self.newest.topics_by_id.values():
-            for index, partition in topic.partitions.items():
-                eligible = (*partition.isr, *partition.eligible_leader_replicas)
-                if partition.leader == NO_LEADER and any(may_lead(self.newest, partition, one) for one in eligible):
-                    raise ViolationError("who has everything leads", f"{topic.name}-{index} has no leader: {partition}")
+            for partition in topic.partitions.values():
+                self._check_leaderless(partition, came)
         for topic_id, topic in self.newest.topics_by_id.items():
             if topic_id in older.topics_by_id:
                 for index, partition in topic.partitions.items():
@@ -158,11 +157,23 @@ class ClusterWatch:
                         if topic.name in INTERNAL_TOPICS and partition.leader not in (NO_LEADER, before.leader):
                             self.happened[ClusterEvent.COORDINATOR_MOVES] += 1
 
+    def _check_leaderless(self, partition: PartitionImage, candidates: Iterable[int]) -> None:
+        """Who has everything, and may lead, leads where nobody else does. A broker whose directory has failed leads
+        nothing, though it serves."""
+        eligible = (*partition.isr, *partition.eligible_leader_replicas)
+        if partition.leader == NO_LEADER:
+            troubled = [machine.node_id for machine in self._machines if machine.has_disk_trouble]
+            untroubled = [one for one in candidates if one in eligible and one not in troubled]
+            able = [one for one in untroubled if may_lead(self.newest, partition, one)]
+            if able:
+                raise ViolationError("who has everything leads", f"{able} could lead, and nobody does: {partition}")
+
     def _partition_changed(self, before: PartitionImage, now: PartitionImage) -> None:
         if any(replica not in now.isr for replica in before.isr):
             self.happened[ClusterEvent.ISR_SHRINKS] += 1
         if any(replica not in before.isr for replica in now.isr):
             self.happened[ClusterEvent.ISR_GROWS] += 1
+        self._check_leaderless(now, now.replicas)
         if now.leader != before.leader and now.leader >= 0:
             self.happened[ClusterEvent.ELECTION] += 1
             if now.leader_recovery_state and not before.leader_recovery_state:
@@ -239,6 +250,11 @@ class ClusterWatch:
 def voters_known_to(quorum: QuorumRole) -> list[tuple[int, Uuid]]:
     """The node and the directory of each; with voters that are configured no directory."""
     return sorted((key.node_id, key.directory_id) for key in quorum.voters.keys)
+
+
+def _is_active(image: MetadataImage, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.is_active
 
 
 class _NodeSeen:

@@ -31,10 +31,20 @@ STABLE_FROM = 7
 
 
 class CommittedReader(ClientLoop):
-    """Reads the target of a copier from its beginning, again and again."""
+    """Reads the target of a copier from its beginning, again and again. `asks_position`: not where a coordinator may be
+    replaced without hearing of it, and answer with what it remembers."""
 
-    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, ledger: CopyLedger) -> None:
+    def __init__(
+        self,
+        world: ClientWorld,
+        name: str,
+        topic: SimulatedTopic,
+        ledger: CopyLedger,
+        *,
+        asks_position: bool = True,
+    ) -> None:
         super().__init__(world, name)
+        self.asks_position = asks_position
         self.topic = topic
         self.ledger = ledger
         self.begin_anew()
@@ -56,7 +66,7 @@ class CommittedReader(ClientLoop):
         if self.random.random() < 0.02:
             self.begin_anew()
         await self.fetch(client, max_wait_ms=self.random.choice((0, 10, 200)))
-        if self.random.random() < 0.1:
+        if self.asks_position and self.random.random() < 0.1:
             known = self.ledger.position
             position = await stable_position(self, client, self.ledger.name, self.topic, (UNSTABLE_OFFSET_COMMIT,))
             if position is not None:

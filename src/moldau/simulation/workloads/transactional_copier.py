@@ -105,13 +105,17 @@ class TransactionalCopier(TransactionalClient):
         known = self.ledger.position
         if not await find_coordinator(self, client, self.ledger.name):
             return
-        position = await stable_position(self, client, self.ledger.name, self.topic, WAIT)
+        position = await self.committed_position(client)
         if position is None:
             return
         self.ledger.position_read(position, known)
         self.position = position
         self.transaction = ""
         self.is_alive = True
+
+    async def committed_position(self, client: Client) -> int | None:
+        """None: it is not known now."""
+        return await stable_position(self, client, self.ledger.name, self.topic, WAIT)
 
     # -- a transaction
 
