@@ -119,8 +119,7 @@ class QuorumRole:
         """`configured`: the voters, with their addresses, where no record of the log names them; None: this node alone,
         or nobody, if a setting names nodes that it joins.
 
-        `on_invariant_broken` is called when our own code (a subscriber, the fold) fails behind a request: the node
-        has to stop."""
+        `on_invariant_broken`: our own code (a subscriber, the fold) failed behind a request, and the node must stop."""
         self.identity = identity
         self.health = health or DirectoryHealth()
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
@@ -150,8 +149,8 @@ class QuorumRole:
             failed=self.failed,
             taken=self._snapshot_taken,
         )
-        key = ReplicaKey(identity.node_id, identity.directory_id)
-        sender = self._sender = Sender(key, identity.cluster_id, (identity.controller_listener,))
+        self._key = ReplicaKey(identity.node_id, identity.directory_id)
+        sender = self._sender = Sender(self._key, identity.cluster_id, (identity.controller_listener,))
         self._channel = QuorumChannel(
             sender,
             network,
@@ -207,8 +206,7 @@ class QuorumRole:
     @property
     def is_alone(self) -> bool:
         """This node is the only voter."""
-        voters = self.voters
-        return len(voters.voters) == 1 and voters.has_node(self.identity.node_id)
+        return len(self.voters.voters) == 1 and self.voters.has_node(self.identity.node_id)
 
     @property
     def leader_id(self) -> int:
@@ -326,8 +324,7 @@ class QuorumRole:
             first = VoterSet(control.voters.voters)
             self._voters = VoterHistory(first, control.kraft_version, loaded.end_offset - 1)
             self._voters.append(replay.voter_sets)
-        node = ReplicaKey(self.identity.node_id, self.identity.directory_id)
-        check_voters(saved, self._voters, node, is_alone=self._settings.is_alone)
+        check_voters(saved, self._voters, self._key, is_alone=self._settings.is_alone)
 
     def _new_quorum(self, saved: QuorumState | None, log: Log) -> Quorum:
         snapshots = found_snapshots(self._disk)
@@ -345,11 +342,10 @@ class QuorumRole:
             settings.controller_quorum_fetch_timeout_ms,
             settings.controller_quorum_retry_backoff_ms,
         )
-        node = ReplicaKey(self.identity.node_id, self.identity.directory_id)
         membership = Membership(
             self._own_voter(), settings.is_controller and settings.controller_quorum_auto_join_enable
         )
-        return Quorum(node, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids, membership)
+        return Quorum(self._key, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids, membership)
 
     def _own_voter(self) -> VotersRecordVoter:
         """As a record of the voters names this node."""
@@ -545,8 +541,7 @@ class QuorumRole:
             knows_cluster.set_result(None)
         # a leader that has only just begun may know of less than the log had at the start: no image is published yet
         if self.image.end_offset and not self._is_stopping:
-            control = self._voters.control_at(self.image.end_offset)
-            self._snapshots.take_if_due(self.image, control, self.log)
+            self._snapshots.take_if_due(self.image, self._voters.control_at(self.image.end_offset), self.log)
 
     def _connection_lost(self, node_id: int) -> None:
         if self._raft is not None:
