@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 
 from moldau.testing import history
-from tests.chaos.clients import TOPICS, Clients, make_topics
-from tests.chaos.nodes import NODE_IDS, Nodes
+from tests.chaos.campaign import judged, tell
+from tests.chaos.clients import Clients
+from tests.chaos.nodes import Nodes
 from tests.chaos.operator import Operator
 
 SAY_EVERY_S = 30.0
@@ -35,45 +36,19 @@ def main() -> int:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="moldau-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}, {folder}", flush=True)
-    problems = run(folder, options.minutes * 60, options.rate, options.seed)
-    for problem in problems[:50]:
-        print(problem)
-    print("BROKEN" if problems else "every promise was kept", flush=True)
-    return 1 if problems else 0
+    choices, nodes = random.Random(options.seed), Nodes(folder)
+
+    def trouble(recorder: history.Recorder, clients: Clients) -> list[str]:
+        operator = Operator(nodes, recorder, choices)
+        ended = trouble_for(operator, clients, options.minutes * 60)
+        counts = ", ".join(f"{kind} {count}" for kind, count in operator.faults.items())
+        print(f"{operator.faults.total()} troubles: {counts}")
+        return ended
+
+    return tell(judged(folder, nodes, options.rate, choices, trouble))
 
 
-def run(folder: Path, duration_s: float, rate: int, seed: int) -> list[str]:
-    """What is wrong; nothing if every promise was kept."""
-    choices = random.Random(seed)
-    path = folder / "history.jsonl"
-    nodes = Nodes(folder)
-    try:
-        nodes.start(*NODE_IDS)
-        nodes.wait_whole()
-        make_topics(nodes.bootstrap_servers)
-        nodes.wait_whole()
-        with history.record(path) as recorder:
-            operator = Operator(nodes, recorder, choices)
-            clients = Clients(nodes.bootstrap_servers, recorder, path, rate, choices)
-            clients.start()
-            failures = trouble(operator, clients, duration_s, choices)
-            clients.finish()
-            for _ in recorder.read_to_end({"bootstrap.servers": nodes.bootstrap_servers}, TOPICS):
-                pass
-            failures += clients.problems
-    finally:
-        nodes.close()
-    told = history.HistoryFile(path)
-    verdict = history.judge(told, copies=[history.Copy("source", "target")])
-    (folder / "chaos.svg").write_text(history.timeline(told, verdict), encoding="utf-8")
-    print(verdict)
-    print(
-        f"{operator.faults.total()} troubles: {', '.join(f'{kind} {count}' for kind, count in operator.faults.items())}"
-    )
-    return failures + [str(finding) for finding in verdict.findings]
-
-
-def trouble(operator: Operator, clients: Clients, duration_s: float, choices: random.Random) -> list[str]:
+def trouble_for(operator: Operator, clients: Clients, duration_s: float) -> list[str]:
     """One trouble after the other, for so long. What ended it early."""
     begin_s = said_s = copier_s = time.monotonic()
     while time.monotonic() - begin_s < duration_s:

@@ -1,10 +1,9 @@
-"""Three brokers and controllers, each a process of `moldau up`, whose links to each other go through proxies."""
+"""Three brokers and controllers, each a process, whose links to each other go through proxies."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
 from tests.chaos.proxies import Proxies
-from tests.support.apache_kafka import CLUSTER_ID
+from tests.support.cluster_of_three import Command, format_directory, moldau_command
 from tests.support.held_port import held_port, port_of
 
 NODE_IDS = (1, 2, 3)
@@ -29,10 +28,12 @@ LISTENERS = ("PLAINTEXT", "INTERNAL", "CONTROLLER")
 
 
 class Nodes:
-    """`folder` gets a directory, a file of properties and a log for each node."""
+    """`folder` gets a directory, a file of properties and a log for each node. `command`: how each is started, unless
+    `become` says otherwise; Apache Kafka formats its directories itself."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: Command = moldau_command) -> None:
         self._folder = folder
+        self._commands = dict.fromkeys(NODE_IDS, command)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._held = {node_id: [held_port() for _ in LISTENERS] for node_id in NODE_IDS}
         """Voters and advertised addresses are written before anybody listens."""
@@ -45,7 +46,7 @@ class Nodes:
         }
         for node_id in NODE_IDS:
             self._config(node_id).write_text("\n".join(f"{name}={text}" for name, text in self._settings(node_id)))
-            self._run("kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(self._config(node_id)))
+            format_directory(self._config(node_id), by_kafka=command is not moldau_command)
         self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports.values())
 
     def _settings(self, node_id: int) -> Iterable[tuple[str, str]]:
@@ -77,10 +78,6 @@ class Nodes:
     def _config(self, node_id: int) -> Path:
         return self._folder / f"node-{node_id}.properties"
 
-    @staticmethod
-    def _run(*words: str) -> None:
-        subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], check=True, capture_output=True)
-
     # -- lives
 
     def start(self, *node_ids: int) -> None:
@@ -88,11 +85,13 @@ class Nodes:
         for node_id in node_ids:
             process = self._processes.get(node_id)
             if process is None or process.poll() is not None:
-                words = ["up", "--no-page", "--config", str(self._config(node_id))]
+                command = self._commands[node_id](self._config(node_id))
                 with self._folder.joinpath(f"node-{node_id}.log").open("ab") as log:
-                    self._processes[node_id] = subprocess.Popen(
-                        [sys.executable, "-m", "moldau.cli.main", *words], stdout=log, stderr=log
-                    )
+                    self._processes[node_id] = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
+
+    def become(self, node_id: int, command: Command) -> None:
+        """The next start of the node is of this kind, on the directory that the other kind leaves."""
+        self._commands[node_id] = command
 
     def kill(self, *node_ids: int) -> None:
         """As kill -9."""

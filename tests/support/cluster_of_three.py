@@ -34,6 +34,16 @@ def apache_command(libs: str) -> Command:
     return lambda config: [java(), "-Xmx384m", "-cp", f"{libs}/*", "kafka.Kafka", str(config)]
 
 
+def format_directory(config: Path, *, by_kafka: bool) -> None:
+    """The directory of the node whose properties are `config`."""
+    words = ["format", "-t", CLUSTER_ID, "-c", str(config)]
+    if by_kafka:
+        run_java("kafka.tools.StorageTool", *words, *(word for name in UNSERVED for word in ("--feature", name)))
+    else:
+        command = [sys.executable, "-m", "moldau.cli.main", "kafka-storage", *words]
+        subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S)
+
+
 class ClusterOfThree:
     """`commands`: how each node is started, by id. Every directory is formatted by Moldau, or by Kafka for its own."""
 
@@ -48,13 +58,7 @@ class ClusterOfThree:
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, (_, port) in ports.items())
         for node_id, (port, controller_port) in ports.items():
             self._write_config(node_id, port, controller_port, voters)
-            if node_id in formatted_by_kafka:
-                features = [word for feature in UNSERVED for word in ("--feature", feature)]
-                config = str(self.config_of(node_id))
-                run_java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", config, *features)
-            else:
-                words = ["kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(self.config_of(node_id))]
-                subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], check=True, timeout=WAIT_S)
+            format_directory(self.config_of(node_id), by_kafka=node_id in formatted_by_kafka)
 
     def _write_config(self, node_id: int, port: int, controller_port: int, voters: str) -> None:
         listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"

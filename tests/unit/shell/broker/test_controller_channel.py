@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from moldau.core.controller.requests import MeteredRequest
+from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError
@@ -24,6 +25,7 @@ from moldau.simulation.trace import Trace
 from moldau.types import Uuid
 from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal
 from moldau.wire.protocol.headers import RequestHeader, encode_request_header
+from moldau.wire.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from moldau.wire.protocol.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
@@ -35,6 +37,7 @@ from moldau.wire.protocol.messages.client_quotas import (
     AlterQuotaEntry,
     AlterQuotaOperation,
 )
+from moldau.wire.protocol.messages.cluster import DescribeQuorumPartition, DescribeQuorumRequest, DescribeQuorumTopic
 from moldau.wire.protocol.messages.envelope import EnvelopeRequest
 from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest
 from moldau.wire.protocol.messages.partitions import ListPartitionReassignmentsRequest
@@ -342,6 +345,30 @@ def test_an_envelope_with_nonsense_in_it_is_refused(changes: dict[str, Any], cod
     async def story(world: World) -> None:
         answer = await world.ask_directly(await world.leader(), enveloped(**changes))
         assert (answer.error_code, answer.response_data) == (code, None)
+
+    tell(story)
+
+
+def test_what_only_brokers_of_apache_kafka_hand_on_is_answered_too() -> None:
+    """kafka-metadata-quorum and kafka-acls, asked of a broker of Apache Kafka whose cluster Moldau leads."""
+
+    async def story(world: World) -> None:
+        leader = await world.leader()
+
+        async def answer_to(message: Any) -> Any:
+            enclosed = encode_enclosed(message, "a tool")
+            answer = await world.ask_directly(leader, enveloped(request_data=enclosed))
+            assert answer.error_code == 0
+            return decode_enclosed_answer(message, answer.response_data)
+
+        asked = DescribeQuorumTopic(CLUSTER_METADATA_TOPIC, (DescribeQuorumPartition(0),))
+        quorum = await answer_to(DescribeQuorumRequest((asked,)))
+        assert quorum.topics[0].partitions[0].leader_id == leader.node_id
+        acl = AclCreation(2, "orders", 3, "User:ada", "*", 3, 3)
+        created = await answer_to(CreateAclsRequest((acl, acl)))
+        assert [row.error_code for row in created.results] == [54, 54]
+        deleted = await answer_to(DeleteAclsRequest((DeleteAclsFilter(2, "orders", 3, None, None, 1, 1),)))
+        assert [row.error_code for row in deleted.filter_results] == [54]
 
     tell(story)
 

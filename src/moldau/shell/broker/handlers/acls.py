@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.errors import KafkaError, ProtocolError, kafka_error
+from moldau.core.controller.access_control import no_authorizer, refused_acls
+from moldau.errors import KafkaError, ProtocolError
 from moldau.shell.broker.handlers.administration import check_cluster
 from moldau.shell.network.context import Operation, RequestContext
 from moldau.wire.protocol.messages.acls import (
-    AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
-    DeleteAclsFilterResult,
     DeleteAclsRequest,
     DeleteAclsResponse,
     DescribeAclsRequest,
@@ -20,8 +19,6 @@ from moldau.wire.protocol.messages.acls import (
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
-
-_NO_AUTHORIZER = "No Authorizer is configured."
 
 
 async def act_describe_acls(
@@ -40,24 +37,24 @@ async def act_describe_acls(
     )
 
 
-async def act_create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+async def act_create_acls(
+    broker: Broker, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse | DeleteAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every ACL. Ignored on purpose: nothing."""
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
         await context.pause()
-    refusal = _refusal(context, Operation.ALTER)
-    result = AclCreationResult(refusal.code, refusal.message)
-    return CreateAclsResponse(throttle_time_ms=context.throttle(), results=(result,) * len(request.creations))
+    return refused_acls(request, _refusal(context, Operation.ALTER), throttle_time_ms=context.throttle())
 
 
-async def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+async def act_delete_acls(
+    broker: Broker, context: RequestContext, request: DeleteAclsRequest
+) -> CreateAclsResponse | DeleteAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every filter. Ignored on purpose: nothing."""
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
         await context.pause()
-    refusal = _refusal(context, Operation.ALTER)
-    result = DeleteAclsFilterResult(refusal.code, refusal.message)
-    return DeleteAclsResponse(throttle_time_ms=context.throttle(), filter_results=(result,) * len(request.filters))
+    return refused_acls(request, _refusal(context, Operation.ALTER), throttle_time_ms=context.throttle())
 
 
 def _check_codes(*codes: int) -> None:
@@ -71,4 +68,4 @@ def _refusal(context: RequestContext, operation: int) -> KafkaError:
         check_cluster(context, operation)
     except KafkaError as error:
         return error
-    return kafka_error("SECURITY_DISABLED", _NO_AUTHORIZER)
+    return no_authorizer()

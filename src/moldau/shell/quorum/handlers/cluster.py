@@ -24,7 +24,12 @@ async def act_describe_quorum(
     context.throttle()
     if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeQuorumResponse(ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"])
+    return described(quorum, request, context.api_version)
+
+
+def described(quorum: QuorumRole, request: DescribeQuorumRequest, api_version: int) -> DescribeQuorumResponse:
+    """What one who may ask is told; brokers of Apache Kafka ask for their clients, in an envelope."""
     asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
     if asked != [(CLUSTER_METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(ERROR_CODES["INVALID_REQUEST"])
-    return in_version(quorum_response(quorum.describe()), context.api_version)
+    return in_version(quorum_response(quorum.describe()), api_version)

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moldau.core.controller import reassignments
+from moldau.core.controller.access_control import no_authorizer, refused_acls
 from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.core.quotas.limits import CONTROLLER_MUTATION_RATE, client_limit, user_of
 from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError, ProtocolError, kafka_error
 from moldau.shell.network.context import RequestContext
 from moldau.shell.quorum.handlers.brokers import check_cluster_action
+from moldau.shell.quorum.handlers.cluster import described
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, ApiVersionRange
 from moldau.wire.protocol.codec import decode_pausing, encode_pausing
 from moldau.wire.protocol.envelopes import decode_principal, encode_enclosed_header
 from moldau.wire.protocol.headers import RequestHeader, decode_request_header
+from moldau.wire.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
+from moldau.wire.protocol.messages.cluster import DescribeQuorumRequest
 from moldau.wire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 if TYPE_CHECKING:
@@ -28,8 +32,10 @@ FORWARDED = (
     *(ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS),
     *(ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
     *(ApiKey.UPDATE_FEATURES, ApiKey.UNREGISTER_BROKER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER),
+    *(ApiKey.DESCRIBE_QUORUM, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
 )
-"""The requests of clients that only the active controller can answer."""
+"""The requests of clients that only the active controller can answer, and those that brokers of Apache Kafka hand on
+besides."""
 
 _ADDRESS_BYTES = (4, 16)
 
@@ -80,6 +86,10 @@ async def _answer(
     quorum: QuorumRole, context: RequestContext, header: RequestHeader, principal: str, message: Any
 ) -> msgspec.Struct:
     """Raises KafkaError."""
+    if isinstance(message, DescribeQuorumRequest):
+        return described(quorum, message, header.api_version)
+    if isinstance(message, CreateAclsRequest | DeleteAclsRequest):
+        return refused_acls(message, no_authorizer())
     if header.api_key == ApiKey.LIST_PARTITION_REASSIGNMENTS:
         return await context.finish(reassignments.list_partition_reassignments(quorum.image, message))
     return await context.wait(quorum.submit(metered(message, _quota(quorum, header, principal))))

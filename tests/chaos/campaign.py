@@ -1,0 +1,47 @@
+"""A cluster under clients, whatever is done to it meanwhile, and the judgement of what they saw."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from moldau.testing import history
+from tests.chaos.clients import TOPICS, Clients, make_topics
+from tests.chaos.nodes import NODE_IDS, Nodes
+
+Act = Callable[[history.Recorder, Clients], list[str]]
+"""What is done while the clients run; gives what ended it early."""
+
+
+def judged(folder: Path, nodes: Nodes, rate: int, choices: random.Random, act: Act) -> list[str]:
+    """What is wrong; nothing if every promise was kept. Ends the nodes. `rate`: records per second of all producers."""
+    path = folder / "history.jsonl"
+    try:
+        nodes.start(*NODE_IDS)
+        nodes.wait_whole()
+        make_topics(nodes.bootstrap_servers)
+        nodes.wait_whole()
+        with history.record(path) as recorder:
+            clients = Clients(nodes.bootstrap_servers, recorder, path, rate, choices)
+            clients.start()
+            failures = act(recorder, clients)
+            clients.finish()
+            for _ in recorder.read_to_end({"bootstrap.servers": nodes.bootstrap_servers}, TOPICS):
+                pass
+            failures += clients.problems
+    finally:
+        nodes.close()
+    told = history.HistoryFile(path)
+    verdict = history.judge(told, copies=[history.Copy("source", "target")])
+    (folder / "chaos.svg").write_text(history.timeline(told, verdict), encoding="utf-8")
+    print(verdict)
+    return failures + [str(finding) for finding in verdict.findings]
+
+
+def tell(problems: list[str]) -> int:
+    """The verdict, for people; the exit code."""
+    for problem in problems[:50]:
+        print(problem)
+    print("BROKEN" if problems else "every promise was kept", flush=True)
+    return 1 if problems else 0

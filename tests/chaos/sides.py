@@ -1,0 +1,77 @@
+"""`make change-of-sides`: three nodes of Apache Kafka become nodes of Moldau while clients write, read and copy, and
+then nodes of Apache Kafka again; afterwards it is judged whether every promise was kept.
+
+    python -m tests.chaos.sides [--rate 300] [--seed N] [--folder DIR]
+
+One node after the other is stopped, and a node of the other kind starts on the directory that it leaves. Then that
+node is killed with -9 and starts again. Apache Kafka's own tool looks at the quorum at each step. Needs a Java
+(JAVA_HOME, or on the PATH) and the jars of Apache Kafka 4.3: MOLDAU_KAFKA_LIBS names their directory. Exit code 1 where
+a promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from moldau.testing import history
+from tests.chaos.campaign import judged, tell
+from tests.chaos.clients import Clients
+from tests.chaos.nodes import NODE_IDS, Nodes
+from tests.support.apache_kafka import run_java
+from tests.support.cluster_of_three import apache_command, moldau_command
+
+REST_S = 5.0
+"""Of a whole cluster between two steps."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.sides", description=__doc__)
+    parser.add_argument("--rate", type=int, default=300, help="records per second of all producers")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--folder", type=Path, help="empty; a temporary one if not given")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="moldau-sides-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {options.seed}, {folder}", flush=True)
+    apache = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    choices, nodes = random.Random(options.seed), Nodes(folder, apache)
+
+    def change(recorder: history.Recorder, clients: Clients) -> list[str]:
+        begin_s = time.monotonic()
+
+        def step(node_id: int, text: str) -> None:
+            recorder.fault(text)
+            nodes.start(node_id)
+            nodes.wait_whole()
+            run_java(
+                "org.apache.kafka.tools.MetadataQuorumCommand",
+                *("--bootstrap-server", nodes.bootstrap_servers, "describe", "--status"),
+            )
+            time.sleep(REST_S)
+            clients.check()
+            at_s = time.monotonic() - begin_s
+            print(f"{at_s:5.0f} s: {text}; {clients.acknowledged:,} acknowledged", flush=True)
+
+        try:
+            for kind, command in (("Moldau", moldau_command), ("Apache Kafka", apache)):
+                for node_id in choices.sample(NODE_IDS, len(NODE_IDS)):
+                    nodes.stop(node_id)
+                    nodes.become(node_id, command)
+                    step(node_id, f"node {node_id} becomes a node of {kind}")
+                    nodes.kill(node_id)
+                    step(node_id, f"node {node_id} of {kind} was killed with -9")
+        except AssertionError as error:
+            return [str(error)]
+        return []
+
+    return tell(judged(folder, nodes, options.rate, choices, change))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
