@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture chaos dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture chaos change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -21,6 +21,7 @@ help:
 	@echo "make exactly-once-flink [BROKER=moldau]   Flink's Kafka connectors copy while Flink dies (Java)"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed)"
+	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
 	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
@@ -120,6 +121,10 @@ torture: .venv/.test
 # Three brokers beside clients whose history is judged at the end.
 chaos: .venv/.test
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED))
+
+# Three nodes of Apache Kafka (fetched with Maven) become nodes of Moldau, one by one, and go back.
+change-of-sides: .venv/.test
+	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.chaos.sides $(if $(SEED),--seed $(SEED))
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)

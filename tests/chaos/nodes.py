@@ -29,7 +29,7 @@ LISTENERS = ("PLAINTEXT", "INTERNAL", "CONTROLLER")
 
 class Nodes:
     """`folder` gets a directory, a file of properties and a log for each node. `command`: how each is started, unless
-    `become` says otherwise; Apache Kafka formats its directories itself."""
+    `become` says otherwise; Apache Kafka formats its directories itself, with the features that it has by default."""
 
     def __init__(self, folder: Path, command: Command = moldau_command) -> None:
         self._folder = folder
@@ -46,7 +46,7 @@ class Nodes:
         }
         for node_id in NODE_IDS:
             self._config(node_id).write_text("\n".join(f"{name}={text}" for name, text in self._settings(node_id)))
-            format_directory(self._config(node_id), by_kafka=command is not moldau_command)
+            format_directory(self._config(node_id), by_kafka=command is not moldau_command, features=())
         self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports.values())
 
     def _settings(self, node_id: int) -> Iterable[tuple[str, str]]:

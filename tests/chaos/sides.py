@@ -3,8 +3,9 @@ then nodes of Apache Kafka again; afterwards it is judged whether every promise 
 
     python -m tests.chaos.sides [--rate 300] [--seed N] [--folder DIR]
 
-One node after the other is stopped, and a node of the other kind starts on the directory that it leaves. Then that
-node is killed with -9 and starts again. Apache Kafka's own tool looks at the quorum at each step. Needs a Java
+The cluster is formatted as Apache Kafka does it by default, and first the features that Moldau does not serve are taken
+back. Then one node after the other is stopped, and a node of the other kind starts on the directory that it leaves;
+that node is killed with -9 and starts again. Apache Kafka's own tool looks at the quorum at each step. Needs a Java
 (JAVA_HOME, or on the PATH) and the jars of Apache Kafka 4.3: MOLDAU_KAFKA_LIBS names their directory. Exit code 1 where
 a promise was broken.
 """
@@ -24,7 +25,7 @@ from tests.chaos.campaign import judged, tell
 from tests.chaos.clients import Clients
 from tests.chaos.nodes import NODE_IDS, Nodes
 from tests.support.apache_kafka import run_java
-from tests.support.cluster_of_three import apache_command, moldau_command
+from tests.support.cluster_of_three import UNSERVED, apache_command, moldau_command
 
 REST_S = 5.0
 """Of a whole cluster between two steps."""
@@ -58,6 +59,11 @@ def main() -> int:
             at_s = time.monotonic() - begin_s
             print(f"{at_s:5.0f} s: {text}; {clients.acknowledged:,} acknowledged", flush=True)
 
+        for feature in UNSERVED:
+            run_java(
+                "org.apache.kafka.tools.FeatureCommand",
+                *("--bootstrap-server", nodes.bootstrap_servers, "downgrade", "--feature", feature),
+            )
         try:
             for kind, command in (("Moldau", moldau_command), ("Apache Kafka", apache)):
                 for node_id in choices.sample(NODE_IDS, len(NODE_IDS)):

@@ -34,11 +34,11 @@ def apache_command(libs: str) -> Command:
     return lambda config: [java(), "-Xmx384m", "-cp", f"{libs}/*", "kafka.Kafka", str(config)]
 
 
-def format_directory(config: Path, *, by_kafka: bool) -> None:
-    """The directory of the node whose properties are `config`."""
+def format_directory(config: Path, *, by_kafka: bool, features: tuple[str, ...] = UNSERVED) -> None:
+    """The directory of the node whose properties are `config`. `features`: where Kafka's are not its defaults."""
     words = ["format", "-t", CLUSTER_ID, "-c", str(config)]
     if by_kafka:
-        run_java("kafka.tools.StorageTool", *words, *(word for name in UNSERVED for word in ("--feature", name)))
+        run_java("kafka.tools.StorageTool", *words, *(word for name in features for word in ("--feature", name)))
     else:
         command = [sys.executable, "-m", "moldau.cli.main", "kafka-storage", *words]
         subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S)

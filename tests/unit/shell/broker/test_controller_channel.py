@@ -376,8 +376,11 @@ def test_what_only_brokers_of_apache_kafka_hand_on_is_answered_too() -> None:
 def test_a_node_that_does_not_lead_says_so_to_brokers_and_their_clients() -> None:
     async def story(world: World) -> None:
         follower = await world.a_follower()
+        quorum = DescribeQuorumTopic(CLUSTER_METADATA_TOPIC, (DescribeQuorumPartition(0),))
         for request in (
             enveloped(),
+            enveloped(request_data=encode_enclosed(DescribeQuorumRequest((quorum,)), "c")),
+            enveloped(request_data=encode_enclosed(ListPartitionReassignmentsRequest(), "c")),
             registration(9),
             BrokerHeartbeatRequest(9, 1),
             AlterPartitionRequest(9, 1),

@@ -48,6 +48,9 @@ async def act_envelope(quorum: QuorumRole, context: RequestContext, request: Env
     """
     try:
         check_cluster_action(context)
+        if not quorum.is_leader:
+            # the broker then looks for the active controller, and asks that; what stands in an answer it hands on
+            raise kafka_error("NOT_CONTROLLER")
         header, declared, position = _opened(request)
         try:
             principal = decode_principal(request.request_principal)
