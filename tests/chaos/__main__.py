@@ -36,16 +36,21 @@ def main() -> int:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="moldau-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}, {folder}", flush=True)
-    choices, nodes = random.Random(options.seed), Nodes(folder)
+    return tell(run(folder, options.minutes * 60, options.rate, options.seed))
+
+
+def run(folder: Path, duration_s: float, rate: int, seed: int) -> list[str]:
+    """What is wrong; nothing if every promise was kept."""
+    choices, nodes = random.Random(seed), Nodes(folder)
 
     def trouble(recorder: history.Recorder, clients: Clients) -> list[str]:
         operator = Operator(nodes, recorder, choices)
-        ended = trouble_for(operator, clients, options.minutes * 60)
+        ended = trouble_for(operator, clients, duration_s)
         counts = ", ".join(f"{kind} {count}" for kind, count in operator.faults.items())
         print(f"{operator.faults.total()} troubles: {counts}")
         return ended
 
-    return tell(judged(folder, nodes, options.rate, choices, trouble))
+    return judged(folder, nodes, rate, choices, trouble)
 
 
 def trouble_for(operator: Operator, clients: Clients, duration_s: float) -> list[str]:

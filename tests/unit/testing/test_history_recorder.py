@@ -229,3 +229,14 @@ def test_a_finding_shows_what_was_done_and_the_part_of_a_poll_that_counts(path: 
         "    line      43  0.000 s  c             poll orders-0: ... 6 more, 6 r6, 7 r7, 8 r8, 10 r10, 11 r11, 12 r12, "
         "7 more ...",
     ]
+
+
+def test_an_acknowledgement_without_an_offset_can_be_read_back(cluster: Cluster, path: Path) -> None:
+    """A batch that was sent again, which the broker has but too far back to say where."""
+    topic = cluster.topic()
+    with history.record(path) as recorder:
+        producer = recorder.producer(settings(cluster, enable_idempotence=True))
+        cluster.faults.error("Produce", "DUPLICATE_SEQUENCE_NUMBER", times=1)
+        produce(producer, topic, "a")
+    assert [event.offset for event in recorded(path, events.Sent)] == [events.NO_OFFSET]
+    assert judge(HistoryFile(path)).judged["records acknowledged"] == 1

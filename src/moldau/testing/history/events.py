@@ -51,8 +51,11 @@ class Send(Line, frozen=True, tag="send"):
     tombstone: bool = False
 
 
+NO_OFFSET = -1
+
+
 class Sent(Line, frozen=True, tag="sent"):
-    """The send was acknowledged."""
+    """The send was acknowledged. `offset`: NO_OFFSET where nobody says (acks=0; a batch that was sent again)."""
 
     operation: int
     partition: int

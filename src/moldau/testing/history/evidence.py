@@ -196,7 +196,7 @@ class Evidence:
         sends.outcomes[row] = Outcome.DONE
         sends.ends[row], sends.partitions[row], sends.offsets[row] = line, event.partition, offset
         if offset < 0:
-            return  # acks=0: nobody says where it is, or whether
+            return  # nobody says where it is, or with acks=0 whether
         first = topic.names[sends.names[row]]
         if self._stand(log, offset, first, line):
             highest = log.highest_acknowledged(sends.begins[row])

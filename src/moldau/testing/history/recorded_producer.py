@@ -68,12 +68,14 @@ class RecordedProducer(Producer):  # type: ignore[misc]
     def _delivered(self, operation: int, told: OnDelivery | None) -> OnDelivery:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
+                offset = message.offset()
                 self._session.write(
                     events.Sent(
                         process=self._process,
                         operation=operation,
                         partition=message.partition(),
-                        offset=message.offset(),
+                        # none of a batch that was sent again and that the broker has, but too far back to say where
+                        offset=events.NO_OFFSET if offset is None else offset,
                         at_ms=now_ms(),
                     )
                 )
