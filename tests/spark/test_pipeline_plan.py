@@ -13,8 +13,10 @@ from rich.console import Console
 
 from moldau.columnar.reader import read_topic
 from moldau.products.pipelines import supervision
+from moldau.products.pipelines.checkpoint import CheckpointError
 from moldau.products.pipelines.core.statement import relations_of
 from moldau.products.pipelines.failures import PipelineFailedError
+from moldau.products.pipelines.generations import reset
 from moldau.products.pipelines.page import parse_page
 from moldau.products.pipelines.runner import run_pipeline
 from moldau.testing import Cluster
@@ -133,6 +135,29 @@ checkpoint: state
         run_text(page)
     assert sorted(row["value"] for row in pq.read_table(tmp_path / "out").to_pylist()) == ["1", "no number"]
     assert committed(bootstrap_servers, f"moldau.{name}.good", topic) == 2
+
+
+def test_after_a_reset_a_run_begins_where_it_was_told(run_text, new_topic, new_name, produce, read_back,
+                                                      bootstrap_servers, tmp_path: Path):  # fmt: skip
+    topic, out, name = new_topic(2), new_topic(), new_name("again").replace(".", "-")
+    produce(topic, [(None, b"a"), (None, b"b"), (None, b"c")], partition=0)
+    produce(topic, [(None, b"d")], partition=1)
+    page = f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+source: {{topic: {topic}, format: string}}
+sql: select value from source
+sink: {{topic: {out}}}
+checkpoint: state
+"""
+    run_text(page)
+    changed = page.replace("select value", "select upper(value) as value")
+    with pytest.raises(CheckpointError, match=r"`sql` .* changed .* `moldau pipeline reset`"):
+        run_text(changed)
+    reset(parse_page(changed, file_name="page.yaml", directory=tmp_path), {topic: {"0": 2, "1": 0}})
+    (state,) = run_text(changed)
+    assert (state.records_read, state.lag) == (2, 0)
+    assert sorted(value for _, value in read_back(out)) == [b"C", b"D", b"a", b"b", b"c", b"d"]
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
 
-from moldau.cli.arguments import Subparsers, input_path
-
-PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich")
+from moldau.cli import pipeline_runs
+from moldau.cli.arguments import Subparsers
+from moldau.cli.pipeline_pages import add_page, add_pages, has_extra, page_of, parameters_of
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -28,13 +27,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau pipeline run orders.yaml --set LEAST=100",
         ),
     )
-    run.add_argument(
-        "file",
-        type=input_path,
-        metavar="FILE",
-        help="the page: name, bootstrap_servers, sources, flows, targets, ...; - is standard input",
-    )
-    _add_parameters(run)
+    add_page(run)
     run.add_argument("--once", action="store_true", help="process what is there now, then stop")
     run.add_argument(
         "--metrics-port",
@@ -51,8 +44,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "refused. No broker is asked.",
         examples=("moldau pipeline check orders.yaml", "moldau pipeline check pages/*.yaml"),
     )
-    check.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
-    _add_parameters(check)
+    add_pages(check)
     check.set_defaults(run=check_pages)
     test = verbs.add_parser(
         "test",
@@ -61,9 +53,9 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "place of the topics. Rows that are not as expected are shown as a diff, with the line of the page.",
         examples=("moldau pipeline test orders.yaml", "moldau pipeline test pages/*.yaml"),
     )
-    test.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
-    _add_parameters(test)
+    add_pages(test)
     test.set_defaults(run=test_pages)
+    pipeline_runs.add_verbs(verbs)
     checkpoint = verbs.add_parser(
         "checkpoint",
         help="make a checkpoint one that another source goes on with",
@@ -77,41 +69,17 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     checkpoint.set_defaults(run=move_checkpoint)
 
 
-def _add_parameters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--set",
-        type=_parameter,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what ${NAME} in a page stands for; may be given often, and goes before the environment",
-    )
-
-
-def _parameter(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, not {text!r}")
-    return name, value
-
-
-def _parameters(arguments: argparse.Namespace) -> dict[str, str]:
-    return {**os.environ, **dict(arguments.set)}
-
-
 def run_page(arguments: argparse.Namespace) -> int:
     """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a page that cannot be run."""
     from moldau.errors import MoldauError
 
-    if not _has_extra():
+    if not has_extra():
         return 2
-    from moldau.products.pipelines.page import load_page
     from moldau.products.pipelines.runner import run_pipeline
     from moldau.products.pipelines.section import PageError
 
     try:
-        page = load_page(arguments.file, _parameters(arguments))
-        run_pipeline(page, once=arguments.once, metrics_port=arguments.metrics_port)
+        run_pipeline(page_of(arguments), once=arguments.once, metrics_port=arguments.metrics_port)
     except PageError as error:
         print(error, file=sys.stderr)
         return 2
@@ -123,7 +91,7 @@ def run_page(arguments: argparse.Namespace) -> int:
 
 def check_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every page can be meant, 2 where one cannot."""
-    if not _has_extra("yaml"):
+    if not has_extra("yaml"):
         return 2
     from moldau.products.pipelines.check import find_conflicts
     from moldau.products.pipelines.page import PipelinePage, describe, load_page
@@ -133,7 +101,7 @@ def check_pages(arguments: argparse.Namespace) -> int:
     problems: list[str] = []
     for file in arguments.files:
         try:
-            pages[file] = load_page(file, _parameters(arguments))
+            pages[file] = load_page(file, parameters_of(arguments))
         except PageError as error:
             problems.append(str(error))
     problems += find_conflicts(pages)
@@ -152,7 +120,7 @@ def test_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every test passes, 1 where one does not, 2 for a page that cannot be run."""
     from moldau.errors import MoldauError
 
-    if not _has_extra():
+    if not has_extra():
         return 2
     from moldau.products.pipelines.page import load_page
     from moldau.products.pipelines.section import PageError
@@ -160,7 +128,7 @@ def test_pages(arguments: argparse.Namespace) -> int:
 
     is_failed = False
     try:
-        pages = [load_page(file, _parameters(arguments)) for file in arguments.files]
+        pages = [load_page(file, parameters_of(arguments)) for file in arguments.files]
         for page in pages:
             for case in page.cases:
                 began = time.monotonic()
@@ -185,7 +153,7 @@ def move_checkpoint(arguments: argparse.Namespace) -> int:
     """The exit code: 0 also where nothing was to change, 1 where it is no checkpoint or a driver runs on it."""
     from moldau.errors import MoldauError
 
-    if not _has_extra():
+    if not has_extra():
         return 2
     from moldau.products.pipelines.checkpoint import check_checkpoint, move_to_spark_kafka
     from moldau.products.pipelines.lease import Lease
@@ -200,15 +168,3 @@ def move_checkpoint(arguments: argparse.Namespace) -> int:
         return 1
     print(f"{directory}: {changed} files changed; Spark's own Kafka connector goes on with the checkpoint")
     return 0
-
-
-def _has_extra(*packages: str) -> bool:
-    """Whether these packages of the extra are there, or all of it."""
-    from moldau.extras import MissingExtraError, require_extra
-
-    try:
-        require_extra("moldau pipeline", "spark", packages or PACKAGES)
-    except MissingExtraError as error:
-        print(error, file=sys.stderr)
-        return False
-    return True

@@ -132,25 +132,39 @@ def claim_checkpoint(checkpoint: Path, query: Mapping[str, str | None], *, pipel
 
     Spark would go on with the offsets and aggregates of the old query, and give results of neither.
     """
-    path = checkpoint / QUERY_FILE
-    wanted = {name: None if text is None else _without_layout(text) for name, text in query.items()}
-    checkpoint_id, before = secrets.token_hex(4), wanted
-    try:
-        noted = json.loads(path.read_text("utf-8"))
-        checkpoint_id, before = str(noted["id"]), dict(noted["query"])
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: not the query of a pipeline: {error}") from error
-    changed = [name for name in {**before, **wanted} if before.get(name) != wanted.get(name)]
-    if changed and newest_planned_batch(checkpoint) >= 0:
+    changed = changed_facts(checkpoint, query)
+    if changed:
         raise CheckpointError(
             f"`{'`, `'.join(changed)}` of pipeline {pipeline!r} changed since the checkpoint {checkpoint} was begun: "
-            "it holds the offsets and aggregates of the old query. Undo the change, or name another directory with "
-            "`checkpoint`; the new query then starts where `start` of its source says"
+            "it holds the offsets and aggregates of the old query. Undo the change, begin anew where you choose with "
+            "`moldau pipeline reset`, or name another directory with `checkpoint`"
         )
-    write_whole(path, json.dumps({"id": checkpoint_id, "query": wanted}, indent=2) + "\n")
+    checkpoint_id, _ = _noted(checkpoint) or (secrets.token_hex(4), None)
+    wanted = {name: _without_layout(text) for name, text in query.items()}
+    write_whole(checkpoint / QUERY_FILE, json.dumps({"id": checkpoint_id, "query": wanted}, indent=2) + "\n")
     return checkpoint_id
+
+
+def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> list[str]:
+    """What of the query is not as it was when the checkpoint was begun; nothing while no batch is planned. Raises
+    CheckpointError."""
+    noted = _noted(checkpoint)
+    if noted is None or newest_planned_batch(checkpoint) < 0:
+        return []
+    before, now = noted[1], {name: _without_layout(text) for name, text in query.items()}
+    return [name for name in {**before, **now} if before.get(name) != now.get(name)]
+
+
+def _noted(checkpoint: Path) -> tuple[str, dict[str, str | None]] | None:
+    """The checkpoint's id, and the query that it belongs to."""
+    path = checkpoint / QUERY_FILE
+    try:
+        noted = json.loads(path.read_text("utf-8"))
+        return str(noted["id"]), dict(noted["query"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: not the query of a pipeline: {error}") from error
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -161,8 +175,10 @@ def write_whole(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _without_layout(text: str) -> str:
+def _without_layout(text: str | None) -> str | None:
     """Line breaks and indentation outside of quotes do not make another query."""
+    if text is None:
+        return None
     return re.sub(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\s+""", lambda found: found[1] or " ", text).strip()
 
 

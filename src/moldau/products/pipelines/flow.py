@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from moldau.products.pipelines.failures import what_failed
+from moldau.products.pipelines.generations import starting_offsets
 from moldau.products.pipelines.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.source import Source
+from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.target import FlowError, SourceTimes, TargetQuery
 from moldau.products.pipelines.targets.topic import quoted
 from moldau.spark import spark_error
@@ -40,12 +44,16 @@ def metric_of(source: str) -> str:
 
 
 def load_sources(spark: SparkSession, page: PipelinePage) -> dict[str, DataFrame]:
-    """What is there, by the names of the sources; nothing is read yet. Raises FlowError, with the line of the page."""
-    sources = page.sources()
+    """What is there, by the names of the sources; nothing is read yet. Raises CheckpointError, and FlowError
+    with the line of the page."""
+    sources, starts = page.sources(), starting_offsets(page)
     loaded: dict[str, DataFrame] = {}
     for step in page.plan.sources:
+        source = sources[step.name]
+        if isinstance(source, TopicSource) and step.name in starts:
+            source = msgspec.structs.replace(source, start=starts[step.name])
         try:
-            loaded[step.name] = sources[step.name].load(spark, times_of(page))
+            loaded[step.name] = source.load(spark, times_of(page))
         except _REFUSALS as error:
             raise _at(page, step.line, step.place, error) from error
     return loaded

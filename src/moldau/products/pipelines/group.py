@@ -7,13 +7,14 @@ the pipeline itself starts from Spark's checkpoint.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import commit_offsets, list_offsets
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError
+from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
 
@@ -58,6 +59,17 @@ class GroupOffsets:
             return sorted(name for name in self._client.list_topics() if re.fullmatch(pattern, name))
         except KafkaError as error:
             raise GroupError(f"the topics {pattern} could not be listed: {error}") from error
+
+    def topics_of(self, source: TopicSource) -> list[str]:
+        """The names that a source on this cluster reads now. Raises GroupError."""
+        return self.matching(source.pattern) if source.pattern is not None else [str(source.topic)]
+
+    def since(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        """The first offset at or after a time (ms since 1970), -1 where no record is so late. Raises GroupError."""
+        try:
+            return list_offsets(self._client, dict.fromkeys(partitions, time_ms), isolation_level=READ_UNCOMMITTED)
+        except KafkaError as error:
+            raise GroupError(f"the offsets of {time_ms} ms could not be read: {error}") from error
 
     def bounds(self, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, int]]:
         """The first offset and the end offset of every partition. Nothing for an absent topic. Raises GroupError."""

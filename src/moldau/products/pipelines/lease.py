@@ -75,6 +75,23 @@ class Lease:
                 return
 
 
+def holder_of(checkpoint: Path) -> int | None:
+    """The process that runs a pipeline on the checkpoint, None if none does."""
+    try:
+        file = os.open(checkpoint / LEASE_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(file, 32, 0).decode("ascii", "replace").strip()
+        return int(holder) if _is_alive(holder) else None
+    else:
+        return None
+    finally:
+        os.close(file)
+
+
 def _is_alive(process_id: str) -> bool:
     if not process_id.isdigit():
         return False

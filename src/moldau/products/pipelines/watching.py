@@ -109,5 +109,5 @@ class QueryProgress:
         topics: list[str] = []
         for source in self._query.topics():
             if source.bootstrap_servers == servers:
-                topics += group.matching(source.pattern) if source.pattern is not None else [str(source.topic)]
+                topics += group.topics_of(source)
         return group.bounds(list(dict.fromkeys(topics)))

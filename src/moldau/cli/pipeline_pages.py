@@ -1,0 +1,72 @@
+"""What every verb of `moldau pipeline` asks for: the extra, a page, the values of its parameters."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import input_path
+
+if TYPE_CHECKING:
+    from moldau.products.pipelines.page import PipelinePage
+
+PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich")
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `page_of`."""
+    parser.add_argument(
+        "file",
+        type=input_path,
+        metavar="FILE",
+        help="the page: name, bootstrap_servers, sources, flows, targets, ...; - is standard input",
+    )
+    add_parameters(parser)
+
+
+def add_pages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
+    add_parameters(parser)
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        type=_parameter,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what ${NAME} in a page stands for; may be given often, and goes before the environment",
+    )
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def parameters_of(arguments: argparse.Namespace) -> dict[str, str]:
+    return {**os.environ, **dict(arguments.set)}
+
+
+def page_of(arguments: argparse.Namespace) -> PipelinePage:
+    """Raises PageError."""
+    from moldau.products.pipelines.page import load_page
+
+    return load_page(arguments.file, parameters_of(arguments))
+
+
+def has_extra(*packages: str) -> bool:
+    """Whether these packages of the extra are there, or all of it; says what is missing."""
+    from moldau.extras import MissingExtraError, require_extra
+
+    try:
+        require_extra("moldau pipeline", "spark", packages or PACKAGES)
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return False
+    return True

@@ -1,0 +1,183 @@
+"""The verbs of `moldau pipeline` around its runs: `init`, `graph`, `status`, `stop`, `reset`. None starts Spark."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import Subparsers, seconds, time_ms
+from moldau.cli.output import print_json, print_rows
+from moldau.cli.pipeline_pages import add_page, has_extra, page_of
+
+if TYPE_CHECKING:
+    from moldau.products.pipelines.generations import Start
+    from moldau.products.pipelines.page import PipelinePage
+
+STOP_WITHIN_S = 120.0
+_LOOK_EVERY_S = 0.1
+
+
+def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
+    """Each runs `of_page` with the page that was read."""
+    init = verbs.add_parser(
+        "init",
+        help="write a first page, with comments, that runs",
+        description="Writes a page that reads the topic `orders`, and carries tests: `moldau pipeline test` runs them "
+        "at once. A file that is there already is not touched.",
+        examples=("moldau pipeline init orders.yaml",),
+    )
+    init.add_argument("file", type=Path, metavar="FILE", help="the page to write")
+    init.set_defaults(run=write_first_page)
+    graph = verbs.add_parser(
+        "graph",
+        help="show sources, flows and targets as a tree",
+        description="Shows what reads what. No broker is asked, and no Spark is started.",
+        examples=("moldau pipeline graph orders.yaml",),
+    )
+    add_page(graph)
+    graph.set_defaults(run=lambda arguments: _of_page(arguments, show_graph))
+    status = verbs.add_parser(
+        "status",
+        help="say whether a page runs, how far each of its queries is, and what a run would do",
+        description="Reads the page's checkpoint and asks the clusters. Changes nothing.",
+        examples=("moldau pipeline status orders.yaml", "moldau pipeline status orders.yaml --json"),
+    )
+    add_page(status)
+    status.add_argument("--json", action="store_true", help="one JSON object")
+    status.set_defaults(run=lambda arguments: _of_page(arguments, show_status))
+    stop = verbs.add_parser(
+        "stop",
+        help="stop the process that runs a page, and wait for its end",
+        description="Sends SIGTERM to the process on this machine that runs the page: it finishes the batches that are "
+        "being written, and begins no other.",
+        examples=("moldau pipeline stop orders.yaml",),
+    )
+    add_page(stop)
+    stop.add_argument(
+        "--timeout", type=seconds, default=STOP_WITHIN_S, metavar="SECONDS", help="how long to wait; default: 120"
+    )
+    stop.set_defaults(run=lambda arguments: _of_page(arguments, stop_page))
+    reset = verbs.add_parser(
+        "reset",
+        help="begin a page anew, at offsets that you choose",
+        description="Gives the page a new generation of its checkpoint, which begins at the offsets of --to, and shows "
+        "them in its groups. The old generation is kept beside it. What is read twice is written twice. A page that "
+        "runs is refused.",
+        examples=(
+            "moldau pipeline reset orders.yaml --to earliest",
+            "moldau pipeline reset orders.yaml --to 2026-01-31T12:00:00",
+            """moldau pipeline reset orders.yaml --to '{"orders": {"0": 23, "1": 7}}'""",
+        ),
+    )
+    add_page(reset)
+    reset.add_argument(
+        "--to",
+        type=_start,
+        required=True,
+        metavar="WHERE",
+        help="earliest, latest, a time (2026-01-31, 2026-01-31T12:00:00, or 2h before now), or the offset of every "
+        "partition as JSON",
+    )
+    reset.set_defaults(run=lambda arguments: _of_page(arguments, reset_page))
+
+
+def _start(text: str) -> Start:
+    if text in ("earliest", "latest"):
+        return text
+    if text.startswith("{"):
+        from moldau.products.pipelines.generations import parse_offsets
+
+        try:
+            return parse_offsets(text)
+        except (ValueError, TypeError) as error:
+            raise argparse.ArgumentTypeError(f"no offsets: {error}") from None
+    return time_ms(text)
+
+
+def _of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:
+    """The exit code: that of the action, 1 where it cannot be done, 2 for a page that cannot be run."""
+    from moldau.errors import MoldauError
+
+    if not has_extra():
+        return 2
+    from moldau.products.pipelines.section import PageError
+
+    try:
+        return action(page_of(arguments), arguments)
+    except PageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except MoldauError as error:
+        print(f"moldau pipeline: {error}", file=sys.stderr)
+        return 1
+
+
+def write_first_page(arguments: argparse.Namespace) -> int:
+    text = Path(__file__).parents[1].joinpath("products", "pipelines", "first_page.yaml").read_text("utf-8")
+    try:
+        with open(arguments.file, "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        print(f"moldau pipeline: {arguments.file}: {error.strerror}", file=sys.stderr)
+        return 1
+    print(f"{arguments.file} is written. Next:")
+    print(f"  moldau pipeline test {arguments.file}          # its tests, without a broker")
+    print("  moldau topics create orders spenders      # on a broker (moldau up), for it to read and write")
+    print(f"  moldau pipeline run {arguments.file} --once    # what is there now")
+    return 0
+
+
+def show_graph(page: PipelinePage, _: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from moldau.products.pipelines.graph import graph_of
+
+    Console(highlight=False, soft_wrap=True).print(graph_of(page), markup=False)
+    return 0
+
+
+def show_status(page: PipelinePage, arguments: argparse.Namespace) -> int:
+    from moldau.products.pipelines.standing import standing_of
+
+    process, queries = standing_of(page)
+    rows = [{"query": one.name, "batch": one.batch, "lag": one.lag, "next_run": one.next_run} for one in queries]
+    if arguments.json:
+        print_json({"pipeline": page.name, "process": process, "queries": rows})
+        return 0
+    print(f"{page.name}: {'does not run' if process is None else f'process {process} runs it'}")
+    print_rows(rows, ("query", "batch", "lag", "next_run"), as_json=False)
+    return 0
+
+
+def stop_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
+    from moldau.products.pipelines.lease import holder_of
+
+    process = holder_of(page.checkpoint)
+    if process is None:
+        print(f"{page.name} does not run")
+        return 0
+    os.kill(process, signal.SIGTERM)
+    deadline = time.monotonic() + arguments.timeout
+    while holder_of(page.checkpoint) == process:
+        if time.monotonic() > deadline:
+            print(f"moldau pipeline: process {process} still runs after {arguments.timeout:g} s", file=sys.stderr)
+            return 1
+        time.sleep(_LOOK_EVERY_S)
+    print(f"{page.name} has stopped (process {process})")
+    return 0
+
+
+def reset_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
+    from moldau.products.pipelines.generations import reset
+
+    kept, starts = reset(page, arguments.to)
+    for partition, offset in sorted(starts.items()):
+        print(f"{partition} begins at {offset}")
+    print(f"The old generation is kept in {kept}; once it is not needed any more: rm -r {kept}")
+    return 0

@@ -1,0 +1,50 @@
+"""How a page stands, told without Spark: which process runs it, how far each query is, what has changed since."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import msgspec
+
+from moldau.products.pipelines.checkpoint import changed_facts, newest_finished_batch
+from moldau.products.pipelines.group import GroupOffsets, lag
+from moldau.products.pipelines.lease import holder_of
+from moldau.products.pipelines.page import PipelinePage, PipelineQuery
+
+
+class QueryStanding(msgspec.Struct, frozen=True):
+    """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that no finished batch
+    has read. `changed`: keys of the page that are not as the checkpoint knows them: such a query is not started."""
+
+    name: str
+    batch: int | None
+    lag: int
+    changed: tuple[str, ...]
+
+    @property
+    def next_run(self) -> str:
+        """What a run would do, in words."""
+        if self.changed:
+            return f"refused: `{'`, `'.join(self.changed)}` changed; undo it, or `moldau pipeline reset`"
+        return "begins" if self.batch is None else f"goes on after batch {self.batch}"
+
+
+def standing_of(page: PipelinePage) -> tuple[int | None, list[QueryStanding]]:
+    """The process that runs the page, and its queries. Changes nothing. Raises CheckpointError, GroupError."""
+    return holder_of(page.checkpoint), [_standing(page, query) for query in page.queries]
+
+
+def _standing(page: PipelinePage, query: PipelineQuery) -> QueryStanding:
+    done = newest_finished_batch(query.checkpoint)
+    behind = 0
+    for source in query.topics():
+        with closing(
+            GroupOffsets(source.bootstrap_servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
+        ) as group:
+            behind += lag(group.bounds(group.topics_of(source)), done.offsets if done else {})
+    return QueryStanding(
+        name=query.name,
+        batch=done.batch_id if done else None,
+        lag=behind,
+        changed=tuple(changed_facts(query.checkpoint, query.step.facts())),
+    )

@@ -1,0 +1,186 @@
+"""`moldau pipeline init`, `graph`, `status`, `stop` and `reset`: around a page's runs, without Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.main import main
+from moldau.products.pipelines.checkpoint import claim_checkpoint, newest_finished_batch
+from moldau.products.pipelines.generations import starting_offsets
+from moldau.products.pipelines.page import load_page
+from moldau.testing import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def page(cluster: Cluster, tmp_path: Path) -> Path:
+    """Of two queries over one topic with three records in partition 0 and one in partition 1."""
+    topic = cluster.topic(partitions=2)
+    cluster.produce(topic, "a", "b", "c", partition=0)
+    cluster.produce(topic, "d", partition=1)
+    file = tmp_path / "page.yaml"
+    file.write_text(
+        f"""
+name: {topic}
+bootstrap_servers: {cluster.bootstrap_servers}
+sources:
+  orders: {{topic: {topic}, format: string}}
+flows:
+  values: select value from orders
+targets:
+  lake: {{from: values, path: out}}
+  raw: {{from: orders, path: raw}}
+checkpoint: state
+""",
+        encoding="utf-8",
+    )
+    return file
+
+
+def finish_batch(page: Path, query: int, batch: int, ends: dict[str, int]) -> None:
+    """What a run leaves behind, as Spark writes it."""
+    loaded = load_page(page)
+    (topic,) = (source.topic for source in loaded.sources().values())
+    one = loaded.queries[query]
+    claim_checkpoint(one.checkpoint, one.step.facts(), pipeline=one.name)
+    for name, text in (("offsets", f"v1\n{{}}\n{json.dumps({topic: ends})}"), ("commits", "v1\n{}")):
+        (one.checkpoint / name).mkdir(exist_ok=True)
+        (one.checkpoint / name / str(batch)).write_text(text)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["pipeline", *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_a_first_page_can_be_meant_and_is_never_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "first.yaml"
+    assert told(capsys, "init", str(file))[0] == 0
+    assert told(capsys, "check", str(file))[0] == 0
+    before = file.read_text("utf-8")
+    code, _, error = told(capsys, "init", str(file))
+    assert (code, error) == (1, f"moldau pipeline: {file}: File exists\n")
+    assert file.read_text("utf-8") == before
+
+
+def test_a_flow_stands_below_each_source_that_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "page.yaml"
+    file.write_text("""
+name: p
+bootstrap_servers: a:1
+sources:
+  a: {topic: a, format: string}
+  b: {topic: b, format: string}
+flows:
+  both: select a.value from a join b on a.value = b.value
+targets:
+  both: {topic: c}
+""")
+    assert told(capsys, "graph", str(file))[1].splitlines() == [
+        "p",
+        "├── a: topic a (string), first run from the earliest offsets",
+        "│   └── both (with b)",
+        "│       └── -> both: topic c (append)",
+        "└── b: topic b (string), first run from the earliest offsets",
+        "    └── both (with a)",
+        "        └── -> both: topic c (append)",
+    ]
+
+
+def test_the_status_says_how_far_each_query_is_and_what_a_run_would_do(page: Path, capsys: pytest.CaptureFixture[str]):
+    finish_batch(page, 0, 7, {"0": 2, "1": 1})
+    code, text, _ = told(capsys, "status", str(page), "--json")
+    standing = json.loads(text)
+    name = standing["pipeline"]
+    assert (code, standing["process"]) == (0, None)
+    assert standing["queries"] == [
+        {"query": f"{name}.lake", "batch": 7, "lag": 1, "next_run": "goes on after batch 7"},
+        {"query": f"{name}.raw", "batch": None, "lag": 4, "next_run": "begins"},
+    ]
+    page.write_text(page.read_text().replace("select value", "select upper(value)"))
+    lake, _ = json.loads(told(capsys, "status", str(page), "--json")[1])["queries"]
+    assert lake["next_run"] == "refused: `flows.values` changed; undo it, or `moldau pipeline reset`"
+    assert "does not run" in told(capsys, "status", str(page))[1]
+
+
+@pytest.mark.parametrize(
+    ("to", "starts"),
+    [
+        ("earliest", [0, 0]),
+        ("latest", [3, 1]),
+        ("2020-01-01", [0, 0]),
+        ("0s", [3, 1]),
+        ('{"TOPIC": {"0": 2, "1": 0}}', [2, 0]),
+    ],
+)
+def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
+    cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str], to: str, starts: list[int]
+):
+    topic = load_page(page).name
+    finish_batch(page, 0, 7, {"0": 2, "1": 1})
+    code, text, error = told(capsys, "reset", str(page), "--to", to.replace("TOPIC", topic))
+    assert (code, error) == (0, "")
+    kept = page.with_name("state.old-1")
+    assert f"rm -r {kept}" in text
+    assert newest_finished_batch(kept / "lake") is not None
+    loaded = load_page(page)
+    assert newest_finished_batch(loaded.queries[0].checkpoint) is None
+    assert json.loads(starting_offsets(loaded)["orders"]) == {topic: {"0": starts[0], "1": starts[1]}}
+    assert [cluster.lag(query.group) for query in loaded.queries] == [4 - sum(starts)] * 2
+
+
+@pytest.mark.parametrize(
+    ("to", "reason"),
+    [
+        ('{"TOPIC": {"0": 2}}', "no offset is given for TOPIC-1; every partition needs one"),
+        ('{"TOPIC": {"0": 4, "1": 0}}', "TOPIC-0 has the offsets 0 to 3, and 4 is not among them"),
+    ],
+)
+def test_offsets_that_are_not_there_are_refused_and_nothing_changes(
+    page: Path, capsys: pytest.CaptureFixture[str], to: str, reason: str
+):
+    topic = load_page(page).name
+    finish_batch(page, 0, 7, {"0": 2, "1": 1})
+    code, _, error = told(capsys, "reset", str(page), "--to", to.replace("TOPIC", topic))
+    assert (code, error) == (1, f"moldau pipeline: {reason.replace('TOPIC', topic)}\n")
+    assert newest_finished_batch(load_page(page).queries[0].checkpoint) is not None
+    assert sorted(path.name for path in page.parent.iterdir()) == ["page.yaml", "state"]
+
+
+DRIVER = """
+import pathlib, signal, sys
+from moldau.products.pipelines.lease import Lease
+with Lease(pathlib.Path(sys.argv[1])):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    print("held", flush=True)
+    signal.sigwait({signal.SIGTERM})
+"""
+
+
+def test_a_page_that_runs_is_told_is_not_reset_and_can_be_stopped(page: Path, capsys: pytest.CaptureFixture[str]):
+    words = [sys.executable, "-c", DRIVER, str(page.parent / "state")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "held\n"
+        assert f"process {driver.pid} runs it" in told(capsys, "status", str(page))[1]
+        code, _, error = told(capsys, "reset", str(page), "--to", "earliest")
+        assert (code, f"process {driver.pid} runs a pipeline" in error) == (1, True)
+        assert told(capsys, "stop", str(page)) == (
+            0,
+            f"{load_page(page).name} has stopped (process {driver.pid})\n",
+            "",
+        )
+        assert driver.wait(30) == 0
+    assert told(capsys, "stop", str(page))[1].endswith("does not run\n")
