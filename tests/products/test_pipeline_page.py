@@ -186,6 +186,14 @@ def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str
             "page.yaml:12: `table` must be `table` or `schema.table`",
         ),
         (
+            ("  topic: out\n  key: user\n", "  webhook: http://a:b@db/shop\n"),
+            "page.yaml:11: `webhook` must be an address",
+        ),
+        (
+            ("  topic: out\n  key: user\n", "  terminal: yes\n"),
+            "page.yaml:11: `terminal` must be one of true, not `yes`",
+        ),
+        (
             ("  topic: out\n  key: user\n", "  delta: x\n  compact_every: 0\n"),
             "page.yaml:12: `compact_every` must be a number from 1 to 1000000, not `0`",
         ),

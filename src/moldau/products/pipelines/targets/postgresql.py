@@ -170,13 +170,9 @@ class _Writer:
                 f"create unlogged table {self._staging} as select {listed(columns)}, ''::text as {ATTEMPT} "
                 f"from {self._table} with no data",
             )
-        copy = f"copy {self._staging} ({listed(columns)}, {ATTEMPT}) from stdin (format csv)"
-        copied = batch.selectExpr(*(_as_text(name, kind) for name, kind in batch.dtypes)).mapInArrow(
-            partial(_copy_rows, self._target.server, copy), "attempt string, rows bigint"
-        )
-        rows_of_attempts = {row.attempt: row.rows for row in copied.collect()}
+        copied = _copied(batch, self._target.server, self._staging)
         with self._target.connected() as connection:
-            self._take_over(connection, columns, rows_of_attempts, batch_id)
+            self._take_over(connection, columns, copied, batch_id)
 
     def _make_table(self, connection: Connection[Any], batch: DataFrame) -> None:
         columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in batch.dtypes)
@@ -226,6 +222,14 @@ class _Writer:
         row = _execute(connection, several, attempts).fetchone()
         if row is not None:
             raise several_rows_of_a_key(key, row)
+
+
+def _copied(batch: DataFrame, server: str, staging: str) -> dict[str, int]:
+    """The tasks copy the rows into the table `staging`; gives the rows of each attempt that Spark counts."""
+    copy = f"copy {staging} ({listed(batch.columns)}, {ATTEMPT}) from stdin (format csv)"
+    as_text = batch.selectExpr(*(_as_text(name, kind) for name, kind in batch.dtypes))
+    found = as_text.mapInArrow(partial(_copy_rows, server, copy), "attempt string, rows bigint")
+    return {row.attempt: row.rows for row in found.collect()}
 
 
 def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,52 @@
+"""The terminal as a target: the first rows of each batch as a table, to see what a page does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.target import Target, TargetQuery
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+ROWS, MOST_ROWS = 20, 1_000
+
+
+class TerminalTarget(Target, frozen=True, kw_only=True):
+    """`rows`: how many of a batch are shown."""
+
+    NAMED_BY = "terminal"
+    KEYS = (*Target.KEYS, "rows")
+
+    rows: int = ROWS
+
+    @classmethod
+    def parse(cls, sink: Section, directory: Path) -> TerminalTarget:
+        sink.choice("terminal", ("true",))
+        return cls(mode=cls.parse_mode(sink), rows=sink.number("rows", ROWS, least=1, most=MOST_ROWS))
+
+    def describe(self) -> tuple[str, str]:
+        return "the terminal", "for the eye: a batch that a crash cuts short is shown again"
+
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        def write(batch: DataFrame, batch_id: int) -> None:
+            rows = batch.limit(self.rows + 1).collect()
+            if not rows:
+                return
+            title = f"{query.pipeline}, batch {batch_id}"
+            shown = Table(title=title, caption="and more rows" if len(rows) > self.rows else None)
+            for name in batch.columns:
+                shown.add_column(Text(name))
+            for row in rows[: self.rows]:
+                shown.add_row(*(Text("" if value is None else str(value)) for value in row))
+            # to what standard output is now: the live table of the progress puts itself below what is printed there
+            Console().print(shown)
+
+        return write

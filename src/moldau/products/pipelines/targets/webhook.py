@@ -1,0 +1,144 @@
+"""An HTTP server as a target: the tasks POST their rows as JSON, some at a time.
+
+    sink: {webhook: "https://example.com/orders", authorization: "Bearer ${TOKEN}", dead_letters: refused-orders}
+
+A server that is away, is busy (429) or fails (5xx) is asked again, with growing pauses, for the page's `retry_timeout`.
+What it refuses (any other status but 2xx) ends the pipeline, or goes to the topic `dead_letters`, row by row: a request
+of many rows that is refused is sent again in requests of one row each.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.patience import keep_trying
+from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.target import Target, TargetQuery
+from moldau.products.pipelines.targets.topic import write_to_topic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from moldau.spark import DataFrame
+
+LINES, ARRAY = "lines", "array"
+CONTENT_TYPES = {LINES: "application/x-ndjson", ARRAY: "application/json"}
+ROWS_PER_REQUEST, MOST_ROWS_PER_REQUEST = 100, 10_000
+ANSWER_SECONDS = 30
+
+
+class WebhookError(MoldauError):
+    """The server refused rows, or could not be reached; the message says why."""
+
+
+class WebhookTarget(Target, frozen=True, kw_only=True):
+    """`topic`: that of the dead letters; None: a refusal ends the pipeline."""
+
+    NAMED_BY = "webhook"
+    KEYS = (*Target.KEYS, "body", "rows_per_request", "authorization", "dead_letters")
+
+    url: str
+    body: str = LINES
+    rows_per_request: int = ROWS_PER_REQUEST
+    authorization: str = ""
+
+    @classmethod
+    def parse(cls, sink: Section, directory: Path) -> WebhookTarget:
+        url = sink.text("webhook")
+        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", url):
+            sink.refuse("webhook", "must be an address such as https://example.com/orders, without user and password")
+        return cls(
+            mode=cls.parse_mode(sink),
+            topic=sink.topic("dead_letters") if sink.has("dead_letters") else None,
+            url=url,
+            body=sink.choice("body", (LINES, ARRAY), default=LINES),
+            rows_per_request=sink.number("rows_per_request", ROWS_PER_REQUEST, least=1, most=MOST_ROWS_PER_REQUEST),
+            authorization=sink.text("authorization", default=""),
+        )
+
+    def describe(self) -> tuple[str, str]:
+        return f"POST {self.url}", "at least once: a batch that a crash cuts short is sent again"
+
+    def rows_of(self, result: DataFrame) -> DataFrame:
+        return result.selectExpr("to_json(struct(*)) as value")
+
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        def write(batch: DataFrame, batch_id: int) -> None:
+            # a batch that runs again has the same number: a server may keep it to know the rows again
+            headers = {
+                "Content-Type": CONTENT_TYPES[self.body],
+                "Moldau-Batch": f"{query.pipeline} {query.checkpoint_id} {batch_id}",
+                **({"Authorization": self.authorization} if self.authorization else {}),
+            }
+            post = _Post(
+                url=self.url,
+                headers=headers,
+                is_array=self.body == ARRAY,
+                rows_per_request=self.rows_per_request,
+                patience_ms=query.times.retry_timeout_ms,
+                keeps_refused=self.topic is not None,
+            )
+            refused = batch.mapInArrow(partial(_post_rows, post), "value string")
+            if self.topic is None:
+                refused.collect()
+            else:
+                write_to_topic(refused, query.bootstrap_servers, self.topic, query.times)
+
+        return write
+
+
+class _Post(msgspec.Struct, frozen=True):
+    """How a task sends its rows. `keeps_refused`: what is refused is given back instead of raised."""
+
+    url: str
+    headers: Mapping[str, str]
+    is_array: bool
+    rows_per_request: int
+    patience_ms: int
+    keeps_refused: bool
+
+
+def _post_rows(post: _Post, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Gives the rows that the server refused."""
+    import pyarrow as pa
+
+    for batch in batches:
+        rows = batch.column("value").to_pylist()
+        for begin in range(0, len(rows), post.rows_per_request):
+            refused = _send(post, rows[begin : begin + post.rows_per_request])
+            if refused:
+                yield pa.RecordBatch.from_pydict({"value": refused})
+
+
+def _send(post: _Post, rows: Sequence[str]) -> Sequence[str]:
+    """Those of the rows that the server refused. Raises WebhookError."""
+    body = f"[{','.join(rows)}]" if post.is_array else "".join(f"{row}\n" for row in rows)
+    request = urllib.request.Request(post.url, body.encode(), dict(post.headers))
+
+    def act() -> None:
+        urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()
+
+    try:
+        keep_trying(act, _may_pass, post.patience_ms, f"POST {post.url}")
+    except urllib.error.HTTPError as error:
+        if not post.keeps_refused or _may_pass(error):
+            raise WebhookError(f"{post.url} answered {error.code} {error.reason} to {rows[0][:200]}") from error
+        return rows if len(rows) == 1 else [bad for row in rows for bad in _send(post, [row])]
+    except OSError as error:
+        raise WebhookError(f"{post.url} cannot be reached: {getattr(error, 'reason', error)}") from error
+    return ()
+
+
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, urllib.error.HTTPError):
+        return error.code == 429 or error.code >= 500
+    return isinstance(error, OSError)

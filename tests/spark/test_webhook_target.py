@@ -1,0 +1,98 @@
+"""A pipeline that POSTs its rows: what is sent, what is sent again, and what becomes of a refusal."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from moldau.errors import MoldauError
+
+
+class Receiver(ThreadingHTTPServer):
+    """Keeps what is posted. `answers`: the statuses of the next requests, before 200; rows with `bad` get 400."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/in"
+        self.answers: list[int] = []
+        self.requests: list[tuple[dict[str, str], str]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        status = self.server.answers.pop(0) if self.server.answers else 400 if "bad" in body else 200
+        if status == 200:
+            self.server.requests.append((dict(self.headers), body))
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(60)
+
+
+@pytest.fixture
+def run(run_page, new_topic, produce, receiver):
+    """`run(words, more)` sends a record for each word."""
+
+    def go(words: str, more: str = ""):
+        source = new_topic()
+        produce(source, [(None, word.encode()) for word in words.split()])
+        page = f"source: {{topic: {source}, format: string}}\nsql: select value as word from source\n"
+        return run_page(page + f'sink: {{webhook: "{receiver.url}"{more}}}\nretry_timeout: 5 seconds\n')
+
+    return go
+
+
+def test_rows_are_posted_as_lines_or_arrays(run, receiver):
+    run("a b c", ", rows_per_request: 2, authorization: Bearer x")
+    (first, lines), (_, rest) = receiver.requests
+    assert [json.loads(line) for line in (lines + rest).splitlines()] == [{"word": word} for word in "abc"]
+    assert (first["Content-Type"], first["Authorization"]) == ("application/x-ndjson", "Bearer x")
+    assert first["Moldau-Batch"].startswith("pipe ")
+    assert first["Moldau-Batch"].endswith(" 0")
+
+
+def test_an_array_is_one_json_value(run, receiver):
+    run("a b", ", body: array")
+    assert [json.loads(body) for _, body in receiver.requests] == [[{"word": "a"}, {"word": "b"}]]
+
+
+def test_a_server_that_is_busy_or_fails_is_asked_again(run, receiver):
+    receiver.answers += [503, 429]
+    run("a")
+    assert [body for _, body in receiver.requests] == ['{"word":"a"}\n']
+
+
+def test_a_refusal_ends_the_pipeline_with_the_row(run):
+    with pytest.raises(MoldauError, match=r'/in answered 400 Bad Request to \{"word":"bad"\}'):
+        run("bad")
+
+
+def test_refused_rows_alone_become_dead_letters(run, new_topic, read_back, receiver):
+    letters = new_topic()
+    run("a bad b", f", dead_letters: {letters}")
+    assert read_back(letters) == [(None, b'{"word":"bad"}')]
+    assert "".join(sorted(body for _, body in receiver.requests)) == '{"word":"a"}\n{"word":"b"}\n'
+
+
+def test_a_server_that_stays_away_is_said_in_a_sentence(run, receiver):
+    receiver.answers += [500] * 100
+    with pytest.raises(MoldauError, match="/in answered 500 Internal Server Error to"):
+        run("a")
