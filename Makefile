@@ -125,6 +125,7 @@ chaos: .venv/.test
 # Three nodes of Apache Kafka (fetched with Maven) become nodes of Moldau, one by one, and go back.
 change-of-sides: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.chaos.sides $(if $(SEED),--seed $(SEED))
+	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.chaos.sides --dynamic $(if $(SEED),--seed $(SEED))
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)

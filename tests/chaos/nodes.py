@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import signal
 import subprocess
 import time
@@ -29,10 +30,12 @@ LISTENERS = ("PLAINTEXT", "INTERNAL", "CONTROLLER")
 
 class Nodes:
     """`folder` gets a directory, a file of properties and a log for each node. `command`: how each is started, unless
-    `become` says otherwise; Apache Kafka formats its directories itself, with the features that it has by default."""
+    `become` says otherwise; Apache Kafka formats its directories itself, with the features that it has by default.
+    `is_dynamic`: the voters stand in the log (KIP-853), not in the properties; then nothing is between them."""
 
-    def __init__(self, folder: Path, command: Command = moldau_command) -> None:
+    def __init__(self, folder: Path, command: Command = moldau_command, *, is_dynamic: bool = False) -> None:
         self._folder = folder
+        self._is_dynamic = is_dynamic
         self._commands = dict.fromkeys(NODE_IDS, command)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._held = {node_id: [held_port() for _ in LISTENERS] for node_id in NODE_IDS}
@@ -46,7 +49,8 @@ class Nodes:
         }
         for node_id in NODE_IDS:
             self._config(node_id).write_text("\n".join(f"{name}={text}" for name, text in self._settings(node_id)))
-            format_directory(self._config(node_id), by_kafka=command is not moldau_command, features=())
+            voters = ("--initial-controllers", self._initial_controllers()) if is_dynamic else ()
+            format_directory(self._config(node_id), *voters, by_kafka=command is not moldau_command, features=())
         self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports.values())
 
     def _settings(self, node_id: int) -> Iterable[tuple[str, str]]:
@@ -67,13 +71,21 @@ class Nodes:
         yield "listener.security.protocol.map", ",".join(f"{name}:PLAINTEXT" for name in LISTENERS)
         yield "inter.broker.listener.name", "INTERNAL"
         yield "controller.listener.names", "CONTROLLER"
-        yield (
-            "controller.quorum.voters",
-            ",".join(f"{voter}@127.0.0.1:{proxied[1]}" for voter, proxied in self._proxied.items()),
-        )
+        if self._is_dynamic:
+            servers = ",".join(f"127.0.0.1:{ports[2]}" for ports in self.ports.values())
+            yield "controller.quorum.bootstrap.servers", servers
+        else:
+            voters = ",".join(f"{voter}@127.0.0.1:{proxied[1]}" for voter, proxied in self._proxied.items())
+            yield "controller.quorum.voters", voters
         yield "log.dirs", str(self._folder / f"node-{node_id}")
         yield from replicated(3, 2).items()
         yield "log.segment.bytes", str(8 << 20)
+
+    def _initial_controllers(self) -> str:
+        return ",".join(
+            f"{node_id}@127.0.0.1:{ports[2]}:{base64.urlsafe_b64encode(bytes([node_id]) * 16).decode()[:22]}"
+            for node_id, ports in self.ports.items()
+        )
 
     def _config(self, node_id: int) -> Path:
         return self._folder / f"node-{node_id}.properties"

@@ -1,7 +1,7 @@
 """`make change-of-sides`: three nodes of Apache Kafka become nodes of Moldau while clients write, read and copy, and
 then nodes of Apache Kafka again; afterwards it is judged whether every promise was kept.
 
-    python -m tests.chaos.sides [--rate 300] [--seed N] [--folder DIR]
+    python -m tests.chaos.sides [--dynamic] [--rate 300] [--seed N] [--folder DIR]
 
 The cluster is formatted as Apache Kafka does it by default, and first the features that Moldau does not serve are taken
 back. Then one node after the other is stopped, and a node of the other kind starts on the directory that it leaves;
@@ -33,6 +33,7 @@ REST_S = 5.0
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.sides", description=__doc__)
+    parser.add_argument("--dynamic", action="store_true", help="the voters stand in the log (kraft.version 1)")
     parser.add_argument("--rate", type=int, default=300, help="records per second of all producers")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--folder", type=Path, help="empty; a temporary one if not given")
@@ -41,7 +42,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}, {folder}", flush=True)
     apache = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
-    choices, nodes = random.Random(options.seed), Nodes(folder, apache)
+    choices, nodes = random.Random(options.seed), Nodes(folder, apache, is_dynamic=options.dynamic)
 
     def change(recorder: history.Recorder, clients: Clients) -> list[str]:
         begin_s = time.monotonic()

@@ -34,9 +34,9 @@ def apache_command(libs: str) -> Command:
     return lambda config: [java(), "-Xmx384m", "-cp", f"{libs}/*", "kafka.Kafka", str(config)]
 
 
-def format_directory(config: Path, *, by_kafka: bool, features: tuple[str, ...] = UNSERVED) -> None:
+def format_directory(config: Path, *more: str, by_kafka: bool, features: tuple[str, ...] = UNSERVED) -> None:
     """The directory of the node whose properties are `config`. `features`: where Kafka's are not its defaults."""
-    words = ["format", "-t", CLUSTER_ID, "-c", str(config)]
+    words = ["format", "-t", CLUSTER_ID, "-c", str(config), *more]
     if by_kafka:
         run_java("kafka.tools.StorageTool", *words, *(word for name in features for word in ("--feature", name)))
     else:

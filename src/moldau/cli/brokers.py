@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, int64
+from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all
 from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
-    from moldau.client.admin.topics import PartitionDescription
     from moldau.types import TopicPartition
-
-POLL_MS = 1_000
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -41,8 +38,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau brokers decommission 3", "moldau brokers decommission 3 --execute --throttle 50000000"),
     )
     leave.add_argument("broker", type=int, help="the id of the broker")
-    leave.add_argument("--execute", action="store_true", help="move them, instead of showing it")
-    leave.add_argument("--throttle", type=int64, metavar="BYTES", help="what a broker may copy for this in a second")
+    add_move_arguments(leave)
     add_cluster_arguments(leave, decommission, json=False)
 
 
@@ -51,7 +47,7 @@ def list_brokers(arguments: argparse.Namespace) -> int:
 
     with cluster_admin(arguments) as admin:
         brokers = describe_cluster(admin, with_fenced=True).brokers
-        partitions = _partitions(admin)
+        partitions = all_partitions(admin)
     rows: list[dict[str, object]] = [
         {
             "broker": row.broker_id,
@@ -74,7 +70,7 @@ def list_brokers(arguments: argparse.Namespace) -> int:
 def describe_broker(arguments: argparse.Namespace) -> int:
     broker = arguments.broker
     with cluster_admin(arguments) as admin:
-        partitions = _partitions(admin)
+        partitions = all_partitions(admin)
         sizes = _sizes(admin, broker)
     rows: list[dict[str, object]] = [
         {
@@ -91,15 +87,6 @@ def describe_broker(arguments: argparse.Namespace) -> int:
     columns = ("topic", "partition", "role", "in_sync", "bytes", "directory")
     print_rows(rows, columns, as_json=arguments.json, empty=f"broker {broker} holds no replica")
     return 0
-
-
-def _partitions(admin: ClusterAdmin) -> dict[TopicPartition, PartitionDescription]:
-    from moldau.client.admin.topics import list_topics
-    from moldau.types import TopicPartition
-
-    return {
-        TopicPartition(name, row.index): row for name, topic in list_topics(admin).items() for row in topic.partitions
-    }
 
 
 def _sizes(admin: ClusterAdmin, broker: int) -> dict[TopicPartition, tuple[int, str]]:
@@ -121,61 +108,14 @@ def decommission(arguments: argparse.Namespace) -> int:
 
     broker = arguments.broker
     with cluster_admin(arguments) as admin:
-        current = {partition: row.replicas for partition, row in _partitions(admin).items()}
+        current = replicas_of_all(admin)
         racks = {row.node_id: row.rack for row in admin.cluster().brokers}
         try:
             wanted = reassignments.without_broker(current, broker, racks)
         except ValueError as error:
             raise CommandError(str(error)) from error
-        rows: list[dict[str, object]] = [
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "replicas": list(current[partition]),
-                "will_be": list(replicas),
-            }
-            for partition, replicas in wanted.items()
-        ]
-        columns = ("topic", "partition", "replicas", "will_be")
-        print_rows(rows, columns, as_json=False, empty=f"broker {broker} holds no replica")
-        if not wanted:
+        if not move(admin, current, wanted, arguments, empty=f"broker {broker} holds no replica"):
             return 0
-        if not arguments.execute:
-            print("nothing was changed: --execute does it")
-            return 0
-        _move(admin, {partition: current[partition] for partition in wanted}, wanted, arguments.throttle)
     print(f"broker {broker} holds no replica any more: take it out of the voters (`moldau quorum remove {broker}`), ")
     print(f"stop it, and have it forgotten (`moldau kafka-cluster unregister --id {broker}`)")
     return 0
-
-
-def _move(
-    admin: ClusterAdmin,
-    current: Mapping[TopicPartition, tuple[int, ...]],
-    wanted: Mapping[TopicPartition, tuple[int, ...]],
-    bytes_per_s: int | None,
-) -> None:
-    """Returns when all is moved, and no throttle is left. Raises CommandError."""
-    from moldau.client.admin.partitions import list_reassignments
-    from moldau.client.admin.reassignments import end_throttles, reassign, throttle
-    from moldau.shell.io.tcp import TCP
-
-    if bytes_per_s is not None:
-        throttle(admin, current, wanted, bytes_per_s)
-    try:
-        for partition, error in reassign(admin, {**wanted}).items():
-            if error is not None:
-                raise CommandError(f"{partition}: {error}")
-        left = len(wanted)
-        while left:
-            moving = list_reassignments(admin)
-            now_left = sum(partition in moving for partition in wanted)
-            if now_left != left:
-                print(f"{now_left} of {len(wanted)} partitions are still moving", flush=True)
-            left = now_left
-            if left:
-                TCP.pause(POLL_MS)
-    finally:
-        if bytes_per_s is not None:
-            brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
-            end_throttles(admin, sorted(brokers), dict.fromkeys(partition.topic for partition in wanted))

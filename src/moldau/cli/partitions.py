@@ -1,4 +1,4 @@
-"""`moldau partitions describe|add|elect|reassignments|trim`."""
+"""`moldau partitions describe|add|elect|reassign|reassignments|trim`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 
 from moldau.cli.arguments import Subparsers, int32, int64
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin, known_topic
+from moldau.cli.moves import add_move_arguments, move, replicas_of_all
 from moldau.cli.offsets import partitions_of
 from moldau.cli.output import CommandError, print_rows
 
@@ -41,6 +42,22 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     elect.add_argument("topic", nargs="*", default=[], metavar="TOPIC[:0,1]", help="without it, all partitions")
     elect.add_argument("--unclean", action="store_true", help="elect any living replica; records may be lost")
     add_cluster_arguments(elect, elect_leaders)
+
+    reassign = verbs.add_parser(
+        "reassign",
+        help="place the replicas of partitions on other brokers, or have more or fewer of them",
+        description="Shows where the replicas would go; with --execute they move, and the command waits. Clients are "
+        "served throughout. A replica stays where it may; the others go to brokers that hold few.",
+        examples=(
+            "moldau partitions reassign orders --replication-factor 3",
+            "moldau partitions reassign orders:0,1 --brokers 1,2,3 --execute --throttle 50000000",
+        ),
+    )
+    reassign.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
+    reassign.add_argument("--brokers", type=broker_ids, metavar="1,2,3", help="without it, all that serve")
+    reassign.add_argument("--replication-factor", type=int32, metavar="N", help="without it, as many replicas as now")
+    add_move_arguments(reassign)
+    add_cluster_arguments(reassign, reassign_partitions, json=False)
 
     moving = verbs.add_parser(
         "reassignments",
@@ -118,6 +135,36 @@ def elect_leaders(arguments: argparse.Namespace) -> int:
         rows.append({"topic": partition.topic, "partition": partition.partition, "result": result})
     print_rows(rows, ["topic", "partition", "result"], as_json=arguments.json, empty="all preferred replicas lead")
     return 0 if all_fine else 1
+
+
+def reassign_partitions(arguments: argparse.Namespace) -> int:
+    from moldau.client.admin.reassignments import placed_on
+
+    factor: int | None = arguments.replication_factor
+    if factor is not None and factor < 1:
+        raise CommandError("a partition has at least one replica")
+    with cluster_admin(arguments) as admin:
+        chosen = partitions_of(admin, arguments.topic)
+        current = replicas_of_all(admin)
+        serving = {row.node_id: row.rack for row in admin.cluster().brokers}
+        absent = [broker for broker in arguments.brokers or () if broker not in serving]
+        if absent:
+            raise CommandError(f"broker {absent[0]} does not serve; those that do: {', '.join(map(str, serving))}")
+        allowed = {broker: serving[broker] for broker in arguments.brokers or serving}
+        try:
+            wanted = placed_on(current, chosen, allowed, factor)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        move(admin, current, wanted, arguments, empty="every replica is where it shall be")
+    return 0
+
+
+def broker_ids(text: str) -> list[int]:
+    """An argument `1,2,3`."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"write numbers of brokers, such as 1,2,3, not {text!r}") from None
 
 
 def list_reassignments(arguments: argparse.Namespace) -> int:

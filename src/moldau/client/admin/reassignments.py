@@ -110,24 +110,42 @@ def end_throttles(admin: ClusterAdmin, brokers: Iterable[int], topics: Iterable[
 def without_broker(
     current: Mapping[TopicPartition, Replicas], broker_id: int, racks: Mapping[int, str | None]
 ) -> dict[TopicPartition, Replicas]:
-    """The partitions that have a replica on the broker, with another broker in its place: one of a rack that the
-    partition is not in yet, if there is one, and of those the one with the fewest replicas. `racks`: of all brokers
-    that serve. Raises ValueError where no broker is left for a partition."""
-    held = dict.fromkeys((broker for broker in racks if broker != broker_id), 0)
+    """The partitions that have a replica on the broker, with another broker in its place, as `placed_on` chooses it.
+    `racks`: of all brokers that serve. Raises ValueError where no broker is left for a partition."""
+    held = [partition for partition, replicas in current.items() if broker_id in replicas]
+    return placed_on(current, held, {broker: rack for broker, rack in racks.items() if broker != broker_id})
+
+
+def placed_on(
+    current: Mapping[TopicPartition, Replicas],
+    partitions: Iterable[TopicPartition],
+    racks: Mapping[int, str | None],
+    factor: int | None = None,
+) -> dict[TopicPartition, Replicas]:
+    """Those of `partitions` that change, with all replicas on the brokers of `racks`, and `factor` of them (None: as
+    many as now). A replica stays where it may. Else its place goes to a broker of a rack that the partition is not in
+    yet, if there is one, and of those to the one with the fewest replicas. Raises ValueError where the brokers are too
+    few."""
+    held = dict.fromkeys(racks, 0)
     for replicas in current.values():
         for broker in replicas:
             if broker in held:
                 held[broker] += 1
     moved: dict[TopicPartition, Replicas] = {}
-    for partition, replicas in current.items():
-        if broker_id not in replicas:
-            continue
-        others = [broker for broker in replicas if broker != broker_id]
-        free = [broker for broker in held if broker not in others]
-        if not free:
-            raise ValueError(f"{partition} has a replica on every broker: add one first, or move it to fewer")
-        used = {racks.get(broker) for broker in others}
-        chosen = min(free, key=lambda broker: (racks[broker] in used, held[broker], broker))
-        held[chosen] += 1
-        moved[partition] = tuple(chosen if broker == broker_id else broker for broker in replicas)
+    for partition in partitions:
+        before = current[partition]
+        count = len(before) if factor is None else factor
+        if len(held) < count:
+            raise ValueError(f"{partition} needs {count} brokers, and there are {len(held)} to place it on")
+        kept = {place: broker for place, broker in enumerate(before[:count]) if broker in held}
+        places = dict(kept)
+        for place in range(count):
+            if place not in kept:
+                used = {racks[broker] for broker in places.values()}
+                free = (broker for broker in held if broker not in places.values())
+                places[place] = min(free, key=lambda broker: (racks[broker] in used, held[broker], broker))
+                held[places[place]] += 1
+        after = tuple(places[place] for place in range(count))
+        if after != before:
+            moved[partition] = after
     return moved

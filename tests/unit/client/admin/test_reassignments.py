@@ -1,10 +1,10 @@
-"""Where the replicas of a broker go that is taken out."""
+"""Where the replicas of a broker go that is taken out, and those of partitions that are placed anew."""
 
 from __future__ import annotations
 
 import pytest
 
-from moldau.client.admin.reassignments import without_broker
+from moldau.client.admin.reassignments import placed_on, without_broker
 from moldau.types import TopicPartition
 
 
@@ -28,6 +28,18 @@ def test_what_it_does_not_hold_stays_where_it_is() -> None:
     assert without_broker({partition(0): (1, 2)}, 3, dict.fromkeys((1, 2, 3))) == {}
 
 
-def test_a_partition_that_is_on_every_broker_is_named() -> None:
-    with pytest.raises(ValueError, match="orders-0 has a replica on every broker"):
+def test_a_partition_that_has_nowhere_to_go_is_named() -> None:
+    with pytest.raises(ValueError, match="orders-0 needs 3 brokers, and there are 2 to place it on"):
         without_broker({partition(0): (1, 2, 3)}, 3, dict.fromkeys((1, 2, 3)))
+
+
+def test_more_replicas_go_to_the_brokers_that_hold_the_fewest_and_less_leave_the_last() -> None:
+    current = {partition(0): (1, 2), partition(1): (2, 3)}
+    racks = dict.fromkeys((1, 2, 3, 4))
+    assert placed_on(current, current, racks, 3) == {partition(0): (1, 2, 4), partition(1): (2, 3, 1)}
+    assert placed_on(current, [partition(1)], racks, 1) == {partition(1): (2,)}
+
+
+def test_replicas_stay_where_they_may() -> None:
+    current = {partition(0): (1, 2), partition(1): (3, 4)}
+    assert placed_on(current, current, dict.fromkeys((3, 4))) == {partition(0): (3, 4)}

@@ -1,0 +1,96 @@
+"""Replicas that go to other brokers: first shown, and with `--execute` moved, while clients are served."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import int64
+from moldau.cli.output import CommandError, print_rows
+
+if TYPE_CHECKING:
+    from moldau.client.admin.client import ClusterAdmin
+    from moldau.client.admin.reassignments import Replicas
+    from moldau.client.admin.topics import PartitionDescription
+    from moldau.types import TopicPartition
+
+POLL_MS = 1_000
+
+
+def add_move_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--execute", action="store_true", help="move them, instead of showing it")
+    parser.add_argument("--throttle", type=int64, metavar="BYTES", help="what a broker may copy for this in a second")
+
+
+def all_partitions(admin: ClusterAdmin) -> dict[TopicPartition, PartitionDescription]:
+    from moldau.client.admin.topics import list_topics
+    from moldau.types import TopicPartition
+
+    return {
+        TopicPartition(name, row.index): row for name, topic in list_topics(admin).items() for row in topic.partitions
+    }
+
+
+def replicas_of_all(admin: ClusterAdmin) -> dict[TopicPartition, Replicas]:
+    return {partition: row.replicas for partition, row in all_partitions(admin).items()}
+
+
+def move(
+    admin: ClusterAdmin,
+    current: Mapping[TopicPartition, Replicas],
+    wanted: Mapping[TopicPartition, Replicas],
+    arguments: argparse.Namespace,
+    *,
+    empty: str,
+) -> bool:
+    """Prints the moves, or `empty`; with `--execute` makes them and waits. Whether they were made. Raises
+    CommandError."""
+    rows: list[dict[str, object]] = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "replicas": list(current[partition]),
+            "will_be": list(replicas),
+        }
+        for partition, replicas in wanted.items()
+    ]
+    print_rows(rows, ("topic", "partition", "replicas", "will_be"), as_json=False, empty=empty)
+    if wanted and not arguments.execute:
+        print("nothing was changed: --execute does it")
+    if not wanted or not arguments.execute:
+        return False
+    _make(admin, {partition: current[partition] for partition in wanted}, wanted, arguments.throttle)
+    return True
+
+
+def _make(
+    admin: ClusterAdmin,
+    current: Mapping[TopicPartition, Replicas],
+    wanted: Mapping[TopicPartition, Replicas],
+    bytes_per_s: int | None,
+) -> None:
+    """Returns when all is moved, and no throttle is left. Raises CommandError."""
+    from moldau.client.admin.partitions import list_reassignments
+    from moldau.client.admin.reassignments import end_throttles, reassign, throttle
+    from moldau.shell.io.tcp import TCP
+
+    if bytes_per_s is not None:
+        throttle(admin, current, wanted, bytes_per_s)
+    try:
+        for partition, error in reassign(admin, {**wanted}).items():
+            if error is not None:
+                raise CommandError(f"{partition}: {error}")
+        left = len(wanted)
+        while left:
+            moving = list_reassignments(admin)
+            now_left = sum(partition in moving for partition in wanted)
+            if now_left != left:
+                print(f"{now_left} of {len(wanted)} partitions are still moving", flush=True)
+            left = now_left
+            if left:
+                TCP.pause(POLL_MS)
+    finally:
+        if bytes_per_s is not None:
+            brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
+            end_throttles(admin, sorted(brokers), dict.fromkeys(partition.topic for partition in wanted))

@@ -1,0 +1,103 @@
+"""Replicas that move at somebody's command, while clients write: nobody sees an error, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from moldau.testing import Cluster, history
+
+PATIENCE_S = 60
+TOPIC = "orders"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=4) as cluster:
+        yield cluster
+
+
+def run(cluster: Cluster, *words: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "moldau.cli.main", *words, "-b", cluster.bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def replicas(cluster: Cluster, topic: str) -> list[set[int]]:
+    lines = run(cluster, "partitions", "describe", topic, "--json")
+    return [set(row["replicas"]) for row in json.loads(lines)]
+
+
+def test_a_broker_is_taken_out_while_a_producer_writes(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic(TOPIC, partitions=4)
+    path = tmp_path / "history.jsonl"
+    with history.record(path) as recorder:
+        settings = {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+        producer = recorder.producer(settings)
+        errors: list[KafkaError] = []
+        has_to_stop = threading.Event()
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error)
+
+        def write() -> None:
+            number = 0
+            while not has_to_stop.is_set():
+                producer.produce(TOPIC, str(number), partition=number % 4, on_delivery=delivered)
+                number += 1
+                producer.poll(0.002)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            shown = run(cluster, "brokers", "decommission", "4")
+            assert "nothing was changed" in shown
+            told = run(cluster, "brokers", "decommission", "4", "--execute", "--throttle", "50000000")
+            assert "broker 4 holds no replica any more" in told
+            assert all(4 not in each for each in replicas(cluster, TOPIC))
+            assert "broker 4 holds no replica" in run(cluster, "brokers", "decommission", "4")
+            cluster.kill(4)
+        finally:
+            has_to_stop.set()
+            writer.join(PATIENCE_S)
+        assert producer.flush(PATIENCE_S) == 0
+        assert errors == []
+        read = list(recorder.read_to_end({"bootstrap.servers": cluster.bootstrap_servers}, [TOPIC]))
+    cluster.restart(4)
+    verdict = history.judge(history.HistoryFile(path))
+    assert not verdict.findings, str(verdict)
+    assert len(read) == verdict.judged["records acknowledged"] > 0
+
+
+def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> None:
+    cluster.create_topic("few", partitions=2)
+    run(cluster, "partitions", "reassign", "few", "--replication-factor", "1", "--brokers", "1", "--execute")
+    assert replicas(cluster, "few") == [{1}, {1}]
+    assert "nothing was changed" in run(cluster, "partitions", "reassign", "few:1", "--replication-factor", "2")
+    run(cluster, "partitions", "reassign", "few:1", "--replication-factor", "2", "--brokers", "1,3", "--execute")
+    assert replicas(cluster, "few") == [{1}, {1, 3}]
+    assert "every replica is where it shall be" in run(cluster, "partitions", "reassign", "few")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("few", "--brokers", "9"), "broker 9 does not serve; those that do: 1, 2, 3, 4"),
+        (("few", "--brokers", "1,x"), "such as 1,2,3"),
+        (("few", "--replication-factor", "5"), "needs 5 brokers, and there are 4"),
+        (("few", "--replication-factor", "0"), "at least one replica"),
+        (("none",), "unknown topic or partition: none"),
+    ],
+)
+def test_what_cannot_be_is_refused(cluster: Cluster, words: tuple[str, ...], why: str) -> None:
+    code = 2 if "1,x" in words else 1
+    assert why in run(cluster, "partitions", "reassign", *words, code=code)
