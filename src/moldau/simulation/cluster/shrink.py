@@ -91,7 +91,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{len(scenario.acts or ())} acts, {scenario.seconds} s: {rule or 'nothing broken'}", file=sys.stderr)
         return rule == outcome.rule
 
-    return _print(shrunk(Scenario.parse(story), is_broken))
+    broken_s = float(outcome.story[-1].split()[0])  # trouble need not last longer
+    scenario = Scenario.parse(story)
+    return _print(shrunk(replace(scenario, seconds=min(scenario.seconds, broken_s)), is_broken))
 
 
 def _print(scenario: Scenario) -> int:
