@@ -1,8 +1,8 @@
 """`python -m benchmarks.cluster [--rounds 3]`: three nodes of Moldau beside three of Apache Kafka, in one run.
 
 Topics have three replicas, two of which must be in sync, and every record waits for all of them (acks=all). Both
-clusters are up all the time, and each round asks both, in alternating order. At the end each makes a topic of 2,000
-partitions, and stands idle with its 6,000 replicas for a while.
+clusters are up all the time, and each round asks both, in alternating order. At the end a node of each is killed,
+misses a gigabyte, and comes back; then each makes a topic of 2,000 partitions, and stands idle with its 6,000 replicas.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SETTINGS: dict[str, object] = {"acks": "all", "enable.idempotence": True}
 SIZES = {100: 400_000, 1_000: 100_000}
 """Records of a round, by the bytes of their values."""
 PACED = {"rate": 1_000, "records": 5_000, "warm_up": 1_000, "value_bytes": 100}
+MISSED = 1_000_000
 MANY_PARTITIONS = 2_000
 SETTLING_S = 15.0
 IDLE_S = 30.0
@@ -48,7 +49,7 @@ class AllNodes(Peer):
         return self._cluster.bootstrap_servers
 
     def cpu_seconds(self) -> float:
-        return sum(node.cpu_seconds() for node in self._cluster.nodes.values())
+        return sum(node.cpu_seconds() for node in self._cluster.nodes.values() if node.process is not None)
 
     def pss_mib(self) -> float:
         return sum(node.pss_mib() for node in self._cluster.nodes.values())
@@ -78,6 +79,19 @@ def round_of(peer: AllNodes, cluster: ThreeNodes, number: int) -> Figures:
     seen = latency.measure(peer, topic, **PACED)
     figures["p50 ms at 1,000/s"], figures["p99 ms at 1,000/s"] = seen["p50_ms"], seen["p99_ms"]
     return figures
+
+
+def catch_up(peer: AllNodes, cluster: ThreeNodes) -> Figures:
+    """How long a node that was away needs for what was written meanwhile."""
+    cluster.create_topic("missed", PARTITIONS)
+    whole(cluster, "missed")
+    away = cluster.nodes[NODE_IDS[-1]]
+    away.kill()
+    seen = produce.produce(peer, "missed", records=MISSED, value_bytes=1_000, settings=SETTINGS)
+    begin_s = time.perf_counter()
+    away.start()
+    cluster.wait_for(lambda admin: all(len(each.isr) == 3 for each in cluster.topic(admin, "missed").partitions))
+    return {"rate without a node, 1000 B": seen["rate"], "s until 1 GB is caught up": time.perf_counter() - begin_s}
 
 
 def many_partitions(peer: AllNodes, cluster: ThreeNodes) -> Figures:
@@ -160,7 +174,7 @@ def main() -> int:
                     load = os.getloadavg()[0]
                     say(f"round {number + 1} {peer.name}: {short(seen[peer.name][-1])} (load average {load:.1f})")
             for peer, cluster in both:
-                idle[peer.name] = [many_partitions(peer, cluster)]
+                idle[peer.name] = [catch_up(peer, cluster) | many_partitions(peer, cluster)]
                 say(f"{peer.name}: {short(idle[peer.name][0])}")
         finally:
             for cluster in clusters:
