@@ -134,7 +134,7 @@ checkpoint: state
         yield from batches
 
     (query,) = page.queries
-    result = make_result(page, query, make_views(spark, page, load_sources(spark, page)))
+    result = make_result(page, query, make_views(spark, page, load_sources(spark, page, {})))
     result = result.mapInArrow(lose_the_first_task, "key string, value string")
     running = start_query(result, page, query, once=True, checkpoint_id="1", may_start_batch=lambda: None)
     running.awaitTermination()

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moldau.cli import pipeline_runs
-from moldau.cli.arguments import Subparsers
-from moldau.cli.pipeline_pages import add_page, add_pages, has_extra, page_of, parameters_of
+from moldau.cli.arguments import Subparsers, int32
+from moldau.cli.output import print_rows
+from moldau.cli.pipeline_pages import add_page, add_pages, has_extra, of_page, page_of, parameters_of
+
+if TYPE_CHECKING:
+    from moldau.products.pipelines.page import PipelinePage
+
+PREVIEW_ROWS = 20
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -55,6 +64,27 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_pages(test)
     test.set_defaults(run=test_pages)
+    plan = verbs.add_parser(
+        "plan",
+        help="say what a run would do, with the columns of each target; nothing is changed",
+        description="Asks the clusters and Spark, and says of each query whether it begins, goes on, or is refused "
+        "because it changed, and which columns its rows have. Takes the seconds that Spark needs to start.",
+        examples=("moldau pipeline plan orders.yaml",),
+    )
+    add_page(plan)
+    plan.set_defaults(run=lambda arguments: _through_spark(arguments, show_plan))
+    preview = verbs.add_parser(
+        "preview",
+        help="show the first rows of a source or flow",
+        description="Reads the topics from their earliest offsets and shows the first rows of a source or flow. Of a "
+        "flow that groups rows, every change of a group is a row. Groups and checkpoints are not touched.",
+        examples=("moldau pipeline preview orders.yaml big --rows 5",),
+    )
+    add_page(preview)
+    preview.add_argument("name", metavar="NAME", help="a source or flow of the page")
+    preview.add_argument("--rows", type=int32, default=PREVIEW_ROWS, metavar="N", help="how many; default: 20")
+    preview.add_argument("--json", action="store_true", help="one JSON array")
+    preview.set_defaults(run=lambda arguments: _through_spark(arguments, show_preview))
     pipeline_runs.add_verbs(verbs)
     checkpoint = verbs.add_parser(
         "checkpoint",
@@ -89,12 +119,47 @@ def run_page(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:
+    """As `of_page`; what Spark and the client log stays off the terminal."""
+
+    def look(page: PipelinePage, arguments: argparse.Namespace) -> int:
+        from moldau.products.pipelines.logs import logs_to
+
+        with logs_to(Path(os.devnull)):
+            return action(page, arguments)
+
+    return of_page(arguments, look)
+
+
+def show_plan(page: PipelinePage, _: argparse.Namespace) -> int:
+    """The exit code: 1 where a query would be refused."""
+    from moldau.products.pipelines.looking import plan_of
+
+    outlooks = plan_of(page)
+    for outlook in outlooks:
+        print(f"{outlook.standing.name}: {outlook.standing.next_run}; {outlook.standing.lag:,} records wait")
+        print(f"  {', '.join(f'{name} {kind}' for name, kind in outlook.columns)}")
+    return 1 if any(outlook.standing.changed for outlook in outlooks) else 0
+
+
+def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:
+    from moldau.products.pipelines.looking import preview
+
+    names = [*page.sources(), *(flow.name for flow in page.plan.flows)]
+    if arguments.name not in names:
+        print(f"moldau pipeline: {arguments.name!r} is no source and no flow; {', '.join(names)} are", file=sys.stderr)
+        return 2
+    rows = preview(page, arguments.name, arguments.rows)
+    print_rows(rows, list(dict.fromkeys(name for row in rows for name in row)), as_json=arguments.json)
+    return 0
+
+
 def check_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every page can be meant, 2 where one cannot."""
     if not has_extra("yaml"):
         return 2
     from moldau.products.pipelines.check import find_conflicts
-    from moldau.products.pipelines.page import PipelinePage, describe, load_page
+    from moldau.products.pipelines.page import describe, load_page
     from moldau.products.pipelines.section import PageError
 
     pages: dict[Path, PipelinePage] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import input_path
@@ -58,6 +59,24 @@ def page_of(arguments: argparse.Namespace) -> PipelinePage:
     from moldau.products.pipelines.page import load_page
 
     return load_page(arguments.file, parameters_of(arguments))
+
+
+def of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:
+    """The exit code: that of the action, 1 where it cannot be done, 2 for a page that cannot be run."""
+    from moldau.errors import MoldauError
+
+    if not has_extra():
+        return 2
+    from moldau.products.pipelines.section import PageError
+
+    try:
+        return action(page_of(arguments), arguments)
+    except PageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except MoldauError as error:
+        print(f"moldau pipeline: {error}", file=sys.stderr)
+        return 1
 
 
 def has_extra(*packages: str) -> bool:

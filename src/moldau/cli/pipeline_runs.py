@@ -7,13 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, seconds, time_ms
 from moldau.cli.output import print_json, print_rows
-from moldau.cli.pipeline_pages import add_page, has_extra, page_of
+from moldau.cli.pipeline_pages import add_page, of_page
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.generations import Start
@@ -41,7 +40,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau pipeline graph orders.yaml",),
     )
     add_page(graph)
-    graph.set_defaults(run=lambda arguments: _of_page(arguments, show_graph))
+    graph.set_defaults(run=lambda arguments: of_page(arguments, show_graph))
     status = verbs.add_parser(
         "status",
         help="say whether a page runs, how far each of its queries is, and what a run would do",
@@ -50,7 +49,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_page(status)
     status.add_argument("--json", action="store_true", help="one JSON object")
-    status.set_defaults(run=lambda arguments: _of_page(arguments, show_status))
+    status.set_defaults(run=lambda arguments: of_page(arguments, show_status))
     stop = verbs.add_parser(
         "stop",
         help="stop the process that runs a page, and wait for its end",
@@ -62,7 +61,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     stop.add_argument(
         "--timeout", type=seconds, default=STOP_WITHIN_S, metavar="SECONDS", help="how long to wait; default: 120"
     )
-    stop.set_defaults(run=lambda arguments: _of_page(arguments, stop_page))
+    stop.set_defaults(run=lambda arguments: of_page(arguments, stop_page))
     reset = verbs.add_parser(
         "reset",
         help="begin a page anew, at offsets that you choose",
@@ -84,7 +83,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="earliest, latest, a time (2026-01-31, 2026-01-31T12:00:00, or 2h before now), or the offset of every "
         "partition as JSON",
     )
-    reset.set_defaults(run=lambda arguments: _of_page(arguments, reset_page))
+    reset.set_defaults(run=lambda arguments: of_page(arguments, reset_page))
 
 
 def _start(text: str) -> Start:
@@ -98,24 +97,6 @@ def _start(text: str) -> Start:
         except (ValueError, TypeError) as error:
             raise argparse.ArgumentTypeError(f"no offsets: {error}") from None
     return time_ms(text)
-
-
-def _of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:
-    """The exit code: that of the action, 1 where it cannot be done, 2 for a page that cannot be run."""
-    from moldau.errors import MoldauError
-
-    if not has_extra():
-        return 2
-    from moldau.products.pipelines.section import PageError
-
-    try:
-        return action(page_of(arguments), arguments)
-    except PageError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except MoldauError as error:
-        print(f"moldau pipeline: {error}", file=sys.stderr)
-        return 1
 
 
 def write_first_page(arguments: argparse.Namespace) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.failures import what_failed
-from moldau.products.pipelines.generations import starting_offsets
 from moldau.products.pipelines.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.source import Source
 from moldau.products.pipelines.sources.topic import TopicSource
@@ -43,10 +44,10 @@ def metric_of(source: str) -> str:
     return f"dead_letters_of_{source}"
 
 
-def load_sources(spark: SparkSession, page: PipelinePage) -> dict[str, DataFrame]:
-    """What is there, by the names of the sources; nothing is read yet. Raises CheckpointError, and FlowError
-    with the line of the page."""
-    sources, starts = page.sources(), starting_offsets(page)
+def load_sources(spark: SparkSession, page: PipelinePage, starts: Mapping[str, str]) -> dict[str, DataFrame]:
+    """What is there, by the names of the sources; nothing is read yet. `starts`: where topics begin that do not begin
+    where the page says. Raises FlowError, with the line of the page."""
+    sources = page.sources()
     loaded: dict[str, DataFrame] = {}
     for step in page.plan.sources:
         source = sources[step.name]
@@ -129,6 +130,12 @@ def start_query(
                 logger.warning("batch %d of %s is written anew: %s", batch_id, query.name, error)
 
     return writer.foreachBatch(write_batch).start()
+
+
+def rows_of(frame: DataFrame) -> list[Row]:
+    """All rows of a batch, with values as JSON has them."""
+    texts = frame.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) as row").collect()
+    return [json.loads(row["row"]) for row in texts]
 
 
 def with_watermark(rows: DataFrame, source: Source) -> DataFrame:

@@ -22,6 +22,16 @@ class PreflightError(MoldauError):
     """The pipeline cannot run on this cluster as it is; the message is one sentence."""
 
 
+def check_page(page: PipelinePage) -> None:
+    """Looks at everything that the page needs, before Spark starts. Raises PreflightError, and what a source or target
+    refuses."""
+    for query in page.queries:
+        for source in query.sources.values():
+            source.check()
+        query.target.check()
+    check_cluster(page)
+
+
 def check_cluster(page: PipelinePage) -> None:
     """Reaches a broker of each cluster, finds the topics and looks at the groups. Raises PreflightError.
 

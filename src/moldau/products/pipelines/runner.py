@@ -21,10 +21,11 @@ from rich.console import Console
 from moldau.products.pipelines.checkpoint import claim_checkpoint
 from moldau.products.pipelines.failures import PipelineFailedError
 from moldau.products.pipelines.flow import load_sources, make_result, make_views, start_query
+from moldau.products.pipelines.generations import starting_offsets
 from moldau.products.pipelines.lease import Lease
 from moldau.products.pipelines.logs import logs_to
 from moldau.products.pipelines.page import PipelinePage, describe
-from moldau.products.pipelines.preflight import check_cluster
+from moldau.products.pipelines.preflight import check_page
 from moldau.products.pipelines.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.supervision import TURN_SECONDS, Supervised
 from moldau.products.pipelines.watching import QueryProgress
@@ -70,11 +71,7 @@ def run_pipeline(
     from moldau.spark import open_session
 
     stop = StopRequest()
-    for query in page.queries:
-        for source in query.sources.values():
-            source.check()
-        query.target.check()
-    check_cluster(page)
+    check_page(page)
     log = page.checkpoint / DRIVER_LOG
     facts = {**describe(page), "log": str(log)}
     with Lease(page.checkpoint) as lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
@@ -101,7 +98,7 @@ def _start_all(
         if stop.is_asked:
             raise StoppedOnPurpose
 
-    views = make_views(spark, page, load_sources(spark, page))
+    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
     results = [make_result(page, query, views) for query in page.queries]
     for query, result, checkpoint_id in zip(page.queries, results, ids, strict=True):
         progress = QueryProgress(spark, page, query)

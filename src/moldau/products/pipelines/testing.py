@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.case import Case, Expected, Row, compare
 from moldau.products.pipelines.failures import what_failed
-from moldau.products.pipelines.flow import make_result, make_views
+from moldau.products.pipelines.flow import make_result, make_views, rows_of
 from moldau.products.pipelines.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.source import Source
 from moldau.spark import open_session, spark_error
@@ -75,7 +75,7 @@ def _failures(
     views = make_views(spark, page, {name: one.load(spark, is_stream=query is not None) for name, one in given.items()})
     try:
         if query is None:
-            found = _rows(views[expected.name])
+            found = rows_of(views[expected.name])
         else:
             found = _written(page, query, views, directory / f"{expected.name}.checkpoint")
     except (*spark_error(), MoldauError) as error:  # type: ignore[misc]
@@ -92,11 +92,6 @@ def _written(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataF
     make_result(page, query, views)  # refused as the real one
     stream = views[query.step.target.reads].writeStream.outputMode(query.target.mode)
     stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    running = stream.foreachBatch(lambda batch, _: rows.extend(_rows(batch))).start()
+    running = stream.foreachBatch(lambda batch, _: rows.extend(rows_of(batch))).start()
     running.awaitTermination()
     return rows
-
-
-def _rows(frame: DataFrame) -> list[Row]:
-    texts = frame.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) as row").collect()
-    return [json.loads(row["row"]) for row in texts]

@@ -84,14 +84,18 @@ class Plan(msgspec.Struct, frozen=True):
 
     def queries(self) -> Iterator[Query]:
         """One for each target, in the order of the page."""
-        flows = {flow.name: flow for flow in self.flows}
         for target in self.targets:
-            needed = _upstream(flows, target.reads)
+            needed = _upstream(self.flows, target.reads)
             yield Query(
                 sources=tuple(source for source in self.sources if source.name in needed),
                 flows=tuple(flow for flow in self.flows if flow.name in needed),
                 target=target,
             )
+
+    def upstream(self, name: str) -> list[FlowStep]:
+        """The flows that the rows of a flow or source are made of, itself included."""
+        needed = _upstream(self.flows, name)
+        return [flow for flow in self.flows if flow.name in needed]
 
 
 def make_flow(name: str, sql: str, *, place: str, line: int = 0) -> FlowStep:
@@ -177,8 +181,9 @@ def _in_order(flows: tuple[FlowStep, ...]) -> tuple[FlowStep, ...]:
         raise PlanError(first.line, f"`{first.place}` reads itself: {' <- '.join(circle)}") from None
 
 
-def _upstream(flows: Mapping[str, FlowStep], name: str) -> set[str]:
+def _upstream(steps: Iterable[FlowStep], name: str) -> set[str]:
     """Everything that the rows of `name` are made of, itself included."""
+    flows = {flow.name: flow for flow in steps}
     found: set[str] = set()
     waiting = [name]
     while waiting:

@@ -1,0 +1,68 @@
+"""Looks at a page through Spark and changes nothing: what its queries would give, and what a run would do."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.products.pipelines.core.case import Row
+from moldau.products.pipelines.core.statement import groups
+from moldau.products.pipelines.failures import PipelineFailedError, what_failed
+from moldau.products.pipelines.flow import load_sources, make_result, make_views, rows_of
+from moldau.products.pipelines.generations import EARLIEST, starting_offsets
+from moldau.products.pipelines.page import PipelinePage
+from moldau.products.pipelines.preflight import check_page
+from moldau.products.pipelines.standing import QueryStanding, standing_of
+from moldau.spark import open_session, spark_error
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+_TURN_S = 1
+
+
+class QueryOutlook(msgspec.Struct, frozen=True):
+    """`columns`: the names and Spark types of the rows that go to the target."""
+
+    standing: QueryStanding
+    columns: tuple[tuple[str, str], ...]
+
+
+def plan_of(page: PipelinePage) -> list[QueryOutlook]:
+    """What a run would do with each query. Raises what a run would be refused with, before its first batch."""
+    check_page(page)
+    _, standings = standing_of(page)
+    spark = open_session(page.name)
+    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
+    for query in page.queries:
+        make_result(page, query, views)
+    return [
+        QueryOutlook(standing, tuple(views[query.step.target.reads].dtypes))
+        for standing, query in zip(standings, page.queries, strict=True)
+    ]
+
+
+def preview(page: PipelinePage, name: str, rows: int) -> list[Row]:
+    """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
+    spark = open_session(page.name)
+    views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
+    found: list[Row] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        if len(found) < rows:
+            found.extend(rows_of(batch.limit(rows - len(found))))
+
+    # a group has a first row before it has its last: every change of it is one
+    mode = "update" if any(groups(flow.sql) for flow in page.plan.upstream(name)) else "append"
+    with tempfile.TemporaryDirectory(prefix="moldau-preview-") as checkpoint:
+        stream = views[name].writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
+        try:
+            running = stream.trigger(availableNow=True).foreachBatch(take).start()
+            while len(found) < rows and not running.awaitTermination(_TURN_S):
+                pass
+            running.stop()
+        except spark_error() as error:
+            raise PipelineFailedError(what_failed(str(error))) from error
+    return found

@@ -1,0 +1,69 @@
+"""`moldau pipeline plan` and `preview`: a page through Spark, with nothing changed by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from moldau.cli.main import main
+
+
+@pytest.fixture
+def page(spark, bootstrap_servers, new_topic, new_name, produce, tmp_path: Path) -> Path:
+    topic, out = new_topic(), new_topic()
+    values = [b'{"user":"ann","amount":120}', b'{"user":"bob","amount":5}', b"no JSON", b'{"user":"ann","amount":300}']
+    produce(topic, [(None, value) for value in values])
+    file = tmp_path / "page.yaml"
+    file.write_text(
+        f"""
+name: {new_name("look").replace(".", "-")}
+bootstrap_servers: {bootstrap_servers}
+sources:
+  orders: {{topic: {topic}, format: json, schema: "user string, amount double", start: latest}}
+flows:
+  big: select user, amount from orders where amount >= 100
+  counts: select user, count(*) as n from big group by user
+targets:
+  lake: {{from: big, path: out}}
+  counts: {{topic: {out}, key: user, mode: update}}
+checkpoint: state
+""",
+        encoding="utf-8",
+    )
+    return file
+
+
+def test_the_plan_tells_the_columns_and_what_a_run_would_do(page: Path, capsys: pytest.CaptureFixture[str]):
+    name = page.read_text().split()[1]
+    assert main(["pipeline", "plan", str(page)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{name}.lake: begins; 4 records wait",
+        "  user string, amount double",
+        f"{name}.counts: begins; 4 records wait",
+        "  user string, n bigint",
+    ]
+    page.write_text(page.read_text().replace("select user, amount from", "select user, price from"))
+    assert main(["pipeline", "plan", str(page)]) == 1
+    assert f"moldau pipeline: {page}:7: `flows.big`: " in capsys.readouterr().err
+    assert not (page.parent / "state").exists()
+
+
+def test_a_preview_shows_the_first_rows_and_leaves_no_trace(
+    page: Path, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["pipeline", "preview", str(page), "big", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"user": "ann", "amount": 120.0}, {"user": "ann", "amount": 300.0}]
+    assert main(["pipeline", "preview", str(page), "orders", "--json", "--rows", "1"]) == 0
+    assert [row["user"] for row in json.loads(capsys.readouterr().out)] == ["ann"]
+    assert main(["pipeline", "preview", str(page), "counts"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["ann", "2"]
+    assert main(["pipeline", "preview", str(page), "biig"]) == 2
+    assert "'biig' is no source and no flow; orders, big, counts are" in capsys.readouterr().err
+    page_name, topic = page.read_text().split()[1], page.read_text().partition("topic: ")[2].partition(",")[0]
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": f"moldau.{page_name}.lake"})
+    assert [one.offset for one in consumer.committed([TopicPartition(topic, 0)], timeout=30)] == [-1001]
+    consumer.close()
+    assert sorted(path.name for path in page.parent.iterdir()) == ["page.yaml"]
