@@ -64,6 +64,23 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_pages(test)
     test.set_defaults(run=test_pages)
+    _add_looks(verbs)
+    pipeline_runs.add_verbs(verbs)
+    checkpoint = verbs.add_parser(
+        "checkpoint",
+        help="make a checkpoint one that another source goes on with",
+        description="Takes out of the checkpoint of a Spark query what only Moldau's source keeps there, so that the "
+        "query goes on with Spark's own Kafka connector where it stopped. The way back needs no command: Moldau's "
+        "source reads the checkpoint of that connector as it is. The query must not run.",
+        examples=("moldau pipeline checkpoint --to spark-kafka checkpoints/orders",),
+    )
+    checkpoint.add_argument("--to", required=True, choices=("spark-kafka",), help="Spark's own Kafka connector")
+    checkpoint.add_argument("directory", type=Path, metavar="DIR", help="the query's checkpointLocation")
+    checkpoint.set_defaults(run=move_checkpoint)
+
+
+def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
+    """What looks at a page through Spark."""
     plan = verbs.add_parser(
         "plan",
         help="say what a run would do, with the columns of each target; nothing is changed",
@@ -85,18 +102,6 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     preview.add_argument("--rows", type=int32, default=PREVIEW_ROWS, metavar="N", help="how many; default: 20")
     preview.add_argument("--json", action="store_true", help="one JSON array")
     preview.set_defaults(run=lambda arguments: _through_spark(arguments, show_preview))
-    pipeline_runs.add_verbs(verbs)
-    checkpoint = verbs.add_parser(
-        "checkpoint",
-        help="make a checkpoint one that another source goes on with",
-        description="Takes out of the checkpoint of a Spark query what only Moldau's source keeps there, so that the "
-        "query goes on with Spark's own Kafka connector where it stopped. The way back needs no command: Moldau's "
-        "source reads the checkpoint of that connector as it is. The query must not run.",
-        examples=("moldau pipeline checkpoint --to spark-kafka checkpoints/orders",),
-    )
-    checkpoint.add_argument("--to", required=True, choices=("spark-kafka",), help="Spark's own Kafka connector")
-    checkpoint.add_argument("directory", type=Path, metavar="DIR", help="the query's checkpointLocation")
-    checkpoint.set_defaults(run=move_checkpoint)
 
 
 def run_page(arguments: argparse.Namespace) -> int:

@@ -102,7 +102,7 @@ def start_query(
     may_start_batch: Callable[[], None],
 ) -> StreamingQuery:
     """Starts one query. `once`: stop when all that is there now is processed. `may_start_batch` is called before a
-    batch writes its first record, and stops the query by raising."""
+    batch writes its first record, and stops the query by raising. Raises FlowError for what no stream can do."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
@@ -129,7 +129,11 @@ def start_query(
                     raise
                 logger.warning("batch %d of %s is written anew: %s", batch_id, query.name, error)
 
-    return writer.foreachBatch(write_batch).start()
+    try:
+        return writer.foreachBatch(write_batch).start()
+    except spark_error() as error:
+        step = query.step.target
+        raise _at(page, step.line, step.place, error) from error
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
