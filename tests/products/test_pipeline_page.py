@@ -114,6 +114,19 @@ def test_a_parameter_has_its_value_also_in_a_file_and_a_backslash_keeps_it(shop,
     ]
 
 
+def test_one_query_cannot_read_a_topic_of_one_name_on_two_clusters(shop):
+    joined = SHOP.replace("    pattern: prices-.*", "    topic: orders").replace(
+        "  counts: {sql_file: counts.sql}", "  counts: select o.user from orders o join prices p on o.user = p.value"
+    )
+    with pytest.raises(PageError, match=r"shop\.yaml:14: `targets\.counts` reads the topic orders of a:1 and of b:2"):
+        shop(joined)
+
+
+def test_a_page_without_a_target_is_refused(shop):
+    with pytest.raises(PageError, match=r"shop\.yaml:12: `targets` must name a target"):
+        shop(SHOP[: SHOP.index("targets:")] + "targets: {}\n")
+
+
 @pytest.mark.parametrize(
     ("change", "refused"),
     [

@@ -131,18 +131,19 @@ def parse_page(
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores")
     head = PageHead(name, servers_of(page), directory)
     parts = _long_form(page, head) if is_long else _short_form(page, head)
+    checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
+    group = page.text("group", default=f"moldau.{name}")
     try:
         plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
+        queries = tuple(_queries(plan, parts, checkpoint, group, is_long=is_long))
     except PlanError as error:
         raise PageError(f"{file_name}:{error.line}: {error}") from None
     results = dict.fromkeys(step.name for step in (*plan.flows, *plan.targets))
     views = [source.name for source in plan.sources]
-    checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
-    group = page.text("group", default=f"moldau.{name}")
     return PipelinePage(
         plan=plan,
         bootstrap_servers=head.bootstrap_servers,
-        queries=tuple(_queries(plan, parts, checkpoint, group, is_long=is_long)),
+        queries=queries,
         checkpoint=checkpoint,
         file_name=file_name,
         cases=tuple(parse_cases(page.section("tests"), views, results)) if page.has("tests") else (),
@@ -186,6 +187,8 @@ def _short_form(page: Section, head: PageHead) -> _Parts:
 
 def _long_form(page: Section, head: PageHead) -> _Parts:
     sources, targets = page.section("sources"), page.section("targets")
+    if not targets.entries():
+        targets.refuse(None, "must name a target, such as `lake: {from: orders, path: out}`")
     for name in targets.entries():
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,100}", name):
             targets.refuse(name, "must be 1 to 100 letters, digits, dots, dashes or underscores")
@@ -264,12 +267,13 @@ def _sql_of_file(flow: Section, directory: Path) -> str:
 
 
 def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long: bool) -> Iterator[PipelineQuery]:
-    """The one query of the short form has the names of the page itself."""
+    """The one query of the short form has the names of the page itself. Raises PlanError."""
     sources = {step.name: source for step, source in parts.sources}
     kept: set[str] = set()
     for step, (_, target) in zip(plan.queries(), parts.targets, strict=True):
         name = step.target.name
         own = {source.name: sources[source.name] for source in step.sources}
+        _refuse_mixed_offsets(step, own)
         dead_letters_of = tuple(name for name in own if name not in kept)
         kept.update(dead_letters_of)
         yield PipelineQuery(
@@ -282,6 +286,20 @@ def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long
             transactional_id=f"{plan.name}.{name if is_long else target.topic or name}",
             dead_letters_of=dead_letters_of,
         )
+
+
+def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
+    """A query's checkpoint and dead letters know a topic by its name alone. Raises PlanError."""
+    clusters: dict[str | None, str] = {}
+    for source in step.sources:
+        topic = sources[source.name]
+        if isinstance(topic, TopicSource) and topic.topic is not None:
+            first = clusters.setdefault(topic.topic, topic.bootstrap_servers)
+            if first != topic.bootstrap_servers:
+                what = (
+                    f"`{step.target.place}` reads the topic {topic.topic} of {first} and of {topic.bootstrap_servers}"
+                )
+                raise PlanError(step.target.line, f"{what}: one query cannot tell their offsets from each other")
 
 
 def describe(page: PipelinePage) -> Mapping[str, str]:
