@@ -78,7 +78,7 @@ class Nodes:
             voters = ",".join(f"{voter}@127.0.0.1:{proxied[1]}" for voter, proxied in self._proxied.items())
             yield "controller.quorum.voters", voters
         yield "log.dirs", str(self._folder / f"node-{node_id}")
-        yield from replicated(3, 2).items()
+        yield from replicated(len(NODE_IDS)).items()
         yield "log.segment.bytes", str(8 << 20)
 
     def _initial_controllers(self) -> str:

@@ -65,7 +65,7 @@ def settings_of_several(brokers: int, given: Container[str]) -> dict[str, str]:
         if name in given:
             raise ValueError(f"{name} cannot be set: a cluster of several brokers chooses it for each")
     replicas = min(brokers, MAX_REPLICAS)
-    return _SETTINGS_OF_SEVERAL | replicated(replicas, replicas // 2 + 1)
+    return _SETTINGS_OF_SEVERAL | replicated(replicas)
 
 
 class Members:

@@ -126,7 +126,7 @@ def _settings_of(
     """The defaults of a cluster, what the user sets, and what is this node's alone, in this order of weight."""
     replicas = min(3, len(nodes))
     return {
-        **replicated(replicas, 2 if replicas > 2 else 1),
+        **replicated(replicas),
         **settings,
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),

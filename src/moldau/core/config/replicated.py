@@ -10,6 +10,8 @@ _FACTORS = (
 _MINIMA = ("min.insync.replicas", "transaction.state.log.min.isr")
 
 
-def replicated(replicas: int, in_sync: int) -> dict[str, str]:
-    """Settings with which topics, internal ones too, have so many replicas, of which `in_sync` must take a record."""
+def replicated(replicas: int) -> dict[str, str]:
+    """Settings with which topics, internal ones too, have so many replicas. All but one of them must take a record: so
+    one broker may be away, and writing goes on."""
+    in_sync = max(1, replicas - 1)
     return {**dict.fromkeys(_FACTORS, str(replicas)), **dict.fromkeys(_MINIMA, str(in_sync))}
