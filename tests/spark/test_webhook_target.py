@@ -31,6 +31,12 @@ class Handler(BaseHTTPRequestHandler):
         if status == 200:
             self.server.requests.append((dict(self.headers), body))
         self.send_response(status)
+        if status == 302:
+            self.send_header("Location", f"{self.server.url}/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_arguments: object) -> None:
@@ -95,4 +101,10 @@ def test_refused_rows_alone_become_dead_letters(run, new_topic, read_back, recei
 def test_a_server_that_stays_away_is_said_in_a_sentence(run, receiver):
     receiver.answers += [500] * 100
     with pytest.raises(MoldauError, match="/in answered 500 Internal Server Error to"):
+        run("a")
+
+
+def test_a_redirect_is_a_refusal(run, receiver):
+    receiver.answers = [302] * 9
+    with pytest.raises(MoldauError, match="answered 302"):
         run("a")

@@ -3,8 +3,8 @@
     sink: {webhook: "https://example.com/orders", authorization: "Bearer ${TOKEN}", dead_letters: refused-orders}
 
 A server that is away, is busy (429) or fails (5xx) is asked again, with growing pauses, for the page's `retry_timeout`.
-What it refuses (any other status but 2xx) ends the pipeline, or goes to the topic `dead_letters`, row by row: a request
-of many rows that is refused is sent again in requests of one row each.
+What it refuses (any other status but 2xx, redirects too) ends the pipeline, or goes to the topic `dead_letters`, row by
+row: a request of many rows that is refused is sent again in requests of one row each.
 """
 
 from __future__ import annotations
@@ -107,6 +107,16 @@ class _Post(msgspec.Struct, frozen=True):
     keeps_refused: bool
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is a refusal: what follows one asks with GET, without the rows, and would take that for a success."""
+
+    def redirect_request(self, *_asked: object) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
 def _post_rows(post: _Post, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Gives the rows that the server refused."""
     import pyarrow as pa
@@ -125,7 +135,7 @@ def _send(post: _Post, rows: Sequence[str]) -> Sequence[str]:
     request = urllib.request.Request(post.url, body.encode(), dict(post.headers))
 
     def act() -> None:
-        urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()
+        _OPENER.open(request, timeout=ANSWER_SECONDS).close()
 
     try:
         keep_trying(act, _may_pass, post.patience_ms, f"POST {post.url}")
