@@ -48,11 +48,13 @@ class Flusher:
             self._node.spawn(self._run())
 
     def wait(self, partition: Partition, end_offset: Offset) -> asyncio.Future[None]:
-        """Done when `partition` is on the disk up to `end_offset`. Raises 6 (it was cut) and 56, now or then, if that
-        will not happen."""
+        """Done when `partition` is on the disk up to `end_offset`. Raises 3 (it is gone), 6 (it was cut) and 56, now or
+        then, if that will not happen."""
         waiter: asyncio.Future[None] = self._node.loop.create_future()
         if partition.log.recovery_point >= end_offset:
             waiter.set_result(None)
+        elif partition.is_deleted:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
         elif partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         elif end_offset > partition.log.log_end_offset:

@@ -98,6 +98,21 @@ def test_who_waits_for_the_flush_of_what_another_leader_cuts_waits_no_longer() -
     run_brokers(story)
 
 
+def test_nobody_waits_for_the_flush_of_a_replica_that_was_removed() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        await write(brokers, 1, 0, 1)
+        broker, partition = brokers.machines[1].broker, brokers.machines[1].replica()
+        assert broker is not None
+        await write(brokers, 1, 1, 2, acks=1)
+        partition.end()
+        with pytest.raises(KafkaError) as refused:
+            broker.flusher.wait(partition, Offset(2))
+        assert refused.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+
+    run_brokers(story)
+
+
 def test_followers_have_it_on_the_disk_where_the_topic_asks_for_that() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2, 3, flush_messages="1")
