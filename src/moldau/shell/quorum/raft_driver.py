@@ -285,6 +285,7 @@ class RaftDriver:
         now_ms = self._clock.now_ms()
         batch = bytearray(build_control_batch(output.records, timestamp=now_ms, leader_epoch=output.leader_epoch))
         self.append(batch, now_ms)  # which gives the batch its offset
+        self._listener.appended(batch)
         self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch, tuple(voter_sets_in(batch))))
 
     # -- as a follower

@@ -150,6 +150,17 @@ def test_an_observer_stays_one_until_an_operator_adds_it_and_leaves_when_one_rem
     tell(story)
 
 
+def test_the_leader_knows_that_a_change_of_the_voters_is_committed_when_nothing_follows_it() -> None:
+    async def story(quorum: GrowingQuorum) -> None:
+        await quorum.start(2)
+        await asyncio.sleep(2)
+        assert await quorum.ask(add(quorum, 2)) == (0, None)
+        leader = quorum.nodes[1].role
+        assert leader.high_watermark == leader.log.log_end_offset
+
+    tell(story)
+
+
 def test_a_start_that_hears_of_less_than_its_snapshot_has_waits_for_more() -> None:
     async def story(quorum: GrowingQuorum) -> None:
         node = await quorum.start(2)
