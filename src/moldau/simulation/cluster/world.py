@@ -76,6 +76,7 @@ class ClusterWorld(ClientWorld):
 
     def lacks_nothing(self) -> bool:
         """All is whole, every node has what is committed of the metadata, and the voters are those that have disks."""
+        self.look()  # a flush may have committed something since the last request
         return self.is_whole() and self.watch.is_quorum_whole(voters_of(self.seed) is Voters.REPLACED)
 
     def check_nodes(self) -> None:
