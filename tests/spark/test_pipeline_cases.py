@@ -69,3 +69,9 @@ def test_a_page_s_tests_pass_or_show_the_rows_that_differ(spark, tmp_path: Path,
     assert spark.catalog.listTables() == views
     with pytest.raises(AssertionError, match="`lake` has other rows"):
         pipeline_tests(page)[-1].check()
+
+
+def test_the_first_page_passes_its_own_tests(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    page = tmp_path / "first.yaml"
+    assert main(["pipeline", "init", str(page)]) == 0
+    assert main(["pipeline", "test", str(page)]) == 0, capsys.readouterr().out
