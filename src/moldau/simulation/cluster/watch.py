@@ -86,13 +86,14 @@ class ClusterWatch:
             self._image_changed(machine, seen, node.broker.image)
 
     def is_quorum_whole(self, has_all_voters: bool) -> bool:
-        """Every node has what is committed, and knows the same leader; `has_all_voters`: each is a voter, none else."""
+        """Every node has what is committed and knows that, not only a log that is as long, and knows the same leader;
+        `has_all_voters`: each is a voter, none else."""
         quorums = [machine.node.quorum for machine in self._machines if machine.node is not None]
         if any(quorum.is_offline for quorum in quorums) or len({quorum.leader_id for quorum in quorums}) != 1:
             return False
         live = sorted((machine.node_id, machine.directory_id) for machine in self._machines)
         return quorums[0].leader_id != NOBODY and all(
-            quorum.log.log_end_offset >= self._quorum.committed_end_offset
+            quorum.high_watermark >= self._quorum.committed_end_offset
             and (not has_all_voters or voters_known_to(quorum) == live)
             for quorum in quorums
         )
