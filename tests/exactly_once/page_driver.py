@@ -1,0 +1,122 @@
+"""A driver that runs a page of several targets to its end, and kills itself at a named point: `python -m
+tests.exactly_once.page_driver PAGE`.
+
+The killing wraps the targets' own functions here, in the driver. Each query that has come to the point waits there for
+the others; then JVM and driver are killed with -9 at once, so that one life tries the point with every target. A line
+is printed for each batch that Spark has noted as finished by all queries, and one when the whole source is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from moldau.products.pipelines.page import PipelinePage, load_page
+from moldau.products.pipelines.runner import run_pipeline
+from moldau.products.pipelines.sources import topic
+from moldau.products.pipelines.target import Target
+from moldau.spark import open_session
+from tests.exactly_once.spark_driver import AT_END, BATCH, JVM, Killer
+from tests.exactly_once.tables import KINDS
+
+POINTS = ("before the write", "before the commit", "before Spark's commit log", "after Spark's commit log")
+PATIENCE_S = 300.0
+"""A query that waits so long for the others goes on: the life then ends without a kill, which the caller sees."""
+
+
+class Meeting:
+    """Where the queries wait for each other. The batch that each thread writes is its own."""
+
+    def __init__(self, killer: Killer, queries: int) -> None:
+        self.killer = killer
+        self.batch = threading.local()
+        self._barrier = threading.Barrier(queries, action=self._kill)
+
+    def reach(self, point: str) -> None:
+        if point == self.killer.point and self.batch.number >= self.killer.batch_id:
+            self._barrier.wait(PATIENCE_S)
+
+    def _kill(self) -> None:
+        self.killer.reach(str(self.killer.point), self.killer.batch_id)
+
+
+def meet_in(target: type[Target], meeting: Meeting) -> None:
+    """The first and the third point, in the writer of this kind of target."""
+    make_writer = target.writer
+
+    def writer(self: Target, query: Any) -> Callable[[Any, int], None]:
+        write = make_writer(self, query)
+
+        def write_and_meet(batch: Any, batch_id: int) -> None:
+            meeting.batch.number = batch_id
+            meeting.reach(POINTS[0])
+            write(batch, batch_id)
+            meeting.reach(POINTS[2])
+
+        return write_and_meet
+
+    target.writer = writer  # type: ignore[method-assign]
+
+
+def meet_behind(middle: tuple[str, str], meeting: Meeting) -> None:
+    """The second point."""
+    module, name = importlib.import_module(middle[0]), middle[1]
+    act = getattr(module, name)
+
+    def act_and_meet(*arguments: Any) -> Any:
+        done = act(*arguments)
+        meeting.reach(POINTS[1])
+        return done
+
+    setattr(module, name, act_and_meet)
+
+
+def tell_of_batches(page: PipelinePage, killer: Killer) -> None:
+    """The last point, in a thread of its own."""
+    noted, pause = -1, threading.Event()
+    while not pause.wait(0.02):
+        newest = [
+            max((int(path.name) for path in (query.checkpoint / "commits").glob("[0-9]*")), default=-1)
+            for query in page.queries
+        ]
+        if min(newest) > noted:
+            noted = min(newest)
+            print(BATCH, noted, flush=True)
+            killer.reach(POINTS[3], noted)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--point", choices=POINTS)
+    parser.add_argument("--batch", type=int, default=0, help="the first one in which the point counts")
+    parser.add_argument("--records-per-batch", type=int, default=1_000)
+    parser.add_argument("--setting", action="append", default=[], help="of Spark: name=value")
+    arguments = parser.parse_args()
+    spark = open_session("mortal", dict(setting.split("=", 1) for setting in arguments.setting), cores=2)
+    jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    print(JVM, jvm, flush=True)
+    killer = Killer(arguments.point, arguments.batch, (jvm, os.getpid()))
+    page = load_page(arguments.page)
+    topic.MAX_OFFSETS_PER_TRIGGER = arguments.records_per_batch
+    meeting = Meeting(killer, len(page.queries))
+    for target in dict.fromkeys(type(query.target) for query in page.queries):
+        meet_in(target, meeting)
+    for middle in dict.fromkeys(kind.middle for kind in KINDS.values()):
+        meet_behind(middle, meeting)
+    threading.Thread(target=tell_of_batches, args=(page, killer), daemon=True).start()
+    with open(os.devnull, "w") as nowhere:
+        run_pipeline(page, once=True, console=Console(file=nowhere))
+    print(AT_END, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Pages with the kinds of targets whose exactly-once is tried with kills, and what must be in each at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from moldau.products.pipelines.targets.iceberg import IcebergTarget
+
+KEYS = 500
+"""Record n has the key n % KEYS and the value n."""
+
+FLOWS = {
+    "numbers": "select cast(value as bigint) as number from records",
+    "sums": "select cast(_key as bigint) as key, count(*) as times, sum(cast(value as bigint)) as total "
+    "from records group by all",
+}
+
+Row = tuple[int, ...]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the targets are: below `folder`, or in the database `server`."""
+
+    folder: Path
+    server: str
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """`sink`: the target in the page. `read`: all rows of it. `middle`: the function, in its module, after which the
+    rows are written and not yet committed."""
+
+    sink: str
+    read: Callable[[Place], Iterable[Row]]
+    middle: tuple[str, str]
+
+    @property
+    def is_update(self) -> bool:
+        return "mode: update" in self.sink
+
+
+def _rows(table: pa.Table) -> Iterable[Row]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _read_iceberg(place: Place) -> Iterable[Row]:
+    target = IcebergTarget(mode="append", table="shop.out", warehouse=place.folder / "lake")
+    return _rows(target.open_catalog().load_table("shop.out").scan().to_arrow())
+
+
+def _read_postgresql(table: str) -> Callable[[Place], Iterable[Row]]:
+    def read(place: Place) -> Iterable[Row]:
+        with psycopg.connect(place.server) as connection:
+            return [tuple(map(int, row)) for row in connection.execute(f"select * from {table}")]
+
+    return read
+
+
+def _read_delta(name: str) -> Callable[[Place], Iterable[Row]]:
+    return lambda place: _rows(DeltaTable(place.folder / name).to_pyarrow_table())
+
+
+_PARTS = ("moldau.spark.parquet_parts", "write_parts")
+_COPIED = ("moldau.products.pipelines.targets.postgresql", "_copied")
+_UPDATE = "mode: update, key: key"
+KINDS = {
+    "files": Kind(
+        "path: {folder}/files",
+        lambda place: _rows(pq.read_table(place.folder / "files")),
+        ("moldau.products.pipelines.targets.parquet", "_join"),
+    ),
+    "delta": Kind("delta: {folder}/delta, compact_every: 3", _read_delta("delta"), _PARTS),
+    "delta-sums": Kind("delta: {folder}/delta-sums, " + _UPDATE, _read_delta("delta-sums"), _PARTS),
+    "iceberg": Kind("iceberg: shop.out, warehouse: {folder}/lake", _read_iceberg, _PARTS),
+    "postgresql": Kind('postgresql: "{server}", table: numbers', _read_postgresql("numbers"), _COPIED),
+    "postgresql-sums": Kind(
+        'postgresql: "{server}", table: sums, ' + _UPDATE, _read_postgresql("sums"), _COPIED
+    ),
+}  # fmt: skip
+
+
+def page_of(kinds: Sequence[str], bootstrap_servers: str, source: str, place: Place) -> str:
+    """Each target has the name of its kind."""
+    targets = "".join(
+        f"  {name}: {{from: {'sums' if KINDS[name].is_update else 'numbers'}, "
+        f"{KINDS[name].sink.format(folder=place.folder, server=place.server)}}}\n"
+        for name in kinds
+    )
+    flows = "".join(f"  {name}: {sql}\n" for name, sql in FLOWS.items() if f"from: {name}" in targets)
+    return f"""
+name: killed
+bootstrap_servers: {bootstrap_servers}
+checkpoint: {place.folder / "checkpoint"}
+sources:
+  records: {{topic: {source}, format: string}}
+flows:
+{flows}targets:
+{targets}"""
+
+
+def faults(kinds: Sequence[str], place: Place, records: int) -> list[str]:
+    """What is wrong after so many records; nothing if every one is in each target once."""
+    numbers: Counter[Row] = Counter((number,) for number in range(records))
+    keys = {key: range(key, records, KEYS) for key in range(min(KEYS, records))}
+    sums: Counter[Row] = Counter((key, len(own), sum(own)) for key, own in keys.items())
+    found = []
+    for name in kinds:
+        wanted, has = sums if KINDS[name].is_update else numbers, Counter(KINDS[name].read(place))
+        counts = {"missing": (wanted - has).total(), "too many": (has - wanted).total()}
+        found += [f"{name}: {count:,} rows {what}" for what, count in counts.items() if count]
+    return found
