@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from moldau.errors import KafkaError, kafka_error
 from moldau.wire.protocol.messages.acls import (
     AclCreationResult,
@@ -17,6 +19,10 @@ def no_authorizer() -> KafkaError:
     return kafka_error("SECURITY_DISABLED", "No Authorizer is configured.")
 
 
+@overload
+def refused_acls(request: CreateAclsRequest, error: KafkaError, *, throttle_time_ms: int = 0) -> CreateAclsResponse: ...
+@overload
+def refused_acls(request: DeleteAclsRequest, error: KafkaError, *, throttle_time_ms: int = 0) -> DeleteAclsResponse: ...
 def refused_acls(
     request: CreateAclsRequest | DeleteAclsRequest, error: KafkaError, *, throttle_time_ms: int = 0
 ) -> CreateAclsResponse | DeleteAclsResponse:

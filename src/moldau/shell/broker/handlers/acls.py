@@ -37,9 +37,7 @@ async def act_describe_acls(
     )
 
 
-async def act_create_acls(
-    broker: Broker, context: RequestContext, request: CreateAclsRequest
-) -> CreateAclsResponse | DeleteAclsResponse:
+async def act_create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every ACL. Ignored on purpose: nothing."""
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
@@ -47,9 +45,7 @@ async def act_create_acls(
     return refused_acls(request, _refusal(context, Operation.ALTER), throttle_time_ms=context.throttle())
 
 
-async def act_delete_acls(
-    broker: Broker, context: RequestContext, request: DeleteAclsRequest
-) -> CreateAclsResponse | DeleteAclsResponse:
+async def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every filter. Ignored on purpose: nothing."""
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)

@@ -91,7 +91,9 @@ async def _answer(
     """Raises KafkaError."""
     if isinstance(message, DescribeQuorumRequest):
         return described(quorum, message, header.api_version)
-    if isinstance(message, CreateAclsRequest | DeleteAclsRequest):
+    if isinstance(message, CreateAclsRequest):
+        return refused_acls(message, no_authorizer())
+    if isinstance(message, DeleteAclsRequest):
         return refused_acls(message, no_authorizer())
     if header.api_key == ApiKey.LIST_PARTITION_REASSIGNMENTS:
         return await context.finish(reassignments.list_partition_reassignments(quorum.image, message))
