@@ -92,7 +92,8 @@ def run_pipeline(
 def _start_all(
     spark: SparkSession, page: PipelinePage, ids: Sequence[str], stop: StopRequest, stack: ExitStack, *, once: bool
 ) -> Iterator[Supervised]:
-    """All queries, started; whatever happens later, `stack` ends them. Raises FlowError for what Spark refuses."""
+    """All queries, started one after the other; whatever happens later, `stack` ends them. Raises FlowError for what
+    Spark refuses."""
 
     def may_start_batch() -> None:
         if stop.is_asked:
@@ -109,6 +110,8 @@ def _start_all(
         supervised = Supervised(start, progress)
         stack.callback(supervised.end)
         yield supervised
+        if query is not page.queries[-1]:
+            supervised.wait_until_reading()
 
 
 def _until_the_end(queries: Sequence[Supervised], stop: StopRequest, display: ProgressDisplay) -> list[PipelineState]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TURN_SECONDS = 0.2
 STOP_WITHIN_SECONDS = 30.0
+READING_WITHIN_SECONDS = 10.0
 RETRY_FIRST_SECONDS = 1.0
 MOST_RETRIES = 4
 """15 s in all: what lasts longer is tried by clients themselves, for the page's `retry_timeout`."""
@@ -47,6 +48,16 @@ class Supervised:
     @property
     def is_over(self) -> bool:
         return self.state.state in ("failed", "finished", "stopped")
+
+    def wait_until_reading(self) -> None:
+        """Returns when the query has looked at its sources, or after READING_WITHIN_SECONDS. Each source has a Python
+        worker, which Spark gives 10 s to come up: on few cores many that come up at once are too slow for that."""
+        waiting = threading.Event()
+        for _ in range(int(READING_WITHIN_SECONDS / TURN_SECONDS)):
+            query = self._running
+            if query is None or not query.isActive or query.lastProgress or query.status["isDataAvailable"]:
+                return
+            waiting.wait(TURN_SECONDS)
 
     def turn(self) -> PipelineState:
         """Looks at the query, and starts it again where that is due."""
