@@ -15,7 +15,7 @@ from moldau.cli.output import print_json, print_rows
 from moldau.cli.pipeline_pages import add_page, of_page
 
 if TYPE_CHECKING:
-    from moldau.products.pipelines.generations import Start
+    from moldau.products.pipelines.core.start import Start
     from moldau.products.pipelines.page import PipelinePage
 
 STOP_WITHIN_S = 120.0
@@ -90,7 +90,7 @@ def _start(text: str) -> Start:
     if text in ("earliest", "latest"):
         return text
     if text.startswith("{"):
-        from moldau.products.pipelines.generations import parse_offsets
+        from moldau.products.pipelines.core.start import parse_offsets
 
         try:
             return parse_offsets(text)

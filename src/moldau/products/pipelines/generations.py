@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoint import CheckpointError, write_whole
+from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.group import GroupOffsets
 from moldau.products.pipelines.lease import Lease
 from moldau.products.pipelines.page import PipelinePage
@@ -23,10 +23,6 @@ from moldau.spark.options import offsets_to_json
 from moldau.types import TopicPartition
 
 START_FILE = "start.json"
-EARLIEST, LATEST = "earliest", "latest"
-
-Start = str | int | Mapping[str, Mapping[str, int]]
-"""EARLIEST, LATEST, a time in ms since 1970, or the offsets of each partition: {"orders": {"0": 23}}."""
 
 
 class ResetError(MoldauError):
@@ -105,11 +101,3 @@ def _free_name(checkpoint: Path) -> Path:
     while (kept := checkpoint.with_name(f"{checkpoint.name}.old-{number}")).exists():
         number += 1
     return kept
-
-
-def parse_offsets(text: str) -> Mapping[str, Mapping[str, int]]:
-    """Raises ValueError."""
-    nested: Any = json.loads(text)
-    if not isinstance(nested, dict) or not all(isinstance(partitions, dict) for partitions in nested.values()):
-        raise ValueError('must be {"topic": {"0": 23}}')
-    return {str(topic): {str(one): int(offset) for one, offset in nested[topic].items()} for topic in nested}
