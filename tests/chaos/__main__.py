@@ -12,12 +12,11 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from moldau.testing import history
-from tests.chaos.campaign import judged, tell
+from tests.chaos.campaign import judged, parse_options, tell
 from tests.chaos.clients import Clients
 from tests.chaos.nodes import Nodes
 from tests.chaos.operator import Operator
@@ -29,14 +28,8 @@ COPIER_LIVES_S = 45.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--rate", type=int, default=1_500, help="records per second of all producers")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--folder", type=Path, help="empty; a temporary one if not given")
-    options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="moldau-chaos-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"seed {options.seed}, {folder}", flush=True)
-    return tell(run(folder, options.minutes * 60, options.rate, options.seed))
+    options = parse_options(parser, rate=1_500)
+    return tell(run(options.folder, options.minutes * 60, options.rate, options.seed))
 
 
 def run(folder: Path, duration_s: float, rate: int, seed: int) -> list[str]:

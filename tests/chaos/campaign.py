@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import argparse
 import random
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from moldau.testing import history
 from tests.chaos.clients import TOPICS, Clients, make_topics
 from tests.chaos.nodes import NODE_IDS, Nodes
+
+
+class Options(argparse.Namespace):
+    """What every campaign is told. `folder` is there."""
+
+    rate: int
+    seed: int
+    folder: Path
+
+
+def parse_options(parser: argparse.ArgumentParser, rate: int) -> Options:
+    """Of the command line; prints the seed and the folder. `rate`: if none is given."""
+    parser.add_argument("--rate", type=int, default=rate, help="records per second of all producers")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--folder", type=Path, help="empty; a temporary one if not given")
+    options = parser.parse_args(namespace=Options())
+    options.folder = options.folder or Path(tempfile.mkdtemp(prefix="moldau-chaos-"))
+    options.folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {options.seed}, {options.folder}", flush=True)
+    return options
+
 
 Act = Callable[[history.Recorder, Clients], list[str]]
 """What is done while the clients run; gives what ended it early."""

@@ -16,12 +16,10 @@ import argparse
 import os
 import random
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from moldau.testing import history
-from tests.chaos.campaign import judged, tell
+from tests.chaos.campaign import judged, parse_options, tell
 from tests.chaos.clients import Clients
 from tests.chaos.nodes import NODE_IDS, Nodes
 from tests.support.apache_kafka import run_java
@@ -34,15 +32,9 @@ REST_S = 5.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.sides", description=__doc__)
     parser.add_argument("--dynamic", action="store_true", help="the voters stand in the log (kraft.version 1)")
-    parser.add_argument("--rate", type=int, default=300, help="records per second of all producers")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--folder", type=Path, help="empty; a temporary one if not given")
-    options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="moldau-sides-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"seed {options.seed}, {folder}", flush=True)
+    options = parse_options(parser, rate=300)
     apache = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
-    choices, nodes = random.Random(options.seed), Nodes(folder, apache, is_dynamic=options.dynamic)
+    choices, nodes = random.Random(options.seed), Nodes(options.folder, apache, is_dynamic=options.dynamic)
 
     def change(recorder: history.Recorder, clients: Clients) -> list[str]:
         begin_s = time.monotonic()
@@ -77,7 +69,7 @@ def main() -> int:
             return [str(error)]
         return []
 
-    return tell(judged(folder, nodes, options.rate, choices, change))
+    return tell(judged(options.folder, nodes, options.rate, choices, change))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from moldau.products.pipelines.page import parse_page
 from moldau.products.pipelines.runner import run_pipeline
 from moldau.products.pipelines.target import TargetQuery
 from moldau.spark import open_session
+from tests.support.postgresql import PostgresqlServer
 
 Row = tuple[bytes | None, bytes | None]
 
@@ -37,6 +38,13 @@ def spark():
     session = open_session("moldau-tests", cores=2)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresqlServer]:
+    server = PostgresqlServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture

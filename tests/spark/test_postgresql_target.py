@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from secrets import token_hex
 
 import msgspec
@@ -12,14 +11,6 @@ import pytest
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.targets.postgresql import PostgresqlTarget
-from tests.support.postgresql import PostgresqlServer
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresqlServer]:
-    server = PostgresqlServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture
@@ -28,30 +19,30 @@ def table() -> str:
 
 
 @pytest.fixture
-def rows(server, table):
+def rows(postgresql, table):
     """`rows("a, b")`: those columns of the table, in order."""
 
     def read(columns: str = "*") -> list[tuple]:
-        with psycopg.connect(server.url) as connection:
+        with psycopg.connect(postgresql.url) as connection:
             return connection.execute(f'select {columns} from "{table}" order by 1').fetchall()
 
     return read
 
 
 @pytest.fixture
-def writer(server, table, target_query):
+def writer(postgresql, table, target_query):
     """`writer(mode=..., key=...)` is that of a driver that starts now, with a checkpoint of its own for each table."""
 
     query = msgspec.structs.replace(target_query, checkpoint_id=token_hex(4))
 
     def begin(*, mode: str = "append", key: tuple[str, ...] = (), **more: object):
-        target = PostgresqlTarget(mode=mode, key=key, server=server.url, table=(table,), **more)
+        target = PostgresqlTarget(mode=mode, key=key, server=postgresql.url, table=(table,), **more)
         return target.writer(query)
 
     return begin
 
 
-def test_a_page_makes_a_table_with_every_type(run_page, new_topic, produce, server, table, rows):
+def test_a_page_makes_a_table_with_every_type(run_page, new_topic, produce, postgresql, table, rows):
     source = new_topic(2)
     produce(source, [(None, b'{"user":"ann, \\"a\\"","at":"2026-01-01T00:00:00Z"}'), (None, b'{"user":""}')])
     produce(source, [(None, b"{}")], partition=1)
@@ -62,7 +53,7 @@ sql: |
     cast('\\\\x41' as binary) as bytes, named_struct('n', array(1)) as nested, date'2026-01-02' as day,
     double('NaN') as nan, cast(at as timestamp_ntz) as local
   from source
-sink: {{postgresql: "{server.url}", table: {table}}}
+sink: {{postgresql: "{postgresql.url}", table: {table}}}
 """
     assert [state.state for state in run_page(page)] == ["finished"]
     first, second, third = rows('"n 50%", "user", at, b, d, bytes, nested, day, nan::text, local')
@@ -84,7 +75,7 @@ def test_a_batch_that_runs_again_is_not_written_again(spark, writer, rows):
     assert rows() == [(number,) for number in range(1_500)]
 
 
-def test_what_an_attempt_that_was_lost_has_copied_is_not_taken(spark, writer, rows, server, monkeypatch):
+def test_what_an_attempt_that_was_lost_has_copied_is_not_taken(spark, writer, rows, postgresql, monkeypatch):
     import moldau.products.pipelines.targets.postgresql as module
 
     copy = module._copy_rows
@@ -119,21 +110,21 @@ def test_rows_that_an_upsert_cannot_tell_apart_are_refused(spark, writer, sql, r
         writer(mode="update", key=("id",))(spark.sql(sql), 0)
 
 
-def test_a_table_that_cannot_take_the_rows_is_refused_before_the_start(spark, server, table):
-    with psycopg.connect(server.url) as connection:
+def test_a_table_that_cannot_take_the_rows_is_refused_before_the_start(spark, postgresql, table):
+    with psycopg.connect(postgresql.url) as connection:
         connection.execute(f'create table "{table}" (id bigint, name text)')
-    target = PostgresqlTarget(mode="append", server=server.url, table=(table,))
+    target = PostgresqlTarget(mode="append", server=postgresql.url, table=(table,))
     with pytest.raises(MoldauError, match=r'cannot take it: column "other" of relation .* does not exist'):
         target.rows_of(spark.sql("select 1 as id, 'x' as other"))
     target.rows_of(spark.sql("select 1 as id"))
-    upsert = PostgresqlTarget(mode="update", key=("id",), server=server.url, table=(table,))
+    upsert = PostgresqlTarget(mode="update", key=("id",), server=postgresql.url, table=(table,))
     with pytest.raises(MoldauError, match="no unique or exclusion constraint matching"):
         upsert.rows_of(spark.sql("select 1 as id"))
     with pytest.raises(MoldauError, match=r"type interval .*, which PostgreSQL lacks"):
         target.rows_of(spark.sql("select interval '1' day as id"))
 
 
-def test_a_server_that_is_not_there_is_said_in_a_sentence(server):
+def test_a_server_that_is_not_there_is_said_in_a_sentence(postgresql):
     away = PostgresqlTarget(mode="append", server="postgresql://ann@127.0.0.1:1/shop", table=("t",))
     with pytest.raises(MoldauError, match=r"^PostgreSQL cannot be reached: .*refused"):
         away.check()
@@ -141,10 +132,10 @@ def test_a_server_that_is_not_there_is_said_in_a_sentence(server):
         PostgresqlTarget(mode="append", server="nonsense", table=("t",)).check()
 
 
-def test_a_batch_waits_for_a_server_that_is_away_for_a_while(spark, writer, rows, server):
+def test_a_batch_waits_for_a_server_that_is_away_for_a_while(spark, writer, rows, postgresql):
     write = writer()
-    server.stop()
-    thread = threading.Timer(1.0, server.start)
+    postgresql.stop()
+    thread = threading.Timer(1.0, postgresql.start)
     thread.start()
     try:
         write(spark.range(10), 0)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -14,18 +13,10 @@ from confluent_kafka import Producer
 from tests.exactly_once.page_driver import POINTS
 from tests.exactly_once.spark_driver import AT_END
 from tests.exactly_once.tables import KEYS, Place, faults, page_of
-from tests.support.postgresql import PostgresqlServer
 
 RECORDS = 10_000
 LIFE_S = 400
 """A bound for a driver that hangs, far above what one needs."""
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[PostgresqlServer]:
-    server = PostgresqlServer()
-    yield server
-    server.close()
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from moldau.cli import pipeline_runs
 from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.output import print_rows
-from moldau.cli.pipeline_pages import add_page, add_pages, has_extra, of_page, page_of, parameters_of
+from moldau.cli.pipeline_pages import add_page, add_pages, exit_code_of, has_extra, of_page, parameters_of
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.page import PipelinePage
@@ -106,22 +106,14 @@ def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_page(arguments: argparse.Namespace) -> int:
     """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a page that cannot be run."""
-    from moldau.errors import MoldauError
 
-    if not has_extra():
-        return 2
-    from moldau.products.pipelines.runner import run_pipeline
-    from moldau.products.pipelines.section import PageError
+    def run(page: PipelinePage, arguments: argparse.Namespace) -> int:
+        from moldau.products.pipelines.runner import run_pipeline
 
-    try:
-        run_pipeline(page_of(arguments), once=arguments.once, metrics_port=arguments.metrics_port)
-    except PageError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except MoldauError as error:
-        print(f"moldau pipeline: {error}", file=sys.stderr)
-        return 1
-    return 0
+        run_pipeline(page, once=arguments.once, metrics_port=arguments.metrics_port)
+        return 0
+
+    return of_page(arguments, run)
 
 
 def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:
@@ -188,16 +180,12 @@ def check_pages(arguments: argparse.Namespace) -> int:
 
 def test_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every test passes, 1 where one does not, 2 for a page that cannot be run."""
-    from moldau.errors import MoldauError
 
-    if not has_extra():
-        return 2
-    from moldau.products.pipelines.page import load_page
-    from moldau.products.pipelines.section import PageError
-    from moldau.products.pipelines.testing import failures_of
+    def test() -> int:
+        from moldau.products.pipelines.page import load_page
+        from moldau.products.pipelines.testing import failures_of
 
-    is_failed = False
-    try:
+        is_failed = False
         pages = [load_page(file, parameters_of(arguments)) for file in arguments.files]
         for page in pages:
             for case in page.cases:
@@ -210,31 +198,23 @@ def test_pages(arguments: argparse.Namespace) -> int:
                 is_failed = is_failed or bool(failures)
             if not page.cases:
                 print(f"{page.file_name}: the page has no `tests`")
-    except PageError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except MoldauError as error:
-        print(f"moldau pipeline: {error}", file=sys.stderr)
-        return 1
-    return 1 if is_failed else 0
+        return 1 if is_failed else 0
+
+    return exit_code_of(test)
 
 
 def move_checkpoint(arguments: argparse.Namespace) -> int:
     """The exit code: 0 also where nothing was to change, 1 where it is no checkpoint or a driver runs on it."""
-    from moldau.errors import MoldauError
 
-    if not has_extra():
-        return 2
-    from moldau.products.pipelines.checkpoint import check_checkpoint, move_to_spark_kafka
-    from moldau.products.pipelines.lease import Lease
+    def move() -> int:
+        from moldau.products.pipelines.checkpoint import check_checkpoint, move_to_spark_kafka
+        from moldau.products.pipelines.lease import Lease
 
-    directory: Path = arguments.directory
-    try:
+        directory: Path = arguments.directory
         check_checkpoint(directory)
         with Lease(directory):
             changed = move_to_spark_kafka(directory)
-    except MoldauError as error:
-        print(f"moldau pipeline: {error}", file=sys.stderr)
-        return 1
-    print(f"{directory}: {changed} files changed; Spark's own Kafka connector goes on with the checkpoint")
-    return 0
+        print(f"{directory}: {changed} files changed; Spark's own Kafka connector goes on with the checkpoint")
+        return 0
+
+    return exit_code_of(move)

@@ -54,15 +54,19 @@ def parameters_of(arguments: argparse.Namespace) -> dict[str, str]:
     return {**os.environ, **dict(arguments.set)}
 
 
-def page_of(arguments: argparse.Namespace) -> PipelinePage:
-    """Raises PageError."""
-    from moldau.products.pipelines.page import load_page
-
-    return load_page(arguments.file, parameters_of(arguments))
-
-
 def of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:
-    """The exit code: that of the action, 1 where it cannot be done, 2 for a page that cannot be run."""
+    """As `exit_code_of`, for an action with the page that the arguments name."""
+
+    def act() -> int:
+        from moldau.products.pipelines.page import load_page
+
+        return action(load_page(arguments.file, parameters_of(arguments)), arguments)
+
+    return exit_code_of(act)
+
+
+def exit_code_of(action: Callable[[], int]) -> int:
+    """That of the action, 1 where it cannot be done, 2 for a page that cannot be run, or a missing extra."""
     from moldau.errors import MoldauError
 
     if not has_extra():
@@ -70,7 +74,7 @@ def of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argpa
     from moldau.products.pipelines.section import PageError
 
     try:
-        return action(page_of(arguments), arguments)
+        return action()
     except PageError as error:
         print(error, file=sys.stderr)
         return 2

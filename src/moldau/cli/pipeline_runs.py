@@ -87,11 +87,11 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _start(text: str) -> Start:
-    if text in ("earliest", "latest"):
+    from moldau.products.pipelines.core.start import EARLIEST, LATEST, parse_offsets
+
+    if text in (EARLIEST, LATEST):
         return text
     if text.startswith("{"):
-        from moldau.products.pipelines.core.start import parse_offsets
-
         try:
             return parse_offsets(text)
         except (ValueError, TypeError) as error:

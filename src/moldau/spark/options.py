@@ -255,10 +255,15 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> str:
     """The text of Spark's connector: `{"topic":{"0":23,"1":-2}}`, topics and partitions in order."""
+    return json.dumps(nested_offsets(offsets), separators=(",", ":"))
+
+
+def nested_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """What such a text holds."""
     nested: dict[str, dict[str, int]] = {}
     for topic_partition in sorted(offsets):
         nested.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offsets[topic_partition]
-    return json.dumps(nested, separators=(",", ":"))
+    return nested
 
 
 def _known_options(options: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:

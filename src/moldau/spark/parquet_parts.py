@@ -46,7 +46,7 @@ def write_parts(frame: DataFrame, directory: Path, prefix: str) -> list[ParquetP
     found = frame.mapInArrow(partial(_write_part, str(directory), prefix), "path string, size bigint, rows bigint")
     parts = [ParquetPart(Path(row.path), row.size, row.rows) for row in found.collect()]
     if parts:
-        _flush_directory(directory)
+        flush(directory)
     return sorted(parts, key=lambda part: part.path)
 
 
@@ -87,8 +87,9 @@ def _write_group(writer: pq.ParquetWriter, batches: list[pa.RecordBatch]) -> int
     return int(table.num_rows)
 
 
-def _flush_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
+def flush(path: Path) -> None:
+    """A file, or the names in a directory, are on disk then."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 from moldau.errors import KafkaError, kafka_error
 from moldau.wire.protocol.messages.acls import (
     AclCreationResult,
@@ -19,16 +17,13 @@ def no_authorizer() -> KafkaError:
     return kafka_error("SECURITY_DISABLED", "No Authorizer is configured.")
 
 
-@overload
-def refused_acls(request: CreateAclsRequest, error: KafkaError, *, throttle_time_ms: int = 0) -> CreateAclsResponse: ...
-@overload
-def refused_acls(request: DeleteAclsRequest, error: KafkaError, *, throttle_time_ms: int = 0) -> DeleteAclsResponse: ...
-def refused_acls(
-    request: CreateAclsRequest | DeleteAclsRequest, error: KafkaError, *, throttle_time_ms: int = 0
-) -> CreateAclsResponse | DeleteAclsResponse:
-    """Each of what is asked for gets `error`."""
-    if isinstance(request, CreateAclsRequest):
-        result = AclCreationResult(error.code, error.message)
-        return CreateAclsResponse(throttle_time_ms=throttle_time_ms, results=(result,) * len(request.creations))
-    found = DeleteAclsFilterResult(error.code, error.message)
-    return DeleteAclsResponse(throttle_time_ms=throttle_time_ms, filter_results=(found,) * len(request.filters))
+def refused_creations(request: CreateAclsRequest, error: KafkaError, throttle_time_ms: int = 0) -> CreateAclsResponse:
+    """Each ACL gets `error`."""
+    result = AclCreationResult(error.code, error.message)
+    return CreateAclsResponse(throttle_time_ms=throttle_time_ms, results=(result,) * len(request.creations))
+
+
+def refused_deletions(request: DeleteAclsRequest, error: KafkaError, throttle_time_ms: int = 0) -> DeleteAclsResponse:
+    """Each filter gets `error`."""
+    result = DeleteAclsFilterResult(error.code, error.message)
+    return DeleteAclsResponse(throttle_time_ms=throttle_time_ms, filter_results=(result,) * len(request.filters))

@@ -26,6 +26,8 @@ from moldau.products.pipelines.preflight import make_topic
 from moldau.products.pipelines.progress import BatchCounter
 from moldau.products.pipelines.sources.topic import DOES_NOT_PARSE, TopicSource
 from moldau.products.pipelines.targets.topic import write_to_topic
+from moldau.spark.offsets import topic_offsets
+from moldau.spark.options import nested_offsets, offsets_to_json
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -74,30 +76,23 @@ class DeadLetters:
         for batch_id in range(first, done.batch_id + 1):
             counter.dead_letters.pop(batch_id, None)
         self._searched = done
-        offsets: dict[str, dict[str, int]] = {}
-        for partition, offset in done.offsets.items():
-            offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
-        write_whole(self._state, json.dumps({"batch": done.batch_id, "offsets": offsets}))
+        write_whole(self._state, json.dumps({"batch": done.batch_id, "offsets": nested_offsets(done.offsets)}))
         return done
 
     def _keep(
         self, source: TopicSource, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
     ) -> None:
-        ends = {one: offset for one, offset in sorted(end.items()) if source.reads(one.topic)}
-        waiting = {one: offset for one, offset in ends.items() if offset > start.get(one, 0)}
+        starts = {one: start.get(one, 0) for one in end if source.reads(one.topic)}
+        waiting = {one: end[one] for one, first in starts.items() if end[one] > first}
         if not waiting:
             return
-        bounds: dict[str, dict[str, dict[str, int]]] = {"start": {}, "end": {}}
-        for one, offset in waiting.items():
-            bounds["start"].setdefault(one.topic, {})[str(one.partition)] = start.get(one, 0)
-            bounds["end"].setdefault(one.topic, {})[str(one.partition)] = offset
-        numbers = {name: [int(number) for number in numbers] for name, numbers in bounds["end"].items()}
+        numbers = {topic: [int(number) for number in ends] for topic, ends in nested_offsets(waiting).items()}
         records = (
             self._spark.read.format("moldau")
             .option("kafka.bootstrap.servers", source.bootstrap_servers)
             .option("assign", json.dumps(numbers))
-            .option("startingOffsets", json.dumps(bounds["start"]))
-            .option("endingOffsets", json.dumps(bounds["end"]))
+            .option("startingOffsets", offsets_to_json({one: starts[one] for one in waiting}))
+            .option("endingOffsets", offsets_to_json(waiting))
             .option("includeHeaders", "true")
             # what retention took away meanwhile cannot be kept any more, and is no reason to end the pipeline
             .option("failOnDataLoss", "false")
@@ -143,12 +138,7 @@ def _headers(schema: str) -> str:
 def _load(path: Path) -> FinishedBatch | None:
     try:
         noted = json.loads(path.read_text("utf-8"))
-        offsets = {
-            TopicPartition(topic, int(number)): int(offset)
-            for topic, partitions in noted["offsets"].items()
-            for number, offset in partitions.items()
-        }
-        return FinishedBatch(int(noted["batch"]), offsets)
+        return FinishedBatch(int(noted["batch"]), topic_offsets(noted["offsets"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

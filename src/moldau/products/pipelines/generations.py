@@ -19,7 +19,7 @@ from moldau.products.pipelines.group import GroupOffsets
 from moldau.products.pipelines.lease import Lease
 from moldau.products.pipelines.page import PipelinePage
 from moldau.products.pipelines.sources.topic import TopicSource
-from moldau.spark.options import offsets_to_json
+from moldau.spark.options import nested_offsets
 from moldau.types import TopicPartition
 
 START_FILE = "start.json"
@@ -30,11 +30,10 @@ class ResetError(MoldauError):
 
 
 def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
-    """Where the old generation is kept now, and where the next run begins. Shows the new offsets
-    in the groups too. Raises LeaseError while the page runs, GroupError, ResetError.
-    """
+    """Where the old generation is kept now, and where the next run begins. Shows the new offsets in the groups too.
+    Raises LeaseError while the page runs, GroupError, ResetError."""
     starts = _starts(page, to)
-    nested = {name: json.loads(offsets_to_json(start)) for name, start in starts.items()}
+    nested = {name: nested_offsets(start) for name, start in starts.items()}
     fresh = page.checkpoint.with_name(f".{page.checkpoint.name}.new")
     with Lease(page.checkpoint):
         write_whole(fresh / START_FILE, json.dumps(nested))

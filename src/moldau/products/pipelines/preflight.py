@@ -25,9 +25,9 @@ class PreflightError(MoldauError):
 def check_page(page: PipelinePage) -> None:
     """Looks at everything that the page needs, before Spark starts. Raises PreflightError, and what a source or target
     refuses."""
+    for source in page.sources().values():
+        source.check()
     for query in page.queries:
-        for source in query.sources.values():
-            source.check()
         query.target.check()
     check_cluster(page)
 

@@ -10,6 +10,9 @@ BATCHES_COLUMNS = (
     "(pipeline text not null, checkpoint text not null, batch bigint not null, primary key (pipeline, checkpoint))"
 )
 
+NESTED = ("struct", "array", "map")
+"""How those types of Spark begin whose values are stored as JSON."""
+
 
 def quoted(name: str) -> str:
     """`name` as an identifier."""

@@ -52,12 +52,12 @@ class Supervised:
     def wait_until_reading(self) -> None:
         """Returns when the query has looked at its sources, or after READING_WITHIN_SECONDS. Each source has a Python
         worker, which Spark gives 10 s to come up: on few cores many that come up at once are too slow for that."""
-        waiting = threading.Event()
-        for _ in range(int(READING_WITHIN_SECONDS / TURN_SECONDS)):
-            query = self._running
-            if query is None or not query.isActive or query.lastProgress or query.status["isDataAvailable"]:
-                return
-            waiting.wait(TURN_SECONDS)
+        query = self._running
+        if query is not None:
+            _wait_until(
+                lambda: not query.isActive or bool(query.lastProgress) or query.status["isDataAvailable"],
+                READING_WITHIN_SECONDS,
+            )
 
     def turn(self) -> PipelineState:
         """Looks at the query, and starts it again where that is due."""
@@ -111,13 +111,15 @@ class Supervised:
         return self._progress.state("waiting", trouble=trouble)
 
     def _stop(self) -> PipelineState:
-        if self._running is not None:
-            self._progress.count(self._running)
+        running = self._running
+        if running is not None:
+            self._progress.count(running)
             state = self._progress.look("stopping")
             if state.trouble is None:
-                _wait_for_the_batch(self._running)
-            self._running.stop()
-            self._progress.count(self._running)
+                # idle, or ended by itself at the next batch's begin
+                _wait_until(lambda: not running.isActive or not running.status["isTriggerActive"], STOP_WITHIN_SECONDS)
+            running.stop()
+            self._progress.count(running)
         return self._progress.look("stopped", is_last=True)
 
     def _give_up(self, reason: str) -> PipelineState:
@@ -125,10 +127,10 @@ class Supervised:
         return self._progress.state("failed", trouble=reason)
 
 
-def _wait_for_the_batch(query: StreamingQuery) -> None:
-    """Waits until the query is idle, or has ended itself at the next batch's begin."""
-    idle = threading.Event()
-    for _ in range(int(STOP_WITHIN_SECONDS / TURN_SECONDS)):
-        if not query.isActive or not query.status["isTriggerActive"]:
+def _wait_until(is_so: Callable[[], bool], within_seconds: float) -> None:
+    """Returns then, or after that time."""
+    pause = threading.Event()
+    for _ in range(int(within_seconds / TURN_SECONDS)):
+        if is_so():
             break
-        idle.wait(TURN_SECONDS)
+        pause.wait(TURN_SECONDS)

@@ -6,7 +6,8 @@ is found there, and is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from moldau.errors import MoldauError
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.spark import DataFrame
+
+
+logger = logging.getLogger("moldau.pipelines")
 
 
 class TableTargetError(MoldauError):
@@ -53,6 +57,20 @@ class TableTarget(Target, frozen=True, kw_only=True):
     def rows_of(self, result: DataFrame) -> DataFrame:
         self.check_columns(result.columns)
         return result
+
+
+def commit_again(
+    commit: Callable[[], None], refused: type[Exception], attempts: int, table: str, batch_id: int
+) -> None:
+    """Calls `commit`, at most so many times while another writer is before it (`refused`). Raises TableTargetError."""
+    for attempt in range(1, attempts + 1):
+        try:
+            commit()
+            return
+        except refused as error:
+            if attempt == attempts:
+                raise TableTargetError(f"another writer changes {table} all the while: {error}") from error
+            logger.warning("batch %d goes to %s anew: %s", batch_id, table, error)
 
 
 def is_committed(newest: int | None, batch_id: int) -> bool:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from moldau.products.pipelines.kinds import classes_in
 from moldau.products.pipelines.target import Target
 
 
 def all_targets() -> dict[str, type[Target]]:
-    """By the key of `sink` that names the target."""
-    modules = [import_module(module.name) for module in iter_modules(__path__, f"{__name__}.")]
-    classes = [
-        one for module in modules for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__
-    ]
-    return {one.NAMED_BY: one for one in classes if isinstance(one, type) and issubclass(one, Target)}
+    """By the key of a target that asks for the kind."""
+    return {kind.NAMED_BY: kind for kind in classes_in(__name__, __path__) if issubclass(kind, Target)}

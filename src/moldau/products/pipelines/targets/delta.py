@@ -27,6 +27,7 @@ from moldau.products.pipelines.table_target import (
     TableTargetError,
     check_keys,
     check_not_ahead,
+    commit_again,
     is_committed,
 )
 from moldau.products.pipelines.target import FlowError, TargetQuery
@@ -94,12 +95,13 @@ class _Writer:
 
         self._target = target
         self._directory = target.directory
+        self._name = f"the Delta table {target.directory}"
         self._application = f"moldau.{query.pipeline}.{query.checkpoint_id}"
         self._prefix = f"{query.pipeline}-{query.checkpoint_id}"
         self._staging = self._directory / f".unfinished-{self._prefix}"
         if DeltaTable.is_deltatable(str(self._directory)):
             newest = DeltaTable(self._directory).transaction_version(self._application)
-            check_not_ahead(newest, query, f"the Delta table {self._directory}")
+            check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is in a version of the table. A batch without rows makes none."""
@@ -107,18 +109,11 @@ class _Writer:
 
         try:
             self._make_table(batch)
-            for attempt in range(1, COMMIT_ATTEMPTS + 1):
-                try:
-                    self._write_once(batch, batch_id)
-                    break
-                except CommitFailedError as error:
-                    if attempt == COMMIT_ATTEMPTS:
-                        raise TableTargetError(
-                            f"another writer changes the Delta table {self._directory} all the while: {error}"
-                        ) from error
-                    logger.warning("batch %d goes to %s anew: %s", batch_id, self._directory, error)
+            commit_again(
+                lambda: self._write_once(batch, batch_id), CommitFailedError, COMMIT_ATTEMPTS, self._name, batch_id
+            )
         except (DeltaError, OSError) as error:
-            raise TableTargetError(f"the Delta table {self._directory} took no batch: {error}") from error
+            raise TableTargetError(f"{self._name} took no batch: {error}") from error
 
     def _make_table(self, batch: DataFrame) -> None:
         from deltalake import DeltaTable

@@ -12,7 +12,6 @@ read before: of two drivers that write the same batch at once, the second one ha
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,13 @@ from urllib.request import url2pathname
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.table_target import TableTarget, TableTargetError, check_not_ahead, is_committed
+from moldau.products.pipelines.table_target import (
+    TableTarget,
+    TableTargetError,
+    check_not_ahead,
+    commit_again,
+    is_committed,
+)
 from moldau.products.pipelines.target import FlowError, TargetQuery
 
 if TYPE_CHECKING:
@@ -30,8 +35,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from moldau.spark import DataFrame
-
-logger = logging.getLogger("moldau.pipelines")
 
 COMMIT_ATTEMPTS = 5
 """Of one batch, where another writer commits meanwhile."""
@@ -94,12 +97,13 @@ class _Writer:
     def __init__(self, target: IcebergTarget, query: TargetQuery) -> None:
         """Raises TableTargetError."""
         self._target = target
+        self._name = f"the Iceberg table {target.table}"
         self._property = f"moldau.{query.pipeline}.{query.checkpoint_id}"
         self._prefix = f"{query.pipeline}-{query.checkpoint_id}"
         self._catalog = target.open_catalog()
         if self._catalog.table_exists(target.table):
             newest = self._newest(self._catalog.load_table(target.table))
-            check_not_ahead(newest, query, f"the Iceberg table {target.table}")
+            check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is in a snapshot of the table. A batch without rows makes none."""
@@ -108,18 +112,11 @@ class _Writer:
 
         try:
             self._make_table(batch)
-            for attempt in range(1, COMMIT_ATTEMPTS + 1):
-                try:
-                    self._write_once(batch, batch_id)
-                    return
-                except CommitFailedException as error:
-                    if attempt == COMMIT_ATTEMPTS:
-                        raise TableTargetError(
-                            f"another writer changes the Iceberg table {self._target.table} all the while: {error}"
-                        ) from error
-                    logger.warning("batch %d goes to %s anew: %s", batch_id, self._target.table, error)
+            commit_again(
+                lambda: self._write_once(batch, batch_id), CommitFailedException, COMMIT_ATTEMPTS, self._name, batch_id
+            )
         except (SQLAlchemyError, OSError) as error:
-            raise TableTargetError(f"the Iceberg table {self._target.table} took no batch: {error}") from error
+            raise TableTargetError(f"{self._name} took no batch: {error}") from error
 
     def _make_table(self, batch: DataFrame) -> None:
         import pyarrow as pa

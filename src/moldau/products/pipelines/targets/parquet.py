@@ -8,7 +8,6 @@ files behind, which only readers that know its `_spark_metadata` leave out.)
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -69,13 +68,15 @@ class ParquetTarget:
         """When it returns, the batch is readable. A batch without rows makes no file."""
         import pyarrow.parquet as pq  # a page is checked without it
 
+        from moldau.spark.parquet_parts import flush
+
         parts_directory = self._unfinished / str(batch_id)
         batch.write.mode("overwrite").parquet(str(parts_directory))
         parts = [path for path in sorted(parts_directory.glob("part-*.parquet")) if pq.read_metadata(path).num_rows]
         target = self._directory / f"{self._prefix}-{batch_id:010}.parquet"
         if parts:
             _join(parts).replace(target)
-            _flush(self._directory)
+            flush(self._directory)
         else:
             # what was there of a first try had rows that this one does not have: the batch is what Spark says now
             target.unlink(missing_ok=True)
@@ -97,6 +98,8 @@ def _join(parts: list[Path]) -> Path:
     """One file of all parts, on disk. A single part is that file already."""
     import pyarrow.parquet as pq
 
+    from moldau.spark.parquet_parts import flush
+
     joined = parts[0]
     if len(parts) > 1:
         joined = parts[0].with_name("joined.parquet")
@@ -107,13 +110,5 @@ def _join(parts: list[Path]) -> Path:
                 with pq.ParquetFile(part) as file:
                     for rows in file.iter_batches():
                         writer.write_batch(rows)
-    _flush(joined)
+    flush(joined)
     return joined
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

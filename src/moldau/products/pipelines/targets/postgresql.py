@@ -24,7 +24,15 @@ from uuid import uuid4
 from moldau.extras import require_extra
 from moldau.products.pipelines.patience import keep_trying
 from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.sql_table import BATCHES, BATCHES_COLUMNS, listed, on_conflict, primary_key, quoted
+from moldau.products.pipelines.sql_table import (
+    BATCHES,
+    BATCHES_COLUMNS,
+    NESTED,
+    listed,
+    on_conflict,
+    primary_key,
+    quoted,
+)
 from moldau.products.pipelines.table_target import (
     TableTarget,
     TableTargetError,
@@ -51,7 +59,6 @@ TYPES = {
     "bigint": "bigint", "float": "real", "double": "double precision", "date": "date", "timestamp": "timestamptz",
     "timestamp_ntz": "timestamp", "binary": "bytea",
 }  # fmt: skip
-NESTED = ("struct", "array", "map")
 
 
 class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):

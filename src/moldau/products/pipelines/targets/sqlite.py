@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.sql_table import BATCHES, BATCHES_COLUMNS, listed, on_conflict, primary_key, quoted
+from moldau.products.pipelines.sql_table import (
+    BATCHES,
+    BATCHES_COLUMNS,
+    NESTED,
+    listed,
+    on_conflict,
+    primary_key,
+    quoted,
+)
 from moldau.products.pipelines.table_target import (
     TableTarget,
     TableTargetError,
@@ -40,7 +48,6 @@ TYPES = {
     "float": "real", "double": "real", "binary": "blob",
 }  # fmt: skip
 """Everything else is text."""
-NESTED = ("struct", "array", "map")
 
 
 class SqliteTarget(TableTarget, frozen=True, kw_only=True):

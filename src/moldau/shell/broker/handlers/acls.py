@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.controller.access_control import no_authorizer, refused_acls
+from moldau.core.controller.access_control import no_authorizer, refused_creations, refused_deletions
 from moldau.errors import KafkaError, ProtocolError
 from moldau.shell.broker.handlers.administration import check_cluster
 from moldau.shell.network.context import Operation, RequestContext
@@ -42,7 +42,7 @@ async def act_create_acls(broker: Broker, context: RequestContext, request: Crea
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
         await context.pause()
-    return refused_acls(request, _refusal(context, Operation.ALTER), throttle_time_ms=context.throttle())
+    return refused_creations(request, _refusal(context, Operation.ALTER), context.throttle())
 
 
 async def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
@@ -50,7 +50,7 @@ async def act_delete_acls(broker: Broker, context: RequestContext, request: Dele
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
         await context.pause()
-    return refused_acls(request, _refusal(context, Operation.ALTER), throttle_time_ms=context.throttle())
+    return refused_deletions(request, _refusal(context, Operation.ALTER), context.throttle())
 
 
 def _check_codes(*codes: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moldau.core.controller import reassignments
-from moldau.core.controller.access_control import no_authorizer, refused_acls
+from moldau.core.controller.access_control import no_authorizer, refused_creations, refused_deletions
 from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.core.quotas.limits import CONTROLLER_MUTATION_RATE, client_limit, user_of
 from moldau.core.quotas.usage import MutationQuota
@@ -92,9 +92,9 @@ async def _answer(
     if isinstance(message, DescribeQuorumRequest):
         return described(quorum, message, header.api_version)
     if isinstance(message, CreateAclsRequest):
-        return refused_acls(message, no_authorizer())
+        return refused_creations(message, no_authorizer())
     if isinstance(message, DeleteAclsRequest):
-        return refused_acls(message, no_authorizer())
+        return refused_deletions(message, no_authorizer())
     if header.api_key == ApiKey.LIST_PARTITION_REASSIGNMENTS:
         return await context.finish(reassignments.list_partition_reassignments(quorum.image, message))
     return await context.wait(quorum.submit(metered(message, _quota(quorum, header, principal))))

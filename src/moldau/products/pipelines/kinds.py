@@ -1,0 +1,15 @@
+"""The kinds of sources and targets: each is a class in a module of its package, and is found by being there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+
+
+def classes_in(package: str, path: Iterable[str]) -> Iterator[type]:
+    """The classes that the modules of a package define. `path`: its `__path__`."""
+    for found in iter_modules(path, f"{package}."):
+        for one in vars(import_module(found.name)).values():
+            if isinstance(one, type) and one.__module__ == found.name:
+                yield one
