@@ -19,10 +19,10 @@ from typing import Any
 
 from rich.console import Console
 
-from moldau.products.pipelines.page import PipelinePage, load_page
-from moldau.products.pipelines.runner import run_pipeline
+from moldau.products.pipelines.page.page import PipelinePage, load_page
+from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.products.pipelines.sources import topic
-from moldau.products.pipelines.target import Target
+from moldau.products.pipelines.targets.target import Target
 from moldau.spark import open_session
 from tests.exactly_once.spark_driver import AT_END, BATCH, JVM, Killer
 from tests.exactly_once.tables import KINDS

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines.core.case import compare
-from moldau.products.pipelines.page import parse_page
-from moldau.products.pipelines.section import PageError
+from moldau.products.pipelines.core.section import PageError
+from moldau.products.pipelines.page.page import parse_page
 
 PAGE = """\
 name: p

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from moldau.products.pipelines.checkpoint import CheckpointError, newest_finished_batch
-from moldau.products.pipelines.group import lag
-from moldau.products.pipelines.lease import Lease, LeaseError
+from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, newest_finished_batch
+from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError
+from moldau.products.pipelines.running.group import lag
 from moldau.types import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -66,7 +66,7 @@ def test_a_driver_that_was_killed_leaves_the_lease_when_its_child_ends(tmp_path:
     """The child stands for the JVM: it inherits the lease's file, and outlives the driver until its input ends."""
     program = (
         "import subprocess, sys, pathlib, os\n"
-        "from moldau.products.pipelines.lease import Lease\n"
+        "from moldau.products.pipelines.checkpoints.lease import Lease\n"
         "lease = Lease(pathlib.Path(sys.argv[1]))\n"
         "subprocess.Popen(['cat'], stdin=0, pass_fds=(lease.fileno(),))\n"
         "print('held', flush=True)\n"
@@ -79,7 +79,8 @@ def test_a_driver_that_was_killed_leaves_the_lease_when_its_child_ends(tmp_path:
     assert driver.stdin is not None
     assert driver.stdout.readline() == b"held\n"
     driver.wait(60)
-    heir = "import pathlib, sys; from moldau.products.pipelines.lease import Lease; Lease(pathlib.Path(sys.argv[1]))"
+    heir = "import pathlib, sys; from moldau.products.pipelines.checkpoints.lease import Lease; "
+    heir += "Lease(pathlib.Path(sys.argv[1]))"
     waiting = subprocess.Popen([sys.executable, "-c", f"{heir}; print('mine')", str(tmp_path)], stdout=subprocess.PIPE)
     driver.stdin.close()
     assert waiting.communicate(timeout=30)[0] == b"mine\n"

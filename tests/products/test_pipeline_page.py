@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines import targets
-from moldau.products.pipelines.page import describe, load_page, parse_page
-from moldau.products.pipelines.section import PageError
+from moldau.products.pipelines.core.section import PageError
+from moldau.products.pipelines.page.page import describe, load_page, parse_page
 
 PAGE = """\
 name: minutes
@@ -231,7 +231,7 @@ def test_what_cannot_be_run_is_refused_with_its_line(change: tuple[str, str], re
 
 def test_a_new_target_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "shouted.py").write_text(
-        "from moldau.products.pipelines.target import Target\n"
+        "from moldau.products.pipelines.targets.target import Target\n"
         "class Shouted(Target, frozen=True, kw_only=True):\n"
         "    NAMED_BY = 'shout'\n"
         "    KEYS = ('loudness',)\n"

@@ -11,12 +11,12 @@ import pytest
 from confluent_kafka import Consumer
 from rich.console import Console
 
-from moldau.products.pipelines.checkpoint import CheckpointError, claim_checkpoint
-from moldau.products.pipelines.flow import times_of
-from moldau.products.pipelines.group import GroupOffsets
-from moldau.products.pipelines.page import PipelinePage, parse_page
-from moldau.products.pipelines.preflight import PreflightError, check_cluster, make_topic
-from moldau.products.pipelines.progress import PipelineState, ProgressDisplay
+from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, claim_checkpoint
+from moldau.products.pipelines.page.page import PipelinePage, parse_page
+from moldau.products.pipelines.running.flow import times_of
+from moldau.products.pipelines.running.group import GroupOffsets
+from moldau.products.pipelines.running.preflight import PreflightError, check_cluster, make_topic
+from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.targets.parquet import ParquetTargetError, check_target
 from moldau.testing import Cluster
 from moldau.types import TopicPartition

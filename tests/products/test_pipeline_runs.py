@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.products.pipelines.checkpoint import claim_checkpoint, newest_finished_batch
-from moldau.products.pipelines.generations import starting_offsets
-from moldau.products.pipelines.page import load_page
+from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint, newest_finished_batch
+from moldau.products.pipelines.page.page import load_page
+from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.testing import Cluster
 
 
@@ -161,7 +161,7 @@ def test_offsets_that_are_not_there_are_refused_and_nothing_changes(
 
 DRIVER = """
 import pathlib, signal, sys
-from moldau.products.pipelines.lease import Lease
+from moldau.products.pipelines.checkpoints.lease import Lease
 with Lease(pathlib.Path(sys.argv[1])):
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     print("held", flush=True)

@@ -7,7 +7,7 @@ import sys
 
 EACH_LINE = """
 import signal, sys, threading
-from moldau.products.pipelines.runner import StopRequest, _signals
+from moldau.products.pipelines.running.runner import StopRequest, _signals
 
 def trace(frame, event, argument):
     if frame.f_code.co_filename == threading.__file__:

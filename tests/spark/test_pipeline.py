@@ -20,8 +20,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
-from moldau.products.pipelines.flow import load_sources, make_result, make_views, start_query
-from moldau.products.pipelines.page import parse_page
+from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.testing import Cluster
 
 KILLS = 5

@@ -12,13 +12,13 @@ from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
 from moldau.columnar.reader import read_topic
-from moldau.products.pipelines import supervision
-from moldau.products.pipelines.checkpoint import CheckpointError
+from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError
+from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.core.statement import relations_of
-from moldau.products.pipelines.failures import PipelineFailedError
-from moldau.products.pipelines.generations import reset
-from moldau.products.pipelines.page import parse_page
-from moldau.products.pipelines.runner import run_pipeline
+from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.running import supervision
+from moldau.products.pipelines.running.generations import reset
+from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.testing import Cluster
 from tests.support.sql_statements import STATEMENTS
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.products.pipelines.checkpoint import CheckpointError, move_to_spark_kafka
-from moldau.products.pipelines.lease import Lease
+from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, move_to_spark_kafka
+from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.spark.offsets import StartError
 from moldau.testing import Cluster
 from tests.spark.streams import Stream

@@ -49,7 +49,7 @@ OF_A_LIBRARY = {
     "cli/strangers.py": "ssl",
     "products/service/serving.py": "uvicorn",
     "products/console/tail.py": "confluent-kafka",
-    "products/pipelines/logs.py": "logging",
+    "products/pipelines/running/logs.py": "logging",
     "shell/node/log_format.py": "logging",
 }
 OF_THE_HOT_PATH: dict[str, set[str]] = {

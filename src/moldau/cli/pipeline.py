@@ -16,7 +16,7 @@ from moldau.cli.output import print_rows
 from moldau.cli.pipeline_pages import add_page, add_pages, exit_code_of, has_extra, of_page, parameters_of
 
 if TYPE_CHECKING:
-    from moldau.products.pipelines.page import PipelinePage
+    from moldau.products.pipelines.page.page import PipelinePage
 
 PREVIEW_ROWS = 20
 
@@ -108,7 +108,7 @@ def run_page(arguments: argparse.Namespace) -> int:
     """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a page that cannot be run."""
 
     def run(page: PipelinePage, arguments: argparse.Namespace) -> int:
-        from moldau.products.pipelines.runner import run_pipeline
+        from moldau.products.pipelines.running.runner import run_pipeline
 
         run_pipeline(page, once=arguments.once, metrics_port=arguments.metrics_port)
         return 0
@@ -120,7 +120,7 @@ def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelinePage
     """As `of_page`; what Spark and the client log stays off the terminal."""
 
     def look(page: PipelinePage, arguments: argparse.Namespace) -> int:
-        from moldau.products.pipelines.logs import logs_to
+        from moldau.products.pipelines.running.logs import logs_to
 
         with logs_to(Path(os.devnull)):
             return action(page, arguments)
@@ -130,7 +130,7 @@ def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelinePage
 
 def show_plan(page: PipelinePage, _: argparse.Namespace) -> int:
     """The exit code: 1 where a query would be refused."""
-    from moldau.products.pipelines.looking import plan_of
+    from moldau.products.pipelines.looking.outlook import plan_of
 
     outlooks = plan_of(page)
     for outlook in outlooks:
@@ -140,7 +140,7 @@ def show_plan(page: PipelinePage, _: argparse.Namespace) -> int:
 
 
 def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:
-    from moldau.products.pipelines.looking import preview
+    from moldau.products.pipelines.looking.outlook import preview
 
     names = [*page.sources(), *(flow.name for flow in page.plan.flows)]
     if arguments.name not in names:
@@ -155,9 +155,9 @@ def check_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every page can be meant, 2 where one cannot."""
     if not has_extra("yaml"):
         return 2
-    from moldau.products.pipelines.check import find_conflicts
-    from moldau.products.pipelines.page import describe, load_page
-    from moldau.products.pipelines.section import PageError
+    from moldau.products.pipelines.core.section import PageError
+    from moldau.products.pipelines.page.conflicts import find_conflicts
+    from moldau.products.pipelines.page.page import describe, load_page
 
     pages: dict[Path, PipelinePage] = {}
     problems: list[str] = []
@@ -182,8 +182,8 @@ def test_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every test passes, 1 where one does not, 2 for a page that cannot be run."""
 
     def test() -> int:
-        from moldau.products.pipelines.page import load_page
-        from moldau.products.pipelines.testing import failures_of
+        from moldau.products.pipelines.looking.testing import failures_of
+        from moldau.products.pipelines.page.page import load_page
 
         is_failed = False
         pages = [load_page(file, parameters_of(arguments)) for file in arguments.files]
@@ -207,8 +207,8 @@ def move_checkpoint(arguments: argparse.Namespace) -> int:
     """The exit code: 0 also where nothing was to change, 1 where it is no checkpoint or a driver runs on it."""
 
     def move() -> int:
-        from moldau.products.pipelines.checkpoint import check_checkpoint, move_to_spark_kafka
-        from moldau.products.pipelines.lease import Lease
+        from moldau.products.pipelines.checkpoints.checkpoint import check_checkpoint, move_to_spark_kafka
+        from moldau.products.pipelines.checkpoints.lease import Lease
 
         directory: Path = arguments.directory
         check_checkpoint(directory)

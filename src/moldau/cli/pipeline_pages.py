@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.arguments import input_path
 
 if TYPE_CHECKING:
-    from moldau.products.pipelines.page import PipelinePage
+    from moldau.products.pipelines.page.page import PipelinePage
 
 PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich")
 
@@ -58,7 +58,7 @@ def of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argpa
     """As `exit_code_of`, for an action with the page that the arguments name."""
 
     def act() -> int:
-        from moldau.products.pipelines.page import load_page
+        from moldau.products.pipelines.page.page import load_page
 
         return action(load_page(arguments.file, parameters_of(arguments)), arguments)
 
@@ -71,7 +71,7 @@ def exit_code_of(action: Callable[[], int]) -> int:
 
     if not has_extra():
         return 2
-    from moldau.products.pipelines.section import PageError
+    from moldau.products.pipelines.core.section import PageError
 
     try:
         return action()

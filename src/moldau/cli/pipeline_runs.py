@@ -16,7 +16,7 @@ from moldau.cli.pipeline_pages import add_page, of_page
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.core.start import Start
-    from moldau.products.pipelines.page import PipelinePage
+    from moldau.products.pipelines.page.page import PipelinePage
 
 STOP_WITHIN_S = 120.0
 _LOOK_EVERY_S = 0.1
@@ -117,14 +117,14 @@ def write_first_page(arguments: argparse.Namespace) -> int:
 def show_graph(page: PipelinePage, _: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from moldau.products.pipelines.graph import graph_of
+    from moldau.products.pipelines.looking.graph import graph_of
 
     Console(highlight=False, soft_wrap=True).print(graph_of(page), markup=False)
     return 0
 
 
 def show_status(page: PipelinePage, arguments: argparse.Namespace) -> int:
-    from moldau.products.pipelines.standing import standing_of
+    from moldau.products.pipelines.looking.standing import standing_of
 
     process, queries = standing_of(page)
     rows = [{"query": one.name, "batch": one.batch, "lag": one.lag, "next_run": one.next_run} for one in queries]
@@ -137,7 +137,7 @@ def show_status(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
 
 def stop_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
-    from moldau.products.pipelines.lease import holder_of
+    from moldau.products.pipelines.checkpoints.lease import holder_of
 
     process = holder_of(page.checkpoint)
     if process is None:
@@ -155,7 +155,7 @@ def stop_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
 
 def reset_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
-    from moldau.products.pipelines.generations import reset
+    from moldau.products.pipelines.running.generations import reset
 
     kept, starts = reset(page, arguments.to)
     for partition, offset in sorted(starts.items()):

@@ -144,7 +144,7 @@ def _all_settings(cores: int | None, settings: Mapping[str, str] | None) -> dict
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": "moldau.spark.worker_daemon",
         # The other manager makes each of the small files of a micro-batch 10 ms dearer. What it guards against, two
-        # drivers on one checkpoint, is the lease's work (moldau.products.pipelines.lease).
+        # drivers on one checkpoint, is the lease's work (moldau.products.pipelines.checkpoints.lease).
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
         # a stop of a query has a bound too; without it, Spark waits for ever for a query that does not end

@@ -18,8 +18,8 @@ from moldau.extras import require_extra
 require_extra("moldau.testing.pipelines", "spark")
 
 from moldau.products.pipelines.core.case import Case
-from moldau.products.pipelines.page import PipelinePage, load_page
-from moldau.products.pipelines.testing import failures_of
+from moldau.products.pipelines.looking.testing import failures_of
+from moldau.products.pipelines.page.page import PipelinePage, load_page
 
 
 class PipelineTest(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from moldau.products.pipelines.progress import Rate
+from moldau.products.pipelines.running.progress import Rate
 
 LINE_EVERY_SECONDS = 1.0
 LINES_OF_ALERTS = 3

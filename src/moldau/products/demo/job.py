@@ -38,9 +38,9 @@ from moldau.products.demo.queries import (
     start_anomalies,
     start_windows,
 )
-from moldau.products.pipelines.failures import what_failed
-from moldau.products.pipelines.group import GroupError
-from moldau.products.pipelines.logs import logs_to
+from moldau.products.pipelines.core.failures import what_failed
+from moldau.products.pipelines.running.group import GroupError
+from moldau.products.pipelines.running.logs import logs_to
 from moldau.shell.io.tcp import TCP
 
 CLIENT_ID = "moldau-demo"

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from moldau.products.demo import rolling
 from moldau.products.demo.feed import LEVEL, REPLAY
-from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
-from moldau.products.pipelines.flow import with_watermark
-from moldau.products.pipelines.group import GroupOffsets, lag
-from moldau.products.pipelines.progress import BatchCounter
+from moldau.products.pipelines.checkpoints.checkpoint import FinishedBatch, newest_finished_batch
+from moldau.products.pipelines.running.flow import with_watermark
+from moldau.products.pipelines.running.group import GroupOffsets, lag
+from moldau.products.pipelines.running.progress import BatchCounter
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.topic import to_records, write_to_topic
 

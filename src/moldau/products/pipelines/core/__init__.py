@@ -1,1 +1,1 @@
-"""The plan of a pipeline: values and decisions, without Spark, files, sockets or YAML."""
+"""What a page may say and what it plans: values and decisions, without Spark, files or sockets."""

@@ -49,6 +49,11 @@ def relations_of(sql: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def quoted(name: str) -> str:
+    """`name` as a column in SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def groups(sql: str) -> bool:
     """Whether rows are grouped (GROUP BY, SELECT DISTINCT): in append mode a stream gives no such row before a
     watermark says that its group is complete."""

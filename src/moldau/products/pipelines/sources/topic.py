@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.metadata import parse_bootstrap_servers
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.source import DEAD_LETTERS_METRIC, PageHead, Source
-from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes
-from moldau.products.pipelines.targets.topic import quoted
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, PageHead, Source
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession

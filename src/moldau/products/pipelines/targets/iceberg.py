@@ -19,15 +19,16 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from moldau.extras import require_extra
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.table_target import (
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.targets.table_target import (
     TableTarget,
     TableTargetError,
     check_not_ahead,
     commit_again,
     is_committed,
 )
-from moldau.products.pipelines.target import FlowError, TargetQuery
+from moldau.products.pipelines.targets.target import TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa

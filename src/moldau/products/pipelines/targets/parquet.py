@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import Target, TargetQuery
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame

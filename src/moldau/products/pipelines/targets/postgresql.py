@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from moldau.extras import require_extra
-from moldau.products.pipelines.patience import keep_trying
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.sql_table import (
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted as spark_quoted
+from moldau.products.pipelines.targets.patience import keep_trying
+from moldau.products.pipelines.targets.sql_table import (
     BATCHES,
     BATCHES_COLUMNS,
     NESTED,
@@ -33,7 +35,7 @@ from moldau.products.pipelines.sql_table import (
     primary_key,
     quoted,
 )
-from moldau.products.pipelines.table_target import (
+from moldau.products.pipelines.targets.table_target import (
     TableTarget,
     TableTargetError,
     check_not_ahead,
@@ -41,8 +43,7 @@ from moldau.products.pipelines.table_target import (
     no_key,
     several_rows_of_a_key,
 )
-from moldau.products.pipelines.target import FlowError, TargetQuery
-from moldau.products.pipelines.targets.topic import quoted as spark_quoted
+from moldau.products.pipelines.targets.target import TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa

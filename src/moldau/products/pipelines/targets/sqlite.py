@@ -15,8 +15,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.sql_table import (
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted as spark_quoted
+from moldau.products.pipelines.targets.sql_table import (
     BATCHES,
     BATCHES_COLUMNS,
     NESTED,
@@ -25,15 +27,14 @@ from moldau.products.pipelines.sql_table import (
     primary_key,
     quoted,
 )
-from moldau.products.pipelines.table_target import (
+from moldau.products.pipelines.targets.table_target import (
     TableTarget,
     TableTargetError,
     check_keys,
     check_not_ahead,
     is_committed,
 )
-from moldau.products.pipelines.target import FlowError, TargetQuery
-from moldau.products.pipelines.targets.topic import quoted as spark_quoted
+from moldau.products.pipelines.targets.target import TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import Target, TargetQuery
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes, Target, TargetQuery
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 ORIGIN_TYPES = {"_topic": "string", "_partition": "int", "_offset": "bigint"}
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -100,8 +103,3 @@ def to_records(result: DataFrame, key: str | None = None) -> DataFrame:
     column = quoted(key)
     as_text = column if types[key] in ("string", "binary") else f"cast({column} as string)"
     return result.selectExpr(f"{as_text} as key", value, *origins)
-
-
-def quoted(name: str) -> str:
-    """`name` as a column in SQL."""
-    return f"`{name.replace('`', '``')}`"

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.patience import keep_trying
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import Target, TargetQuery
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.targets.patience import keep_trying
+from moldau.products.pipelines.targets.target import Target, TargetQuery
 from moldau.products.pipelines.targets.topic import write_to_topic
 
 if TYPE_CHECKING:

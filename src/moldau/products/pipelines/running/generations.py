@@ -13,11 +13,11 @@ from contextlib import closing
 from pathlib import Path
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.checkpoint import CheckpointError, write_whole
+from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, write_whole
+from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.start import EARLIEST, Start
-from moldau.products.pipelines.group import GroupOffsets
-from moldau.products.pipelines.lease import Lease
-from moldau.products.pipelines.page import PipelinePage
+from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.running.group import GroupOffsets
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.spark.options import nested_offsets
 from moldau.types import TopicPartition

@@ -7,8 +7,8 @@ from functools import partial
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
-from moldau.products.pipelines.group import CLIENT_ID, REQUEST_TIMEOUT_MS
-from moldau.products.pipelines.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest

@@ -13,17 +13,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.checkpoint import (
+from moldau.products.pipelines.checkpoints.checkpoint import (
     CheckpointError,
     FinishedBatch,
     first_batch_start,
     newest_finished_batch,
     write_whole,
 )
-from moldau.products.pipelines.flow import times_of
-from moldau.products.pipelines.page import PipelinePage
-from moldau.products.pipelines.preflight import make_topic
-from moldau.products.pipelines.progress import BatchCounter
+from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.running.flow import times_of
+from moldau.products.pipelines.running.preflight import make_topic
+from moldau.products.pipelines.running.progress import BatchCounter
 from moldau.products.pipelines.sources.topic import DOES_NOT_PARSE, TopicSource
 from moldau.products.pipelines.targets.topic import write_to_topic
 from moldau.spark.offsets import topic_offsets

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.products.pipelines.core.case import Row
+from moldau.products.pipelines.core.failures import PipelineFailedError, what_failed
 from moldau.products.pipelines.core.start import EARLIEST
 from moldau.products.pipelines.core.statement import groups
-from moldau.products.pipelines.failures import PipelineFailedError, what_failed
-from moldau.products.pipelines.flow import load_sources, make_result, make_views, rows_of
-from moldau.products.pipelines.generations import starting_offsets
-from moldau.products.pipelines.page import PipelinePage
-from moldau.products.pipelines.preflight import check_page
-from moldau.products.pipelines.standing import QueryStanding, standing_of
+from moldau.products.pipelines.looking.standing import QueryStanding, standing_of
+from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of
+from moldau.products.pipelines.running.generations import starting_offsets
+from moldau.products.pipelines.running.preflight import check_page
 from moldau.spark import open_session, spark_error
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.products.pipelines.core.case import Row
-from moldau.products.pipelines.failures import what_failed
-from moldau.products.pipelines.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.source import Source
+from moldau.products.pipelines.core.failures import FlowError, what_failed
+from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.core.times import SourceTimes
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.sources.source import Source
 from moldau.products.pipelines.sources.topic import TopicSource
-from moldau.products.pipelines.target import FlowError, SourceTimes, TargetQuery
-from moldau.products.pipelines.targets.topic import quoted
+from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import spark_error
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.tree import Tree
 
-from moldau.products.pipelines.page import PipelinePage
+from moldau.products.pipelines.page.page import PipelinePage
 
 
 def graph_of(page: PipelinePage) -> Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from moldau.products.pipelines.page import PipelinePage
+from moldau.products.pipelines.page.page import PipelinePage
 
 
 def find_conflicts(pages: Mapping[Path, PipelinePage]) -> list[str]:

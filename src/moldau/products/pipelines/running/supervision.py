@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.failures import what_failed
-from moldau.products.pipelines.progress import PipelineState
-from moldau.products.pipelines.watching import QueryProgress
+from moldau.products.pipelines.core.failures import what_failed
+from moldau.products.pipelines.running.progress import PipelineState
+from moldau.products.pipelines.running.watching import QueryProgress
 from moldau.spark import spark_error
 
 if TYPE_CHECKING:

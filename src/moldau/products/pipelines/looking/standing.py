@@ -6,10 +6,10 @@ from contextlib import closing
 
 import msgspec
 
-from moldau.products.pipelines.checkpoint import changed_facts, newest_finished_batch
-from moldau.products.pipelines.group import GroupOffsets, lag
-from moldau.products.pipelines.lease import holder_of
-from moldau.products.pipelines.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.checkpoints.checkpoint import changed_facts, newest_finished_batch
+from moldau.products.pipelines.checkpoints.lease import holder_of
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.running.group import GroupOffsets, lag
 
 
 class QueryStanding(msgspec.Struct, frozen=True):

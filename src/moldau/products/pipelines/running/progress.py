@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from moldau.products.pipelines.source import DEAD_LETTERS_METRIC
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 
 if TYPE_CHECKING:
     from moldau.spark import StreamingQuery

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from moldau.products.pipelines.checkpoint import claim_checkpoint
-from moldau.products.pipelines.failures import PipelineFailedError
-from moldau.products.pipelines.flow import load_sources, make_result, make_views, start_query
-from moldau.products.pipelines.generations import starting_offsets
-from moldau.products.pipelines.lease import Lease
-from moldau.products.pipelines.logs import logs_to
-from moldau.products.pipelines.page import PipelinePage, describe
-from moldau.products.pipelines.preflight import check_page
-from moldau.products.pipelines.progress import PipelineState, ProgressDisplay
-from moldau.products.pipelines.supervision import TURN_SECONDS, Supervised
-from moldau.products.pipelines.watching import QueryProgress
+from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
+from moldau.products.pipelines.checkpoints.lease import Lease
+from moldau.products.pipelines.core.failures import PipelineFailedError
+from moldau.products.pipelines.page.page import PipelinePage, describe
+from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
+from moldau.products.pipelines.running.generations import starting_offsets
+from moldau.products.pipelines.running.logs import logs_to
+from moldau.products.pipelines.running.preflight import check_page
+from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
+from moldau.products.pipelines.running.supervision import TURN_SECONDS, Supervised
+from moldau.products.pipelines.running.watching import QueryProgress
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession

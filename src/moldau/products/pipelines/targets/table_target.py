@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import FlowError, Target, TargetQuery
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +82,7 @@ def is_committed(newest: int | None, batch_id: int) -> bool:
 def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
     """Raises TableTargetError where the table holds a batch that the checkpoint has never begun: the checkpoint was put
     back to an older state, so its next batches would be other records under numbers that are taken."""
-    from moldau.products.pipelines.checkpoint import newest_planned_batch  # a page is checked without Spark
+    from moldau.products.pipelines.checkpoints.checkpoint import newest_planned_batch  # a page is checked without Spark
 
     planned = newest_planned_batch(query.checkpoint)
     if newest is not None and newest > planned:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from moldau.products.pipelines.core.case import Case, Expected
-from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.core.section import Section
 
 
 def parse_cases(tests: Section, sources: Collection[str], results: Collection[str]) -> Iterator[Case]:

@@ -1,4 +1,4 @@
-"""What a pipeline needs of the place its rows go to. Each kind of target is a module in `targets`."""
+"""What a pipeline needs of the place its rows go to. Each kind of target is a module beside this one."""
 
 from __future__ import annotations
 
@@ -9,35 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
-from moldau.errors import MoldauError
-from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 MODES = ("append", "update")
-
-
-class FlowError(MoldauError):
-    """The page's source, SQL and sink do not fit together; the message says where."""
-
-
-class SourceTimes(msgspec.Struct, frozen=True):
-    """How long the tasks of a query try to reach a broker."""
-
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS
-
-    def options(self) -> dict[str, str]:
-        """As options of the format `moldau`."""
-        return {
-            "firstContactTimeoutMs": str(max(1, self.first_contact_timeout_ms)),
-            "retryTimeoutMs": str(max(1, self.retry_timeout_ms)),
-        }
-
-
-DEFAULT_TIMES = SourceTimes()
 
 
 class TargetQuery(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a pipeline needs of a place its rows come from. Each kind of source is a module in `sources`.
+"""What a pipeline needs of a place its rows come from. Each kind of source is a module beside this one.
 
 To add one, write a module there with one subclass of `Source`: the keys of the page that it takes (`NAMED_BY`, `KEYS`,
 `parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives the rows
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
-from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession

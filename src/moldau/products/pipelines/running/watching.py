@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
-from moldau.products.pipelines.dead_letters import DeadLetters
-from moldau.products.pipelines.flow import metric_of
-from moldau.products.pipelines.group import GroupError, GroupOffsets, lag
-from moldau.products.pipelines.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.progress import BatchCounter, PipelineState
+from moldau.products.pipelines.checkpoints.checkpoint import FinishedBatch, newest_finished_batch
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.running.dead_letters import DeadLetters
+from moldau.products.pipelines.running.flow import metric_of
+from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
+from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.types import TopicPartition
 

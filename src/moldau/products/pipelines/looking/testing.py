@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.case import Case, Expected, Row, compare
-from moldau.products.pipelines.failures import what_failed
-from moldau.products.pipelines.flow import make_result, make_views, rows_of
-from moldau.products.pipelines.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.source import Source
+from moldau.products.pipelines.core.failures import what_failed
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.running.flow import make_result, make_views, rows_of
+from moldau.products.pipelines.sources.source import Source
 from moldau.spark import open_session, spark_error
 
 if TYPE_CHECKING:

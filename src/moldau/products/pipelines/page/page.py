@@ -16,7 +16,7 @@
       lake: {from: big, path: out/big}
       per_minute: {topic: orders-per-minute, key: user, mode: update}    # `from` is its own name, if not said
     checkpoint: checkpoints/shop                        # default: checkpoints/<name>
-    tests: ...                                          # records and the rows that they give: `page_cases`
+    tests: ...                                          # records and the rows that they give: `cases`
     group: moldau.shop                                  # default: moldau.<name>; where progress and lag show
     first_contact_timeout: 10 seconds                   # how long a cluster is tried that has never answered
     retry_timeout: 5 minutes                            # how long a broker is tried that was lost
@@ -49,13 +49,13 @@ from moldau.products.pipelines.core.plan import (
     make_flow,
     make_plan,
 )
-from moldau.products.pipelines.page_cases import parse_cases
-from moldau.products.pipelines.section import PAGE, PageError, Section
-from moldau.products.pipelines.source import COMMON_KEYS, PageHead, Source
+from moldau.products.pipelines.core.section import PAGE, PageError, Section
+from moldau.products.pipelines.page.cases import parse_cases
 from moldau.products.pipelines.sources import all_sources
+from moldau.products.pipelines.sources.source import COMMON_KEYS, PageHead, Source
 from moldau.products.pipelines.sources.topic import TopicSource, servers_of
-from moldau.products.pipelines.target import Target
 from moldau.products.pipelines.targets import all_targets
+from moldau.products.pipelines.targets.target import Target
 
 SHORT_FORM = ("source", "sql", "sink")
 LONG_FORM = ("sources", "flows", "targets")

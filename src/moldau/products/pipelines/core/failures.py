@@ -1,4 +1,4 @@
-"""What Spark says of a failure, in a sentence."""
+"""What ends a pipeline, and what Spark says of a failure, in a sentence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from moldau.errors import MoldauError
 MOST_LINES_OF_AN_ERROR = 12
 
 _SPARK_CAUSE = re.compile(r"^(?:Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
+
+
+class FlowError(MoldauError):
+    """The page's source, SQL and sink do not fit together; the message says where."""
 
 
 class PipelineFailedError(MoldauError):
