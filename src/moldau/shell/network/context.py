@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 import msgspec
 
 from moldau.errors import kafka_error
 from moldau.shell.network.pauses import SHORT_WORK_THINGS
+from moldau.shell.network.rights import CLUSTER_NAME, Right
 from moldau.types import Pausing
 
 if TYPE_CHECKING:
@@ -17,36 +18,6 @@ if TYPE_CHECKING:
     from moldau.shell.network.pauses import Pauses
     from moldau.shell.network.pending_response import Answer, PendingResponse
     from moldau.shell.network.reply import Reply
-
-
-class Operation:
-    """Kafka's ACL operations (codes of the protocol)."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class Resource:
-    """Kafka's ACL resource types (codes of the protocol)."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-CLUSTER_NAME = "kafka-cluster"
-TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
-"""What a principal may do to a topic: bits of an answer's authorized operations (KIP-430)."""
-CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
 
 
 class Authorizer(Protocol):
@@ -198,12 +169,23 @@ class RequestContext(msgspec.Struct, eq=False):
         """For a raw handler: the place of the answer that `work` gives. `may_produce_begin`: see PendingResponse."""
         return self._node.answer_later(self, work, may_produce_begin=may_produce_begin)
 
-    def authorize(self, operation: int, resource_type: int, name: str | bytes) -> bool:
-        """Whether the principal may do `operation` to the resource (`name` may be utf-8 bytes on hot paths)."""
+    def authorize(self, right: Right, name: str | bytes = CLUSTER_NAME) -> bool:
+        """Whether the principal has the right to the resource `name` (may be utf-8 bytes on hot paths)."""
         if self._node.authorizer is None:
             return True
-        reply = self.reply
-        return self._node.authorizer.authorize(reply.principal, reply.client_address, operation, resource_type, name)
+        who = self.reply
+        return self._node.authorizer.authorize(
+            who.principal, who.client_address, right.operation, right.resource_type, name
+        )
+
+    def check(self, right: Right) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED for a principal without this right to the cluster."""
+        if not self.authorize(right):
+            raise kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
+
+    def authorized_operations(self, rights: Sequence[Right], name: str = CLUSTER_NAME) -> int:
+        """Those of `rights` that the principal has to `name`, as bits by the code of their operation (KIP-430)."""
+        return sum(1 << right.operation for right in rights if self.authorize(right, name))
 
     def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:
         """The milliseconds that the client has to wait after this request: the answer tells them and goes at once, the

@@ -41,6 +41,7 @@ from moldau.shell.network.pauses import Pauses
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.reply import Reply
 from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats, each_error_code
+from moldau.shell.network.rights import Right
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange, declared_api
@@ -84,9 +85,13 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     """Of a raw handler, which gets frames: the one that gets the requests that are long to decode, decoded."""
     ends_with_connection: bool = False
     """It waits for what others do, or changes nothing: it is given up at once when its client is gone."""
+    rights: tuple[Right, ...] = ()
+    """The handler asks for these of the principal, or for those of them that concern what the request names."""
 
 
-def handler_spec(key: ApiKey, module: str, *, is_raw: bool = False, ends_with_connection: bool = False) -> HandlerSpec:
+def handler_spec(
+    key: ApiKey, module: str, rights: tuple[Right, ...], *, is_raw: bool = False, ends_with_connection: bool = False
+) -> HandlerSpec:
     """Of a function that is called as the API is, `act_list_offsets`; a raw one has a sister for long requests."""
     versions, function = declared_api(key), f"act_{key.name.lower()}"
     return HandlerSpec(
@@ -100,6 +105,7 @@ def handler_spec(key: ApiKey, module: str, *, is_raw: bool = False, ends_with_co
         declaration=versions,
         function_for_many=f"{function}_many" if is_raw else "",
         ends_with_connection=ends_with_connection,
+        rights=rights,
     )
 
 

@@ -8,63 +8,19 @@ import inspect
 import re
 from typing import Any
 
-import msgspec
 import pytest
 
 from moldau.shell.broker.handlers.table import handler_specs
+from moldau.shell.network import rights
 from moldau.shell.network.context import RequestContext
+from moldau.shell.network.dispatch import HandlerSpec
+from moldau.shell.quorum.handlers.table import handler_specs as controller_specs
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
-from moldau.wire.protocol.messages.acls import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
-from moldau.wire.protocol.messages.configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResource,
-    ListConfigResourcesRequest,
-)
-from moldau.wire.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-)
-from moldau.wire.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, HeartbeatRequest
-from moldau.wire.protocol.messages.leader_epochs import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
-from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.protocol.messages.producer_ids import (
-    DescribeProducersRequest,
-    DescribeProducersTopic,
-    InitProducerIdRequest,
-)
-from moldau.wire.protocol.messages.scram import (
-    AlterUserScramCredentialsRequest,
-    DescribeUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-)
-from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 SPECS = handler_specs()
 HANDLERS = "moldau.shell.broker.handlers."
-EXEMPT_FROM_AUTHORIZATION = {int(ApiKey.API_VERSIONS)}
+CONTROLLER_SPECS = controller_specs()
+RIGHTS = {name for name, value in vars(rights).items() if isinstance(value, rights.Right)}
 
 
 def handler_of(key: int) -> Any:
@@ -87,35 +43,42 @@ def test_a_handler_opens_with_its_versions_and_kips(key: int) -> None:
     assert re.search(r"[Ii]gnored on purpose", doc), f"{spec.name}: what is ignored is not said"
 
 
-def functions_of(module_name: str) -> dict[str, ast.AST]:
-    """The functions and classes of a module of handlers, and those that it imports from another one."""
+def declarations_of(module_name: str) -> dict[str, ast.AST]:
+    """The functions, classes and constants of a module of handlers, and those that it imports from another one."""
     found: dict[str, ast.AST] = {}
     for node in ast.parse(inspect.getsource(importlib.import_module(module_name))).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found[node.name] = node
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(HANDLERS):
-            found |= functions_of(node.module or "")
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = node
+        elif isinstance(node, ast.ImportFrom) and ".handlers." in (node.module or ""):
+            found |= declarations_of(node.module or "")
     return found
 
 
-def reachable_source(key: int) -> str:
-    """The handler and every function of the handlers that it names, directly or through others."""
-    functions = functions_of(SPECS[key].module)
-    waiting, reached = [SPECS[key].function], dict[str, str]()
+def reachable_source(spec: HandlerSpec) -> str:
+    """The handler and every declaration of the handlers that it names, directly or through others."""
+    declarations = declarations_of(spec.module)
+    waiting, reached = [spec.function, spec.function_for_many], dict[str, str]()
     while waiting:
         name = waiting.pop()
-        if name in functions and name not in reached:
-            reached[name] = ast.unparse(functions[name])
-            waiting += [node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)]
+        if name in declarations and name not in reached:
+            reached[name] = ast.unparse(declarations[name])
+            waiting += [node.id for node in ast.walk(declarations[name]) if isinstance(node, ast.Name)]
     return "\n".join(reached.values())
 
 
+@pytest.mark.parametrize(
+    "spec", [*SPECS.values(), *CONTROLLER_SPECS.values()], ids=lambda spec: spec.module + spec.name
+)
+def test_a_handler_asks_for_the_rights_of_its_row(spec: HandlerSpec) -> None:
+    asked = {getattr(rights, name) for name in re.findall(r"\w+", reachable_source(spec)) if name in RIGHTS}
+    assert asked == set(spec.rights)
+
+
 @pytest.mark.parametrize("key", sorted(SPECS))
-def test_a_handler_authorizes_and_throttles(key: int) -> None:
-    source = reachable_source(key)
-    if key not in EXEMPT_FROM_AUTHORIZATION:
-        assert "context.authorize(" in source, SPECS[key].name
-    assert "context.throttle(" in source, SPECS[key].name
+def test_a_handler_throttles(key: int) -> None:
+    assert "context.throttle(" in reachable_source(SPECS[key])
 
 
 @pytest.mark.asyncio
@@ -140,82 +103,3 @@ def test_a_handler_is_one_coroutine_function_and_only_produce_and_fetch_are_raw(
 def test_the_context_offers_what_handlers_need() -> None:
     for name in ("principal", "authorize", "throttle", "listener_name", "client_address", "local_address", "pause"):
         assert hasattr(RequestContext, name)
-
-
-class DenyAll:
-    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
-        return False
-
-
-PRODUCE = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partition_data=(PartitionProduceData(0),)),))
-FETCH = FetchRequest(topics=(FetchTopic(topic="t", partitions=(FetchPartition(0, partition_max_bytes=10),)),))
-LIST = ListOffsetsRequest(topics=(ListOffsetsTopic("t", (ListOffsetsPartition(0),)),))
-
-DELETE_RECORDS = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPartition(0),)),))
-LEADER_EPOCH = OffsetForLeaderEpochRequest(-1, (OffsetForLeaderTopic("t", (OffsetForLeaderPartition(0),)),))
-DESCRIBE_PRODUCERS = DescribeProducersRequest((DescribeProducersTopic("t", (0,)),))
-
-CREATE_ACLS = CreateAclsRequest((AclCreation(2, "t", 3, "User:a", "*", 3, 3),))
-DELETE_ACLS = DeleteAclsRequest((DeleteAclsFilter(2, "t", 3, None, None, 3, 3),))
-ALTER_SCRAM = AlterUserScramCredentialsRequest((ScramCredentialDeletion("u", 1),))
-
-DESCRIBE_CONFIGS = DescribeConfigsRequest((DescribeConfigsResource(2, "t"),))
-ALTER_CONFIGS = AlterConfigsRequest((AlterConfigsResource(4, "1"),))
-CHANGE_CONFIGS = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(32, "g"),))
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("key", "version", "request_message", "path", "code"),
-    [
-        (ApiKey.PRODUCE, 9, PRODUCE, "responses.0.partition_responses.0.error_code", 29),
-        (ApiKey.FETCH, 12, FETCH, "responses.0.partitions.0.error_code", 29),
-        (ApiKey.LIST_OFFSETS, 7, LIST, "topics.0.partitions.0.error_code", 29),
-        (ApiKey.METADATA, 9, MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), "topics.0.error_code", 29),
-        (ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("n", 1, 1),)), "topics.0.error_code", 29),
-        (ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=("t",)), "responses.0.error_code", 29),
-        (ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None), "error_code", 31),
-        (ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id="x"), "error_code", 53),
-        (ApiKey.HEARTBEAT, 4, HeartbeatRequest(group_id="g"), "error_code", 30),
-        (ApiKey.DELETE_RECORDS, 2, DELETE_RECORDS, "topics.0.partitions.0.error_code", 29),
-        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, LEADER_EPOCH, "topics.0.partitions.0.error_code", 29),
-        (ApiKey.DESCRIBE_PRODUCERS, 0, DESCRIBE_PRODUCERS, "topics.0.partitions.0.error_code", 29),
-        (ApiKey.DESCRIBE_CONFIGS, 4, DESCRIBE_CONFIGS, "results.0.error_code", 29),
-        (ApiKey.ALTER_CONFIGS, 2, ALTER_CONFIGS, "responses.0.error_code", 31),
-        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, CHANGE_CONFIGS, "responses.0.error_code", 30),
-        (ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest(), "error_code", 31),
-        (ApiKey.DESCRIBE_ACLS, 3, DescribeAclsRequest(2, None, 3, None, None, 3, 3), "error_code", 31),
-        (ApiKey.CREATE_ACLS, 3, CREATE_ACLS, "results.0.error_code", 31),
-        (ApiKey.DELETE_ACLS, 3, DELETE_ACLS, "filter_results.0.error_code", 31),
-        (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest(None), "error_code", 31),
-        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, ALTER_SCRAM, "results.0.error_code", 31),
-        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, ConsumerGroupHeartbeatRequest("g"), "error_code", 30),
-        (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest(("g",)), "groups.0.error_code", 30),
-        (ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=("g",)), "groups.0.error_code", 30),
-    ],
-)
-async def test_who_may_not_is_refused(
-    start_node: Any, key: ApiKey, version: int, request_message: msgspec.Struct, path: str, code: int
-) -> None:
-    node = await start_node()
-    await node.create_topic("t")
-    node.node.dispatcher.authorizer = DenyAll()
-    answer: Any = await node.connect().ask(key, version, request_message)
-    for part in path.split("."):
-        answer = answer[int(part)] if part.isdigit() else getattr(answer, part)
-    assert answer == code
-
-
-@pytest.mark.asyncio
-async def test_lists_show_only_what_may_be_seen(start_node: Any) -> None:
-    node = await start_node()
-    await node.create_topic("t")
-    node.node.dispatcher.authorizer = DenyAll()
-    assert (await node.connect().ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics == ()
-
-
-@pytest.mark.asyncio
-async def test_a_refused_commit_says_so_for_each_partition(start_node: Any) -> None:
-    node = await start_node()
-    node.node.dispatcher.authorizer = DenyAll()
-    assert (await node.connect().ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group_id="g"))).topics == ()

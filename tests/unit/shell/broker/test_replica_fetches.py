@@ -12,10 +12,11 @@ import pytest
 
 from moldau.core.metadata.image import BrokerImage, MetadataDelta
 from moldau.errors import ERROR_CODES
-from moldau.shell.network.context import Operation
+from moldau.shell.network.rights import CLUSTER_ACTION, READ_TOPIC
 from moldau.types import BrokerId, LeaderEpoch, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from tests.support.authorizers import AllBut
 from tests.support.node import change, data_of, fetch, produce, result_of, values_of
 
 pytestmark = pytest.mark.asyncio
@@ -143,16 +144,10 @@ async def test_a_broker_that_has_restarted_is_not_followed_by_its_past(start_nod
 async def test_a_follower_needs_cluster_action_and_no_right_to_the_topic(start_node: Any) -> None:
     node = await led_here(start_node)
 
-    class Authorizer:
-        allowed = Operation.CLUSTER_ACTION
-
-        def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
-            return operation == self.allowed
-
-    node.node.dispatcher.authorizer = authorizer = Authorizer()
+    node.node.dispatcher.authorizer = AllBut(READ_TOPIC)
     client = node.connect()
     assert data_of(await client.ask(ApiKey.FETCH, 17, follow(node, 0))).error_code == 0
-    authorizer.allowed = Operation.READ
+    node.node.dispatcher.authorizer = AllBut(CLUSTER_ACTION)
     denied = data_of(await client.ask(ApiKey.FETCH, 17, follow(node, 0)))
     assert denied.error_code == ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 

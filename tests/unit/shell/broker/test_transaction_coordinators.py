@@ -11,7 +11,7 @@ import pytest
 from moldau.core.transactions.records import encode_transaction_record
 from moldau.core.transactions.state import TransactionMetadata, TransactionRecord, TransactionState
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.network.context import Operation, Resource
+from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_ACTION
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
@@ -32,6 +32,7 @@ from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import read_records
+from tests.support.authorizers import AllBut
 
 pytestmark = pytest.mark.asyncio
 
@@ -338,37 +339,6 @@ async def test_an_administrator_ends_a_transaction_that_hangs(start_node: Any) -
     await become(node, client, "CompleteCommit")
 
 
-class Denying:
-    """An authorizer that denies one operation on one kind of resource."""
-
-    def __init__(self, *denied: tuple[int, int]) -> None:
-        self.denied = denied
-
-    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
-        return (operation, resource_type) not in self.denied
-
-
-async def test_who_may_not_is_refused(start_node: Any) -> None:
-    node, client, producer_id = await begun(start_node)
-    dispatcher = node.node.dispatcher
-    dispatcher.authorizer = Denying((Operation.WRITE, Resource.TRANSACTIONAL_ID))
-    assert (await init(client))[0] == 53
-    assert await add(client, producer_id, 0, ("t", 0), ("unknown", 0)) == [53, 53]
-    assert (await end(client, producer_id, 0))[0] == 53
-    offsets = AddOffsetsToTxnRequest("tx", producer_id, 0, "g")
-    assert (await client.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, offsets)).error_code == 53
-    dispatcher.authorizer = Denying((Operation.READ, Resource.GROUP), (Operation.WRITE, Resource.TOPIC))
-    assert (await client.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, offsets)).error_code == 30
-    assert await add(client, producer_id, 0) == [29]
-    dispatcher.authorizer = Denying((Operation.DESCRIBE, Resource.TRANSACTIONAL_ID))
-    assert (await described(client)).error_code == 53
-    assert (await client.ask(ApiKey.LIST_TRANSACTIONS, 2, ListTransactionsRequest())).transaction_states == ()
-    found = await client.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="tx", key_type=1))
-    assert found.error_code == 53
-    dispatcher.authorizer = Denying((Operation.DESCRIBE, Resource.TOPIC))
-    assert (await described(client)).topics == ()
-
-
 async def test_only_brokers_verify_and_only_they_and_administrators_write_markers(start_node: Any) -> None:
     node, client, producer_id = await begun(start_node)
     marker = WritableTxnMarker(producer_id, 0, False, (WritableTxnMarkerTopic("t", (0,)),))
@@ -380,13 +350,12 @@ async def test_only_brokers_verify_and_only_they_and_administrators_write_marker
         return verified.error_code, written.markers[0].topics[0].partitions[0].error_code
 
     dispatcher = node.node.dispatcher
-    action, alter = (Operation.CLUSTER_ACTION, Resource.CLUSTER), (Operation.ALTER, Resource.CLUSTER)
-    dispatcher.authorizer = Denying(action, alter)
+    dispatcher.authorizer = AllBut(CLUSTER_ACTION, ALTER_CLUSTER)
     assert await codes() == (31, 31)
     assert markers(node) == []
-    dispatcher.authorizer = Denying(action)
+    dispatcher.authorizer = AllBut(CLUSTER_ACTION)
     assert await codes() == (31, 0)
-    dispatcher.authorizer = Denying(alter)
+    dispatcher.authorizer = AllBut(ALTER_CLUSTER)
     assert await codes() == (0, 0)
 
 

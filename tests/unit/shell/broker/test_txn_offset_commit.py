@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.network.context import Operation, Resource
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic
@@ -214,31 +213,6 @@ async def test_without_any_known_topic_nothing_is_asked_of_the_coordinators(star
     producer = Producer(node)
     assert await producer.commit(3, ("none", 0, 1), producer_id=7, producer_epoch=0) == [("none", 0, 3)]
     assert await producer.commit(3, ("t", 0, 1), producer_id=7, producer_epoch=0) == [("t", 0, 16)]
-
-
-class Only:
-    """Allows all but one right."""
-
-    def __init__(self, operation: int, resource: int) -> None:
-        self.denied = operation, resource
-
-    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
-        return (operation, resource_type) != self.denied
-
-
-@pytest.mark.parametrize(
-    ("operation", "resource", "code"),
-    [
-        (Operation.WRITE, Resource.TRANSACTIONAL_ID, 53),
-        (Operation.READ, Resource.GROUP, 30),
-        (Operation.READ, Resource.TOPIC, 29),
-    ],
-)
-async def test_who_may_not_is_refused(start_node: Any, operation: int, resource: int, code: int) -> None:
-    node = await started(start_node)
-    producer = await Producer(node).begin()
-    node.node.dispatcher.authorizer = Only(operation, resource)
-    assert await producer.code(3) == code
 
 
 async def test_pending_offsets_survive_a_crash_and_the_transaction_can_be_committed_then(start_node: Any) -> None:

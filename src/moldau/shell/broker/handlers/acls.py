@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from moldau.core.controller.access_control import no_authorizer, refused_creations, refused_deletions
 from moldau.errors import KafkaError, ProtocolError
-from moldau.shell.broker.handlers.administration import check_cluster
-from moldau.shell.network.context import Operation, RequestContext
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, Right
 from moldau.wire.protocol.messages.acls import (
     CreateAclsRequest,
     CreateAclsResponse,
@@ -30,7 +30,7 @@ async def act_describe_acls(
     described: without an authorizer Kafka does not describe them either. Ignored on purpose: nothing.
     """
     _check_codes(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
-    refusal = _refusal(context, Operation.DESCRIBE)
+    refusal = _refusal(context, DESCRIBE_CLUSTER)
     message = "No Authorizer is configured on the broker" if refusal.name == "SECURITY_DISABLED" else refusal.message
     return DescribeAclsResponse(
         throttle_time_ms=context.throttle(), error_code=refusal.code, error_message=message, resources=()
@@ -42,7 +42,7 @@ async def act_create_acls(broker: Broker, context: RequestContext, request: Crea
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
         await context.pause()
-    return refused_creations(request, _refusal(context, Operation.ALTER), context.throttle())
+    return refused_creations(request, _refusal(context, ALTER_CLUSTER), context.throttle())
 
 
 async def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
@@ -50,7 +50,7 @@ async def act_delete_acls(broker: Broker, context: RequestContext, request: Dele
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
         await context.pause()
-    return refused_deletions(request, _refusal(context, Operation.ALTER), context.throttle())
+    return refused_deletions(request, _refusal(context, ALTER_CLUSTER), context.throttle())
 
 
 def _check_codes(*codes: int) -> None:
@@ -59,9 +59,9 @@ def _check_codes(*codes: int) -> None:
         raise ProtocolError("an ACL of an UNKNOWN resource type, pattern type, operation or permission type")
 
 
-def _refusal(context: RequestContext, operation: int) -> KafkaError:
+def _refusal(context: RequestContext, right: Right) -> KafkaError:
     try:
-        check_cluster(context, operation)
+        context.check(right)
     except KafkaError as error:
         return error
     return no_authorizer()

@@ -8,8 +8,9 @@ import msgspec
 
 from moldau.core.controller import client_quotas
 from moldau.errors import KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
-from moldau.shell.network.context import Operation, RequestContext
+from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CONFIGS_CLUSTER, DESCRIBE_CONFIGS_CLUSTER
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -29,7 +30,7 @@ async def act_describe_client_quotas(
     Ignored on purpose: nothing.
     """
     try:
-        check_cluster(context, Operation.DESCRIBE_CONFIGS)
+        context.check(DESCRIBE_CONFIGS_CLUSTER)
         response = await context.finish(client_quotas.describe_client_quotas(broker.image, request))
     except KafkaError as error:
         response = DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
@@ -44,4 +45,4 @@ async def act_alter_client_quotas(
     In force here before the answer. NaN is no quota and gets 42. Ignored on purpose: names of hosts other than
     "localhost", which are not looked up and get 42.
     """
-    return await ask_controller(broker, context, Operation.ALTER_CONFIGS, request, client_quotas.refused)
+    return await ask_controller(broker, context, ALTER_CONFIGS_CLUSTER, request, client_quotas.refused)

@@ -11,8 +11,9 @@ from moldau.core.controller.quorum_description import in_version
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.image import BrokerImage
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
-from moldau.shell.network.context import CLUSTER_NAME, CLUSTER_OPERATIONS, Operation, RequestContext, Resource
+from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_RIGHTS, DESCRIBE_CLUSTER
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.cluster import (
     DescribeClusterBroker,
@@ -60,9 +61,7 @@ async def act_describe_cluster(
         return DescribeClusterResponse(throttle_time_ms, UNSUPPORTED_ENDPOINT_TYPE, message)
     operations = NO_OPERATIONS
     if request.include_cluster_authorized_operations:
-        operations = sum(
-            1 << code for code in CLUSTER_OPERATIONS if context.authorize(code, Resource.CLUSTER, CLUSTER_NAME)
-        )
+        operations = context.authorized_operations(CLUSTER_RIGHTS)
     described = (
         _described(broker, context, registered)
         for _, registered in sorted(broker.image.brokers.items())
@@ -95,7 +94,7 @@ async def act_describe_quorum(
     """
     context.throttle()
     try:
-        check_cluster(context, Operation.DESCRIBE)
+        context.check(DESCRIBE_CLUSTER)
     except KafkaError as error:
         return DescribeQuorumResponse(error.code, error.message)
     asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
@@ -122,7 +121,7 @@ async def act_update_features(
 
     Ignored on purpose: the timeout (one node decides at once), and `allow_downgrade` of v0, which Kafka 4 ignores too.
     """
-    response = await ask_controller(broker, context, Operation.ALTER, request, features.refused)
+    response = await ask_controller(broker, context, ALTER_CLUSTER, request, features.refused)
     return response if context.api_version <= RESULTS_UNTIL else msgspec.structs.replace(response, results=())
 
 
@@ -138,4 +137,4 @@ async def act_unregister_broker(
         yield
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
 
-    return await ask_controller(broker, context, Operation.ALTER, request, refused)
+    return await ask_controller(broker, context, ALTER_CLUSTER, request, refused)

@@ -23,7 +23,17 @@ from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import (
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    CLUSTER_NAME,
+    DESCRIBE_CONFIGS_CLUSTER,
+    DESCRIBE_CONFIGS_GROUP,
+    DESCRIBE_CONFIGS_TOPIC,
+    Right,
+)
 from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
@@ -49,7 +59,8 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
-CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
+_TO_DESCRIBE = (DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)
+_TO_ALTER = (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)
 MAX_MESSAGE_LENGTH = 1_000
 MAX_SETTINGS_PER_RESPONSE = 400_000
 """All of 12,000 topics: about 40 MB, and less than a second to write down."""
@@ -93,8 +104,7 @@ def _describe_or_refuse(
     """The result, and how many settings were looked at for it."""
     kind, name = resource.resource_type, resource.resource_name
     try:
-        if not _is_allowed(context, kind, name, Operation.DESCRIBE_CONFIGS):
-            raise _not_allowed(kind)
+        _check_right(context, _TO_DESCRIBE, kind, name)
         described = _describe(broker, kind, name)
     except KafkaError as error:
         message = (error.message or "")[:MAX_MESSAGE_LENGTH]
@@ -173,8 +183,8 @@ async def act_list_config_resources(
     Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
-    if not context.authorize(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
-        return ListConfigResourcesResponse(throttle_time_ms, CLUSTER_AUTHORIZATION_FAILED)
+    if not context.authorize(DESCRIBE_CONFIGS_CLUSTER):
+        return ListConfigResourcesResponse(throttle_time_ms, DESCRIBE_CONFIGS_CLUSTER.refusal)
     types = set(request.resource_types if context.api_version >= 1 else (int(ResourceType.CLIENT_METRICS),))
     if not types <= set(ResourceType):
         return ListConfigResourcesResponse(throttle_time_ms, UNSUPPORTED_VERSION)
@@ -212,15 +222,16 @@ async def act_incremental_alter_configs(
         await context.pause()
         kind, name = resource.resource_type, resource.resource_name
         error: KafkaError | None = None
-        if not _is_allowed(context, kind, name, Operation.ALTER_CONFIGS):
-            error = _not_allowed(kind)
-        elif kind != ResourceType.BROKER_LOGGER or (kind, name) in repeated:
-            asked.append(resource)
-            answers.append(None)
-            continue
-        else:
+        try:
+            _check_right(context, _TO_ALTER, kind, name)
+            if kind != ResourceType.BROKER_LOGGER or (kind, name) in repeated:
+                asked.append(resource)
+                answers.append(None)
+                continue
             context.run_to_end()
-            error = _alter_loggers(broker, resource, request.validate_only)
+            _alter_loggers(broker, resource, request.validate_only)
+        except KafkaError as refusal:
+            error = refusal
         answers.append(IncrementalAlterConfigsResourceResponse(*_code_and_message(error), kind, name))
     forwarded: tuple[IncrementalAlterConfigsResourceResponse, ...] = ()
     if asked:
@@ -247,11 +258,12 @@ async def act_alter_configs(
     for resource in request.resources:
         await context.pause()
         kind, name = resource.resource_type, resource.resource_name
-        if _is_allowed(context, kind, name, Operation.ALTER_CONFIGS):
+        try:
+            _check_right(context, _TO_ALTER, kind, name)
             asked.append(resource)
             answers.append(None)
-        else:
-            answers.append(AlterConfigsResourceResponse(*_code_and_message(_not_allowed(kind)), kind, name))
+        except KafkaError as refusal:
+            answers.append(AlterConfigsResourceResponse(*_code_and_message(refusal), kind, name))
     forwarded: tuple[AlterConfigsResourceResponse, ...] = ()
     if asked:
         try:
@@ -296,31 +308,27 @@ def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
     return (0, None) if error is None else (error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None)
 
 
-def _alter_loggers(broker: Broker, resource: IncrementalAlterConfigsResource, validate_only: bool) -> KafkaError | None:
-    """Sets log levels, all that are named or none; the error where something is wrong."""
-    try:
-        names = [config.name for config in resource.configs]
-        if len(dict.fromkeys(names)) < len(names):
-            raise invalid_request("Error due to duplicate config keys")
-        _check_logger_broker(resource.resource_name, broker.node_id)
-        levels: dict[str, str | None] = {}
-        for config in resource.configs:
-            if config.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-                verb = "APPEND" if config.config_operation == ConfigOperation.APPEND else "SUBTRACT"
-                raise invalid_request(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
-            if config.config_operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
-                raise invalid_request(f"Unknown config operation {config.config_operation} for {config.name}")
-            is_set = config.config_operation == ConfigOperation.SET
-            if is_set and config.value is None:
-                raise invalid_request(f"Null value not supported for : {config.name}")
-            levels[config.name] = config.value if is_set else None
-            check_level(config.name, levels[config.name])
-    except KafkaError as error:
-        return error
+def _alter_loggers(broker: Broker, resource: IncrementalAlterConfigsResource, validate_only: bool) -> None:
+    """Sets log levels, all that are named or none. Raises the error of what is wrong."""
+    names = [config.name for config in resource.configs]
+    if len(dict.fromkeys(names)) < len(names):
+        raise invalid_request("Error due to duplicate config keys")
+    _check_logger_broker(resource.resource_name, broker.node_id)
+    levels: dict[str, str | None] = {}
+    for config in resource.configs:
+        if config.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            verb = "APPEND" if config.config_operation == ConfigOperation.APPEND else "SUBTRACT"
+            raise invalid_request(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
+        if config.config_operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
+            raise invalid_request(f"Unknown config operation {config.config_operation} for {config.name}")
+        is_set = config.config_operation == ConfigOperation.SET
+        if is_set and config.value is None:
+            raise invalid_request(f"Null value not supported for : {config.name}")
+        levels[config.name] = config.value if is_set else None
+        check_level(config.name, levels[config.name])
     if not validate_only:
         for name, level in levels.items():
             set_level(name, level)
-    return None
 
 
 def _check_logger_broker(name: str, node_id: int) -> None:
@@ -334,17 +342,15 @@ def _check_logger_broker(name: str, node_id: int) -> None:
 # -- who may
 
 
-def _is_allowed(context: RequestContext, kind: int, name: str, operation: int) -> bool:
+def _check_right(context: RequestContext, rights: tuple[Right, Right, Right], kind: int, name: str) -> None:
+    """`rights`: to a topic's, to a group's and to the cluster's settings; the last for whatever is none of the others.
+    Raises TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED."""
+    of_topics, of_groups, of_cluster = rights
     if kind == ResourceType.TOPIC:
-        return context.authorize(operation, Resource.TOPIC, name)
-    if kind == ResourceType.GROUP:
-        return context.authorize(operation, Resource.GROUP, name)
-    return context.authorize(operation, Resource.CLUSTER, CLUSTER_NAME)
-
-
-def _not_allowed(kind: int) -> KafkaError:
-    names = {
-        int(ResourceType.TOPIC): "TOPIC_AUTHORIZATION_FAILED",
-        int(ResourceType.GROUP): "GROUP_AUTHORIZATION_FAILED",
-    }
-    return kafka_error(names.get(kind, "CLUSTER_AUTHORIZATION_FAILED"))
+        right = of_topics
+    elif kind == ResourceType.GROUP:
+        right = of_groups
+    else:
+        right, name = of_cluster, CLUSTER_NAME
+    if not context.authorize(right, name):
+        raise kafka_error(right.refusal)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import escape
+from moldau.shell.network.rights import DESCRIBE_GROUP, READ_GROUP
 from moldau.wire.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -27,7 +28,7 @@ async def act_consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse:
     """Versions 0-1. KIP-848; v1 subscriptions by pattern. 35 for every group. Ignored on purpose: nothing."""
     code = UNSUPPORTED_VERSION
-    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+    if not context.authorize(READ_GROUP, request.group_id):
         code = GROUP_AUTHORIZATION_FAILED
     broker.log.warn(
         "not served: group.protocol=consumer",
@@ -43,7 +44,7 @@ async def act_consumer_group_describe(
     """Versions 0-1. KIP-848; v1 member types. 35 for every group. Ignored on purpose: nothing."""
     groups = []
     for group_id in request.group_ids:
-        may_describe = context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
+        may_describe = context.authorize(DESCRIBE_GROUP, group_id)
         code = UNSUPPORTED_VERSION if may_describe else GROUP_AUTHORIZATION_FAILED
         groups.append(DescribedConsumerGroup(code, group_id=group_id))
         await context.pause()

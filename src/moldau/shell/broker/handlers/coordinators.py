@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 from moldau.wire.protocol.messages.coordinators import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ async def act_find_coordinator(
 def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and context.api_version < SHARE_FROM):
         return _failed(key, INVALID_REQUEST)
-    if key_type == GROUP and not context.authorize(Operation.DESCRIBE, Resource.GROUP, key):
+    if key_type == GROUP and not context.authorize(DESCRIBE_GROUP, key):
         return _failed(key, GROUP_AUTHORIZATION_FAILED)
-    if key_type == TRANSACTION and not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
+    if key_type == TRANSACTION and not context.authorize(DESCRIBE_TRANSACTIONAL_ID, key):
         return _failed(key, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if key_type == SHARE and not _is_share_key(key):
         return _failed(key, INVALID_REQUEST)

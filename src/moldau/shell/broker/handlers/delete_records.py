@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFullError, kafka_error
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import DELETE_TOPIC
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -79,7 +80,7 @@ def _delete_one(
 
 def _deletable_partition(broker: Broker, context: RequestContext, topic: str, index: int) -> Partition:
     """Raises what a partition whose records may not be deleted gets: 29, 3, 17, 56, 6."""
-    if not context.authorize(Operation.DELETE, Resource.TOPIC, topic):
+    if not context.authorize(DELETE_TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     partition = broker.partitions.find(topic, index)
     if broker.partitions.by_name[topic.encode()].is_internal:

@@ -13,8 +13,9 @@ from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.handlers.follower_fetch import FollowerFetch
 from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
 from moldau.shell.broker.handlers.rows import rows_by_topic
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.rights import CLUSTER_ACTION
 from moldau.types import Buffer, Uuid, whole
 from moldau.wire.protocol.elsewhere import CurrentLeader, PreferredReadReplica
 from moldau.wire.protocol.fast_fetch import (
@@ -172,7 +173,7 @@ def _begin(
     """The fetch of `entries` or of its session, or the error of the whole. Raises what each entry is refused for."""
     reader, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten, rack = question
     is_follower = reader[0] >= 0
-    if is_follower and not context.authorize(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    if is_follower and not context.authorize(CLUSTER_ACTION):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
         if session_epoch > INITIAL_EPOCH:

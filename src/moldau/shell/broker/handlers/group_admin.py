@@ -10,7 +10,8 @@ from moldau.core.groups.classic.group import GroupState
 from moldau.core.groups.requests import DescribeGroup
 from moldau.errors import KafkaError
 from moldau.shell.broker.handlers.groups import ask_group, group_request
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import DESCRIBE_CLUSTER, DESCRIBE_GROUP, GROUP_RIGHTS
 from moldau.types import distinct
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
@@ -43,11 +44,11 @@ async def act_describe_groups(
     throttle_time_ms = context.throttle()
     groups = []
     for group_id in distinct(request.groups):
-        group = await ask_group(broker, context, Operation.DESCRIBE, group_id, DescribeGroup(group_id))
+        group = await ask_group(broker, context, DESCRIBE_GROUP, group_id, DescribeGroup(group_id))
         group = cast(DescribedGroup, group)
         if request.include_authorized_operations and not group.error_code:
-            may = [code for code in GROUP_OPERATIONS if context.authorize(code, Resource.GROUP, group_id)]
-            group = msgspec.structs.replace(group, authorized_operations=sum(1 << code for code in may))
+            operations = context.authorized_operations(GROUP_RIGHTS, group_id)
+            group = msgspec.structs.replace(group, authorized_operations=operations)
         groups.append(group)
         await context.pause(1 + len(group.members))
     return DescribeGroupsResponse(throttle_time_ms=throttle_time_ms, groups=tuple(groups))
@@ -59,7 +60,7 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
     The list joins all shards of this broker. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
-    may_list_all = context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    may_list_all = context.authorize(DESCRIBE_CLUSTER)
     try:
         shards = broker.coordinators.all_shards()
     except KafkaError as error:
@@ -74,11 +75,7 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
         part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask("", asked, shard)))
         if part.error_code:
             return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)
-        groups += [
-            group
-            for group in part.groups
-            if may_list_all or context.authorize(Operation.DESCRIBE, Resource.GROUP, group.group_id)
-        ]
+        groups += [group for group in part.groups if may_list_all or context.authorize(DESCRIBE_GROUP, group.group_id)]
         await context.pause(len(part.groups) + ONE_SHARD)
     return ListGroupsResponse(throttle_time_ms=throttle_time_ms, groups=tuple(groups))
 

@@ -12,8 +12,9 @@ from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import DeleteGroup, GroupResponse
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
-from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
+from moldau.shell.network.context import RequestContext, throttled
 from moldau.shell.network.first_step import begun
+from moldau.shell.network.rights import DELETE_GROUP, READ_TOPIC
 from moldau.types import Pausing, distinct, each_of
 from moldau.wire.protocol.messages.group_admin import (
     DeletableGroupResult,
@@ -45,7 +46,7 @@ async def act_delete_groups(
     deletions: deque[Awaitable[GroupResponse]] = deque()
     for group_id in distinct(request.groups_names):
         # begun for all before the first is waited for: one flush is enough for many
-        deletions.append(begun(ask_group(broker, context, Operation.DELETE, group_id, DeleteGroup(group_id))))
+        deletions.append(begun(ask_group(broker, context, DELETE_GROUP, group_id, DeleteGroup(group_id))))
         await context.pause()
     results = []
     while deletions:
@@ -64,7 +65,7 @@ async def act_offset_delete(
     """
     throttle_time_ms = context.throttle()
     whole = group_request(context, request)
-    if not context.authorize(Operation.DELETE, Resource.GROUP, request.group_id):
+    if not context.authorize(DELETE_GROUP, request.group_id):
         refused_whole = await context.finish(refusal(whole, GROUP_AUTHORIZATION_FAILED))
         return throttled(cast(OffsetDeleteResponse, refused_whole), throttle_time_ms)
     accepted: list[OffsetDeleteRequestTopic] = []
@@ -87,7 +88,7 @@ async def _sorted(
     """What the coordinator is asked, and what is refused before: no right 29, unknown topic or partition 3."""
     known: list[OffsetDeleteRequestPartition] = []
     codes: list[OffsetDeleteResponsePartition] = []
-    is_allowed = context.authorize(Operation.READ, Resource.TOPIC, topic.name)
+    is_allowed = context.authorize(READ_TOPIC, topic.name)
     image = broker.image.topics_by_name.get(topic.name)
     for partition in topic.partitions:
         index = partition.partition_index

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from moldau.core.groups.requests import GroupResponse
 from moldau.shell.broker.handlers.groups import ask_group
-from moldau.shell.network.context import Operation, RequestContext, throttled
+from moldau.shell.network.context import RequestContext, throttled
+from moldau.shell.network.rights import READ_GROUP
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -57,4 +58,4 @@ async def _asked(
     request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
 ) -> GroupResponse:
     throttle_time_ms = context.throttle()
-    return throttled(await ask_group(broker, context, Operation.READ, request.group_id, request), throttle_time_ms)
+    return throttled(await ask_group(broker, context, READ_GROUP, request.group_id, request), throttle_time_ms)

@@ -13,7 +13,8 @@ from moldau.core.groups.requests import CommitInTransaction, GroupRequest
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
-from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
+from moldau.shell.network.context import RequestContext, throttled
+from moldau.shell.network.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 from moldau.types import Pausing, ProducerEpoch, ProducerId, TopicPartition, Uuid, all_of, each_of
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -88,13 +89,13 @@ async def act_offset_commit(
 
 async def _commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     whole = group_request(context, request)
-    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+    if not context.authorize(READ_GROUP, request.group_id):
         return cast(OffsetCommitResponse, await context.finish(refusal(whole, GROUP_AUTHORIZATION_FAILED)))
     if request.group_id == "":
         return cast(OffsetCommitResponse, await context.finish(refusal(whole, INVALID_GROUP_ID)))
 
     def may_read(name: str) -> bool:
-        return context.authorize(Operation.READ, Resource.TOPIC, name)
+        return context.authorize(READ_TOPIC, name)
 
     plan = await context.finish(plan_commit(request, context.api_version, ImageLookup(broker.image), may_read))
     answer = OffsetCommitResponse()
@@ -150,7 +151,7 @@ async def _commit_in_transaction(
         return cast(OffsetCommitResponse, await context.finish(refusal(asked_for(commit), code)))
 
     def may_read(name: str) -> bool:
-        return context.authorize(Operation.READ, Resource.TOPIC, name)
+        return context.authorize(READ_TOPIC, name)
 
     async def verify(partition: TopicPartition) -> int:
         return await _verify(broker, context, request, partition)
@@ -171,9 +172,9 @@ async def _commit_in_transaction(
 
 def _missing_right(context: RequestContext, request: TxnOffsetCommitRequest) -> int:
     """What the whole request is refused for; 0: nothing."""
-    if not context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
+    if not context.authorize(WRITE_TRANSACTIONAL_ID, request.transactional_id):
         return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return 0 if context.authorize(Operation.READ, Resource.GROUP, request.group_id) else GROUP_AUTHORIZATION_FAILED
+    return 0 if context.authorize(READ_GROUP, request.group_id) else GROUP_AUTHORIZATION_FAILED
 
 
 async def _verify(
@@ -213,7 +214,7 @@ async def act_offset_fetch(broker: Broker, context: RequestContext, request: Off
     throttle_time_ms = context.throttle()
 
     def may_describe(name: str) -> bool:
-        return context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
+        return context.authorize(DESCRIBE_TOPIC, name)
 
     groups = await _once_each(context, request.groups)
     found: list[OffsetFetchResponseGroup] = []
@@ -226,7 +227,7 @@ async def act_offset_fetch(broker: Broker, context: RequestContext, request: Off
         answers = []
         for plan in plans:
             group_id = plan.request.group.group_id
-            answer = await ask_group(broker, context, Operation.DESCRIBE, group_id, plan.request)
+            answer = await ask_group(broker, context, DESCRIBE_GROUP, group_id, plan.request)
             answers.append(cast(OffsetFetchResponseGroup, answer))
         lookup = ImageLookup(broker.image)
         response = await context.finish(join_fetch(plans, tuple(answers), context.api_version, lookup, may_describe))

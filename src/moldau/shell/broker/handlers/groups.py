@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import GroupMessage, GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES
-from moldau.shell.network.context import RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import Right
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
@@ -21,10 +22,10 @@ def group_request(context: RequestContext, message: GroupMessage) -> GroupReques
 
 
 async def ask_group(
-    broker: Broker, context: RequestContext, operation: int, group_id: str, message: GroupMessage
+    broker: Broker, context: RequestContext, right: Right, group_id: str, message: GroupMessage
 ) -> GroupResponse:
-    """The answer of the group's coordinator, or the refusal of a client that may not do `operation` to the group."""
+    """The answer of the group's coordinator, or the refusal of a client that lacks this right to the group."""
     asked = group_request(context, message)
-    if not context.authorize(operation, Resource.GROUP, group_id):
+    if not context.authorize(right, group_id):
         return await context.finish(refusal(asked, GROUP_AUTHORIZATION_FAILED))
     return await context.wait(broker.coordinators.ask(group_id, asked))

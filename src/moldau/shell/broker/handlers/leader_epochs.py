@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import DESCRIBE_TOPIC
 from moldau.wire.protocol.messages.leader_epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -30,7 +31,7 @@ async def act_offset_for_leader_epoch(
     """
     topics = []
     for topic in request.topics:
-        is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.topic)
+        is_allowed = context.authorize(DESCRIBE_TOPIC, topic.topic)
         partitions = []
         for asked in topic.partitions:
             partitions.append(_look_up(broker, is_allowed, topic.topic, asked))

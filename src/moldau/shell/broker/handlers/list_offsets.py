@@ -9,7 +9,8 @@ import msgspec
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import DESCRIBE_TOPIC
 from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -165,7 +166,7 @@ def _look_up(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
 ) -> Found | Search:
     """What is found, or the search that will find it in Workers. Raises KafkaError."""
-    if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic):
+    if not context.authorize(DESCRIBE_TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     if not 0 <= request.isolation_level <= READ_COMMITTED:
         raise kafka_error("INVALID_REQUEST")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.io.disk import space_of
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -42,7 +43,7 @@ async def act_describe_log_dirs(
     The answer has every directory, also one without any of the partitions asked for. It leaves the metadata log out,
     as in Apache Kafka. Ignored on purpose: nothing.
     """
-    if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.authorize(DESCRIBE_CLUSTER):
         return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), error_code=CLUSTER_AUTHORIZATION_FAILED)
     wanted: Wanted = None
     if request.topics is not None:
@@ -111,7 +112,7 @@ async def act_alter_replica_log_dirs(
     0 says that the move has begun: the copy catches up beside the log that serves, and takes its place (DescribeLogDirs
     shows it). A partition that stands twice goes where its last entry says. Ignored on purpose: nothing.
     """
-    is_allowed = context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+    is_allowed = context.authorize(ALTER_CLUSTER)
     targets: dict[str, dict[int, str]] = {}
     for directory in request.dirs:
         for topic in directory.topics:

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES
-from moldau.shell.network.context import (
-    CLUSTER_NAME,
-    CLUSTER_OPERATIONS,
-    TOPIC_OPERATIONS,
-    Operation,
-    RequestContext,
-    Resource,
-)
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import CLUSTER_RIGHTS, CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, TOPIC_RIGHTS
 from moldau.types import ZERO_UUID, Uuid, distinct
 from moldau.wire.protocol.messages.metadata import (
     MetadataRequest,
@@ -59,7 +53,7 @@ async def act_metadata(broker: Broker, context: RequestContext, request: Metadat
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
         for topic in [image.topics_by_name[name] for name in sorted(image.topics_by_name)]:
-            if context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            if context.authorize(DESCRIBE_TOPIC, topic.name):
                 topics.append(await _described(broker, context, request, topic, serving))
             await context.pause()
     else:
@@ -82,7 +76,7 @@ def _response(
 ) -> MetadataResponse:
     cluster_operations = NO_OPERATIONS
     if request.include_cluster_authorized_operations:
-        cluster_operations = _operations(context, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME)
+        cluster_operations = context.authorized_operations(CLUSTER_RIGHTS)
     return MetadataResponse(
         throttle_time_ms=context.throttle(),
         brokers=tuple(
@@ -109,20 +103,18 @@ def _find(
         if asked.topic_id == ZERO_UUID:
             return _error(None, ZERO_UUID, INVALID_REQUEST)
         topic = broker.image.topics_by_id.get(asked.topic_id)
-        if topic is None or not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+        if topic is None or not context.authorize(DESCRIBE_TOPIC, topic.name):
             return _error(None, asked.topic_id, UNKNOWN_TOPIC_ID)
         return topic
     name = asked.name
-    if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, name):
+    if not context.authorize(DESCRIBE_TOPIC, name):
         return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
     topic = broker.image.topics_by_name.get(name)
     if topic is not None:
         return topic
     is_allowed = context.api_version < AUTO_CREATE_FLAG_FROM or request.allow_auto_topic_creation
     if is_allowed and broker.settings.auto_create_topics_enable:
-        may_create = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or context.authorize(
-            Operation.CREATE, Resource.TOPIC, name
-        )
+        may_create = context.authorize(CREATE_CLUSTER) or context.authorize(CREATE_TOPIC, name)
         if not may_create:
             return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
         if not broker.topic_creation.begin(name):
@@ -145,7 +137,7 @@ async def _described(
 ) -> MetadataResponseTopic:
     operations = NO_OPERATIONS
     if request.include_topic_authorized_operations:
-        operations = _operations(context, TOPIC_OPERATIONS, Resource.TOPIC, topic.name)
+        operations = context.authorized_operations(TOPIC_RIGHTS, topic.name)
     rows: list[MetadataResponsePartition] = []
     for index, partition in topic.partitions.items():
         rows.append(_row(broker, context, index, partition, serving))
@@ -176,7 +168,3 @@ def _row(
         leader, error_code = NO_LEADER, LISTENER_NOT_FOUND if is_deaf else LEADER_NOT_AVAILABLE
     offline = tuple(replica for replica in replicas if replica not in serving)
     return MetadataResponsePartition(error_code, index, leader, epoch, replicas, partition.isr, offline)
-
-
-def _operations(context: RequestContext, codes: tuple[int, ...], resource: int, name: str) -> int:
-    return sum(1 << code for code in codes if context.authorize(code, resource, name))

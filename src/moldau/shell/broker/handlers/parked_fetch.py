@@ -22,8 +22,9 @@ from moldau.shell.broker.traffic import (
     REASSIGNMENT_BYTES_OUT,
     REPLICATION_BYTES_OUT,
 )
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.rights import READ_TOPIC
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.elsewhere import LeaderNode, PreferredReadReplica
 from moldau.wire.protocol.fast_fetch import (
@@ -332,10 +333,10 @@ class ParkedFetch:
             hosted = self.broker.partitions.by_id.get(topic)
             if hosted is None:
                 raise kafka_error("UNKNOWN_TOPIC_ID")
-            if not self.is_follower and not self.context.authorize(Operation.READ, Resource.TOPIC, hosted.name):
+            if not self.is_follower and not self.context.authorize(READ_TOPIC, hosted.name):
                 raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
         else:
-            if not self.is_follower and not self.context.authorize(Operation.READ, Resource.TOPIC, topic):
+            if not self.is_follower and not self.context.authorize(READ_TOPIC, topic):
                 raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
             hosted = self.broker.partitions.by_name.get(topic)
             if hosted is None:

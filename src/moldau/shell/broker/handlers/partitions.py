@@ -15,8 +15,9 @@ from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
-from moldau.shell.network.context import TOPIC_OPERATIONS, Operation, RequestContext, Resource
+from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER, ALTER_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_TOPIC, TOPIC_RIGHTS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -58,7 +59,7 @@ async def act_create_partitions(
     allowed: list[CreatePartitionsTopic] = []
     refused: dict[str, None] = {}
     for topic in request.topics:
-        if context.authorize(Operation.ALTER, Resource.TOPIC, topic.name):
+        if context.authorize(ALTER_TOPIC, topic.name):
             allowed.append(topic)
         else:
             refused[topic.name] = None
@@ -101,7 +102,7 @@ async def act_describe_topic_partitions(
     allowed: list[str] = []
     unauthorized: list[str] = []
     for name in names:
-        is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
+        is_allowed = context.authorize(DESCRIBE_TOPIC, name)
         (allowed if is_allowed else unauthorized).append(name)
         await context.pause()
     if is_for_all:
@@ -190,7 +191,7 @@ def _no_topic(name: str, code: int, operations: int = -(1 << 31)) -> DescribeTop
 
 
 def _operations(context: RequestContext, name: str) -> int:
-    return sum(1 << code for code in TOPIC_OPERATIONS if context.authorize(code, Resource.TOPIC, name))
+    return context.authorized_operations(TOPIC_RIGHTS, name)
 
 
 async def act_elect_leaders(
@@ -200,7 +201,7 @@ async def act_elect_leaders(
 
     Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
-    return await ask_controller(broker, context, Operation.ALTER, request, leader_elections.refused)
+    return await ask_controller(broker, context, ALTER_CLUSTER, request, leader_elections.refused)
 
 
 async def act_alter_partition_reassignments(
@@ -211,7 +212,7 @@ async def act_alter_partition_reassignments(
     With one node a reassignment to it is complete at once, and one to a broker that is registered and gone waits until
     it is taken back. Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
-    return await ask_controller(broker, context, Operation.ALTER, request, reassignments.refused)
+    return await ask_controller(broker, context, ALTER_CLUSTER, request, reassignments.refused)
 
 
 async def act_list_partition_reassignments(
@@ -222,7 +223,7 @@ async def act_list_partition_reassignments(
     Ignored on purpose: the timeout (answered from the metadata that this broker has).
     """
     try:
-        check_cluster(context, Operation.DESCRIBE)
+        context.check(DESCRIBE_CLUSTER)
         response = await context.finish(reassignments.list_partition_reassignments(broker.image, request))
     except KafkaError as error:
         response = ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)

@@ -25,9 +25,10 @@ from moldau.shell.broker.traffic import (
     INVALID_SEQUENCE_RECORDS,
     PRODUCE_ERRORS,
 )
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
 from moldau.shell.network.first_step import Waiting, begun
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.rights import WRITE_TRANSACTIONAL_ID
 from moldau.types import Buffer, LeaderEpoch, Offset, Pausing, Uuid, whole
 from moldau.wire.protocol.elsewhere import CurrentLeader, LeaderNode
 from moldau.wire.protocol.fast_produce import (
@@ -430,9 +431,7 @@ def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | 
     """What every partition of the request is answered with, if the request itself is wrong."""
     if acks < -1 or acks > 1:
         return kafka_error("INVALID_REQUIRED_ACKS")
-    if transactional_id is not None and not context.authorize(
-        Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
-    ):
+    if transactional_id is not None and not context.authorize(WRITE_TRANSACTIONAL_ID, transactional_id):
         return kafka_error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
     return None
 

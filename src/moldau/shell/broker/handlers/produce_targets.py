@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import WRITE_TOPIC
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
@@ -25,10 +26,10 @@ def writable_partition(broker: Broker, context: RequestContext, topic: bytes, in
         hosted = broker.partitions.by_id.get(topic)
         if hosted is None:
             raise kafka_error("UNKNOWN_TOPIC_ID")
-        if not context.authorize(Operation.WRITE, Resource.TOPIC, hosted.name):
+        if not context.authorize(WRITE_TOPIC, hosted.name):
             raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     else:
-        if not context.authorize(Operation.WRITE, Resource.TOPIC, topic):
+        if not context.authorize(WRITE_TOPIC, topic):
             raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
         hosted = broker.partitions.by_name.get(topic)
         if hosted is None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from moldau.core.transactions.requests import InitProducerId
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.transactions import known_code, may_write
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import IDEMPOTENT_WRITE
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
@@ -39,7 +40,7 @@ async def act_init_producer_id(
     if transactional_id is not None:
         if not may_write(context, transactional_id):
             return refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    elif not context.authorize(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+    elif not context.authorize(IDEMPOTENT_WRITE):
         return refused(CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return refused(INVALID_REQUEST)

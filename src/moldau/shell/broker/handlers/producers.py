@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import READ_TOPIC
 from moldau.wire.protocol.messages.producer_ids import (
     DescribeProducersPartitionResponse,
     DescribeProducersRequest,
@@ -50,7 +51,7 @@ def _topic_refusal(broker: Broker, context: RequestContext, name: str) -> KafkaE
     fault = topic_name_fault(name)
     if fault is not None:
         return kafka_error("INVALID_TOPIC_EXCEPTION", fault)
-    if not context.authorize(Operation.READ, Resource.TOPIC, name):
+    if not context.authorize(READ_TOPIC, name):
         return kafka_error("TOPIC_AUTHORIZATION_FAILED")
     if name.encode() not in broker.partitions.by_name:
         return kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse, encode_voter_refusal
 from moldau.errors import KafkaError
 from moldau.shell.broker.handlers.administration import ask_controller
-from moldau.shell.network.context import Operation, RequestContext
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.raft_voters import (
     AddRaftVoterRequest,
@@ -27,14 +28,14 @@ async def act_add_raft_voter(
 
     Ignored on purpose: nothing.
     """
-    return cast(AddRaftVoterResponse, await ask_controller(broker, context, Operation.ALTER, request, _refused))
+    return cast(AddRaftVoterResponse, await ask_controller(broker, context, ALTER_CLUSTER, request, _refused))
 
 
 async def act_remove_raft_voter(
     broker: Broker, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
     """Versions 0-0. KIP-853. Ignored on purpose: nothing."""
-    return cast(RemoveRaftVoterResponse, await ask_controller(broker, context, Operation.ALTER, request, _refused))
+    return cast(RemoveRaftVoterResponse, await ask_controller(broker, context, ALTER_CLUSTER, request, _refused))
 
 
 def _refused(request: VoterRequest, error: KafkaError) -> Pausing[VoterResponse]:

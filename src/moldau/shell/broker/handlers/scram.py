@@ -8,8 +8,9 @@ import msgspec
 
 from moldau.core.controller import scram
 from moldau.errors import KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
-from moldau.shell.network.context import Operation, RequestContext
+from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from moldau.wire.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -26,7 +27,7 @@ async def act_describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Versions 0-0. KIP-554. Credentials that Apache Kafka wrote are described as well. Ignored on purpose: nothing."""
     try:
-        check_cluster(context, Operation.DESCRIBE)
+        context.check(DESCRIBE_CLUSTER)
         kept = broker.image.unserved.scram_credentials()
         response = await context.finish(scram.describe_user_scram_credentials(kept, request))
     except KafkaError as error:
@@ -41,4 +42,4 @@ async def act_alter_user_scram_credentials(
 
     Ignored on purpose: nothing.
     """
-    return await ask_controller(broker, context, Operation.ALTER, request, scram.refused)
+    return await ask_controller(broker, context, ALTER_CLUSTER, request, scram.refused)

@@ -8,7 +8,8 @@ import msgspec
 
 from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import CREATE_CLUSTER, CREATE_TOPIC, DELETE_TOPIC
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.topics import (
@@ -41,11 +42,11 @@ async def act_create_topics(
     Answered once the records are committed and this broker serves the partitions. Ignored on purpose: the timeout
     beyond its sign (one node decides at once), and configs hidden without the right DESCRIBE_CONFIGS (no ACLs yet).
     """
-    may_create_any = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+    may_create_any = context.authorize(CREATE_CLUSTER)
     allowed: list[CreatableTopic] = []
     refused: dict[str, CreatableTopicResult] = {}
     for topic in request.topics:
-        if may_create_any or context.authorize(Operation.CREATE, Resource.TOPIC, topic.name):
+        if may_create_any or context.authorize(CREATE_TOPIC, topic.name):
             allowed.append(topic)
         else:
             refused[topic.name] = CreatableTopicResult(
@@ -115,7 +116,7 @@ def _refusal(broker: Broker, context: RequestContext, state: DeleteTopicState) -
         if topic is None:
             return 0
         name = topic.name
-    if context.authorize(Operation.DELETE, Resource.TOPIC, name):
+    if context.authorize(DELETE_TOPIC, name):
         return 0
     return TOPIC_AUTHORIZATION_FAILED
 

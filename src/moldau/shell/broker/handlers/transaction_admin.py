@@ -15,7 +15,8 @@ from moldau.core.transactions.requests import (
 )
 from moldau.core.transactions.state import STATES_BY_LABEL, TransactionState
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 from moldau.types import distinct
 from moldau.wire.protocol.messages.transactions import (
     DescribedTransaction,
@@ -54,16 +55,14 @@ async def act_describe_transactions(
 
 async def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> DescribedTransaction:
     """With those of its topics that the client may describe."""
-    if not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id):
+    if not context.authorize(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
         return DescribedTransaction(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
     asked = DescribeTransaction(transactional_id)
     answer = await context.wait(broker.transactions.ask(transactional_id, asked))
     if isinstance(answer, TransactionAnswer):
         return DescribedTransaction(answer.error_code, transactional_id)
     described = cast(DescribedTransaction, answer)
-    topics = tuple(
-        topic for topic in described.topics if context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.topic)
-    )
+    topics = tuple(topic for topic in described.topics if context.authorize(DESCRIBE_TOPIC, topic.topic))
     return described if topics == described.topics else msgspec.structs.replace(described, topics=topics)
 
 
@@ -97,11 +96,7 @@ async def act_list_transactions(
         if isinstance(answer, TransactionAnswer):
             return ListTransactionsResponse(throttle_time_ms, answer.error_code)
         part = cast(ListedTransactions, answer).transactions
-        found += [
-            one
-            for one in part
-            if context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, one.transactional_id)
-        ]
+        found += [one for one in part if context.authorize(DESCRIBE_TRANSACTIONAL_ID, one.transactional_id)]
         await context.pause(len(part) + ONE_SHARD)
     return ListTransactionsResponse(throttle_time_ms, 0, unknown, tuple(found))
 

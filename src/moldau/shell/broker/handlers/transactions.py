@@ -10,8 +10,8 @@ from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.transactions.requests import EndTransaction
 from moldau.core.transactions.state import TRANSACTIONS_V2
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.administration import check_cluster
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_ACTION, READ_GROUP, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from moldau.types import Pausing, TopicPartition, all_of, each_of
 from moldau.wire.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -58,7 +58,7 @@ def known_code(code: int, version: int, fenced_from: int = FENCED_FROM) -> int:
 
 
 def may_write(context: RequestContext, transactional_id: str) -> bool:
-    return context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+    return context.authorize(WRITE_TRANSACTIONAL_ID, transactional_id)
 
 
 async def act_add_partitions_to_txn(
@@ -81,7 +81,7 @@ async def act_add_partitions_to_txn(
         results = await _add(broker, context, transaction)
         return AddPartitionsToTxnResponse(throttle_time_ms, results_by_topic_v3_and_below=results)
     try:
-        check_cluster(context, Operation.CLUSTER_ACTION)
+        context.check(CLUSTER_ACTION)
     except KafkaError as error:
         return AddPartitionsToTxnResponse(throttle_time_ms, error.code)
     answers = []
@@ -135,9 +135,7 @@ def _faults(
     for place in places:
         known = topics.get(place.topic)
         code = OPERATION_NOT_ATTEMPTED
-        if is_of_client and (
-            place.topic in INTERNAL_TOPICS or not context.authorize(Operation.WRITE, Resource.TOPIC, place.topic)
-        ):
+        if is_of_client and (place.topic in INTERNAL_TOPICS or not context.authorize(WRITE_TOPIC, place.topic)):
             code = TOPIC_AUTHORIZATION_FAILED
         elif known is None or place.partition not in known.partitions:
             code = UNKNOWN_TOPIC_OR_PARTITION
@@ -173,7 +171,7 @@ async def act_add_offsets_to_txn(
     throttle_time_ms = context.throttle()
     if not may_write(context, request.transactional_id):
         return AddOffsetsToTxnResponse(throttle_time_ms, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+    if not context.authorize(READ_GROUP, request.group_id):
         return AddOffsetsToTxnResponse(throttle_time_ms, GROUP_AUTHORIZATION_FAILED)
     try:
         await context.wait(broker.coordinators.ensure_topic())
@@ -224,9 +222,9 @@ async def act_write_txn_markers(
     Ignored on purpose: the throttle time, which this answer has no field for.
     """
     context.throttle()
-    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.authorize(ALTER_CLUSTER):
         try:
-            check_cluster(context, Operation.CLUSTER_ACTION)
+            context.check(CLUSTER_ACTION)
         except KafkaError as error:
             refused = all_of(_refused(marker, error.code) for marker in request.markers)
             return WriteTxnMarkersResponse(await context.finish(refused))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.errors import KafkaError
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import CLUSTER_ACTION
 from moldau.wire.protocol.messages.broker_lifecycle import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -28,18 +29,12 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 
-def check_cluster_action(context: RequestContext) -> None:
-    """Raises CLUSTER_AUTHORIZATION_FAILED for one that may not act for the cluster."""
-    if not context.authorize(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-        raise kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
-
-
 async def _ask(
     quorum: QuorumRole, context: RequestContext, request: Any, refused: Callable[[KafkaError], Response]
 ) -> Response:
     """The controller's answer; `refused` makes that to a request which it refuses as a whole, or has no leave for."""
     try:
-        check_cluster_action(context)
+        context.check(CLUSTER_ACTION)
         return cast(Response, await context.wait(quorum.submit(request)))
     except KafkaError as error:
         return refused(error)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from moldau.core.controller.quorum_description import in_version, quorum_response
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.errors import ERROR_CODES
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import DESCRIBE_CLUSTER
 from moldau.wire.protocol.messages.cluster import DescribeQuorumRequest, DescribeQuorumResponse
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ async def act_describe_quorum(
     Ignored on purpose: the throttle time, which this answer has no field for.
     """
     context.throttle()
-    if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.authorize(DESCRIBE_CLUSTER):
         return DescribeQuorumResponse(ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"])
     return described(quorum, request, context.api_version)
 

@@ -13,7 +13,7 @@ from moldau.core.quotas.limits import CONTROLLER_MUTATION_RATE, client_limit, us
 from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError, ProtocolError, kafka_error
 from moldau.shell.network.context import RequestContext
-from moldau.shell.quorum.handlers.brokers import check_cluster_action
+from moldau.shell.network.rights import CLUSTER_ACTION
 from moldau.shell.quorum.handlers.cluster import described
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, ApiVersionRange
 from moldau.wire.protocol.codec import decode_pausing, encode_pausing
@@ -47,7 +47,7 @@ async def act_envelope(quorum: QuorumRole, context: RequestContext, request: Env
     Ignored on purpose: the address of the client, which no quota and no rule is asked for.
     """
     try:
-        check_cluster_action(context)
+        context.check(CLUSTER_ACTION)
         if not quorum.is_leader:
             # the broker then looks for the active controller, and asks that; what stands in an answer it hands on
             raise kafka_error("NOT_CONTROLLER")

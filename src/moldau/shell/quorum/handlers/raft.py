@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from moldau.core.raft.protocol import QuorumRequest, QuorumResponse, encode_answer, encode_refusal
 from moldau.errors import KafkaError
 from moldau.shell.network.context import RequestContext
-from moldau.shell.quorum.handlers.brokers import check_cluster_action
+from moldau.shell.network.rights import CLUSTER_ACTION
 from moldau.wire.protocol.messages.fetch import FetchRequest, FetchResponse
 from moldau.wire.protocol.messages.quorum import (
     BeginQuorumEpochRequest,
@@ -75,7 +75,7 @@ async def act_fetch_snapshot(
 async def _answered(quorum: QuorumRole, context: RequestContext, request: QuorumRequest) -> QuorumResponse:
     context.throttle()
     try:
-        check_cluster_action(context)
+        context.check(CLUSTER_ACTION)
         asked, answer = quorum.asked(request)
         known = await context.wait(answer)
     except KafkaError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moldau.shell.network.dispatch import HandlerSpec, handler_spec
+from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
 from moldau.wire.protocol.api_keys import ApiKey
 
 _PACKAGE = "moldau.shell.quorum.handlers."
@@ -10,38 +11,49 @@ _ENDING_WITH_CONNECTION = (ApiKey.FETCH,)
 """It waits, and changes nothing."""
 
 # the function is called as the API is: act_fetch_snapshot
-_APIS_BY_MODULE: dict[str, tuple[ApiKey, ...]] = {
-    "raft": (
-        ApiKey.FETCH,
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.FETCH_SNAPSHOT,
-    ),
-    "brokers": (
-        ApiKey.ALTER_PARTITION,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-    ),
-    "voters": (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER),
-    "envelopes": (ApiKey.ENVELOPE,),
-    "api_versions": (ApiKey.API_VERSIONS,),
-    "cluster": (ApiKey.DESCRIBE_QUORUM,),
+# an API stands beside the rights that its handler asks for: which of them depends on what a request names
+_APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
+    "raft": {
+        ApiKey.FETCH: (CLUSTER_ACTION,),
+        ApiKey.VOTE: (CLUSTER_ACTION,),
+        ApiKey.BEGIN_QUORUM_EPOCH: (CLUSTER_ACTION,),
+        ApiKey.END_QUORUM_EPOCH: (CLUSTER_ACTION,),
+        ApiKey.FETCH_SNAPSHOT: (CLUSTER_ACTION,),
+    },
+    "brokers": {
+        ApiKey.ALTER_PARTITION: (CLUSTER_ACTION,),
+        ApiKey.BROKER_REGISTRATION: (CLUSTER_ACTION,),
+        ApiKey.BROKER_HEARTBEAT: (CLUSTER_ACTION,),
+        ApiKey.ALLOCATE_PRODUCER_IDS: (CLUSTER_ACTION,),
+        ApiKey.CONTROLLER_REGISTRATION: (CLUSTER_ACTION,),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: (CLUSTER_ACTION,),
+    },
+    "voters": {
+        ApiKey.ADD_RAFT_VOTER: (ALTER_CLUSTER,),
+        ApiKey.REMOVE_RAFT_VOTER: (ALTER_CLUSTER,),
+        ApiKey.UPDATE_RAFT_VOTER: (CLUSTER_ACTION,),
+    },
+    "envelopes": {
+        ApiKey.ENVELOPE: (CLUSTER_ACTION,),
+    },
+    "api_versions": {
+        ApiKey.API_VERSIONS: (),
+    },
+    "cluster": {
+        ApiKey.DESCRIBE_QUORUM: (DESCRIBE_CLUSTER,),
+    },
 }
 
 
 def served_apis() -> tuple[ApiKey, ...]:
     """In the order of their keys."""
-    return tuple(sorted(key for keys in _APIS_BY_MODULE.values() for key in keys))
+    return tuple(sorted(key for rights_by_api in _APIS_BY_MODULE.values() for key in rights_by_api))
 
 
 def handler_specs() -> dict[int, HandlerSpec]:
     """The handlers of a controller's listener, by key; each gets the QuorumRole."""
     return {
-        int(key): handler_spec(key, _PACKAGE + module, ends_with_connection=key in _ENDING_WITH_CONNECTION)
-        for module, keys in _APIS_BY_MODULE.items()
-        for key in keys
+        int(key): handler_spec(key, _PACKAGE + module, rights, ends_with_connection=key in _ENDING_WITH_CONNECTION)
+        for module, rights_by_api in _APIS_BY_MODULE.items()
+        for key, rights in rights_by_api.items()
     }

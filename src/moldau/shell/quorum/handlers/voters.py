@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse, encode_voter_refusal
-from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.errors import KafkaError
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_ACTION, Right
 from moldau.wire.protocol.messages.raft_voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -27,14 +28,14 @@ async def act_add_raft_voter(
 
     Ignored on purpose: nothing.
     """
-    return cast(AddRaftVoterResponse, await _changed(quorum, context, Operation.ALTER, request))
+    return cast(AddRaftVoterResponse, await _changed(quorum, context, ALTER_CLUSTER, request))
 
 
 async def act_remove_raft_voter(
     quorum: QuorumRole, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
     """Versions 0-0. KIP-853. Ignored on purpose: nothing."""
-    return cast(RemoveRaftVoterResponse, await _changed(quorum, context, Operation.ALTER, request))
+    return cast(RemoveRaftVoterResponse, await _changed(quorum, context, ALTER_CLUSTER, request))
 
 
 async def act_update_raft_voter(
@@ -42,14 +43,13 @@ async def act_update_raft_voter(
 ) -> UpdateRaftVoterResponse:
     """Version 0. KIP-853; voters that are configured (`controller.quorum.voters`) are not kept by the leader, as in a
     Kafka cluster of kraft.version 0 they would be: 35. Ignored on purpose: nothing."""
-    return cast(UpdateRaftVoterResponse, await _changed(quorum, context, Operation.CLUSTER_ACTION, request))
+    return cast(UpdateRaftVoterResponse, await _changed(quorum, context, CLUSTER_ACTION, request))
 
 
-async def _changed(quorum: QuorumRole, context: RequestContext, operation: int, request: VoterRequest) -> VoterResponse:
+async def _changed(quorum: QuorumRole, context: RequestContext, right: Right, request: VoterRequest) -> VoterResponse:
     context.throttle()
     try:
-        if not context.authorize(operation, Resource.CLUSTER, CLUSTER_NAME):
-            raise kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
+        context.check(right)
         return await context.wait(quorum.change_voters(request))
     except KafkaError as error:
         return encode_voter_refusal(request, error)

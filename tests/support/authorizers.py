@@ -1,0 +1,15 @@
+"""Authorizers to put in the place of a node's."""
+
+from __future__ import annotations
+
+from moldau.shell.network.rights import Right
+
+
+class AllBut:
+    """An authorizer that denies some rights to everybody."""
+
+    def __init__(self, *denied: Right) -> None:
+        self.denied = denied
+
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
+        return Right(operation, resource_type) not in self.denied
