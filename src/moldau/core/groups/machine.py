@@ -172,7 +172,7 @@ def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> Pausin
     elif isinstance(message, JoinGroupRequest):
         join(turn, parked, request, message)
     elif isinstance(message, SyncGroupRequest):
-        sync(turn, parked, message)
+        return sync(turn, parked, message)
     elif isinstance(message, LeaveGroupRequest):
         return leave(turn, parked, message)
     elif isinstance(message, DescribeGroup):

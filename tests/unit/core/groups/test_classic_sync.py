@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.groups.requests import GroupRequest
 from moldau.errors import KafkaError
 
 
@@ -109,3 +110,17 @@ def test_an_assignment_that_cannot_be_recorded_reaches_nobody(shard) -> None:
     assert shard.code(shard.beating(first, 2)) == 27
     assert shard.code(shard.syncing(first, 2, {first: b"2", second: b"3"}), 5) == 27
     assert shard.settle(first, second) == 3
+
+
+def test_many_assignments_are_gone_through_with_pauses_before_anything_changes(shard) -> None:
+    first = shard.begin()
+    shard.post(shard.joining(), 3)
+    shard.ask(shard.joining(first), 3)
+    message = shard.syncing(first, 2, {f"stranger {number}": b"" for number in range(100)})
+    work = shard.host.machine.decide(shard.state, 7, GroupRequest(message, 5, "client", "127.0.0.1"), shard.now)
+    assert [next(work) for _ in range(100)] == [None] * 100
+    assert shard.state.groups["g"].pending_sync.keys() >= {first}
+    with pytest.raises(StopIteration) as ended:
+        next(work)
+    assert first not in shard.state.groups["g"].pending_sync
+    assert len(ended.value.value.records) == 1

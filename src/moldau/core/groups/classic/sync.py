@@ -11,14 +11,19 @@ from moldau.core.groups.records import group_metadata_record
 from moldau.core.groups.requests import GroupNotWritten, SyncPhaseOver
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.groups_classic import SyncGroupRequest, SyncGroupResponse
 
 _INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 _GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 
 
-def sync(turn: Turn, parked: Parked, message: SyncGroupRequest) -> None:
+def sync(turn: Turn, parked: Parked, message: SyncGroupRequest) -> Pausing[None]:
     """Decides a SyncGroup; members are parked until the leader's assignments are in the log."""
+    given: dict[str, bytes] = {}
+    for assignment in message.assignments:
+        given[assignment.member_id] = assignment.assignment
+        yield
     try:
         group = _checked_group(turn, parked, message)
     except KafkaError as error:
@@ -36,7 +41,7 @@ def sync(turn: Turn, parked: Parked, message: SyncGroupRequest) -> None:
         # Kafka leaves the earlier request without an answer for ever
         turn.reply(earlier, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
     if group.leader_id == message.member_id:
-        _hand_out(turn, group, message)
+        _hand_out(turn, group, given)
 
 
 def _checked_group(turn: Turn, parked: Parked, message: SyncGroupRequest) -> Group:
@@ -61,8 +66,7 @@ def _differs(asked: str | None, present: str | None) -> bool:
     return asked is not None and present is not None and asked != present
 
 
-def _hand_out(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
-    given = {assignment.member_id: assignment.assignment for assignment in message.assignments}
+def _hand_out(turn: Turn, group: Group, given: dict[str, bytes]) -> None:
     members = tuple(group.members.values())
     fault = _fault_of(turn, group, given)
     if fault:
