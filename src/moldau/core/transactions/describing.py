@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from moldau.core.transactions.pattern import pattern_for
 from moldau.core.transactions.records import partitions_by_topic
 from moldau.core.transactions.requests import DescribeTransaction, ListedTransactions, ListTransactions
-from moldau.core.transactions.state import TransactionMetadata, TransactionsState
+from moldau.core.transactions.state import PREPARED, TransactionMetadata, TransactionsState
 from moldau.errors import ERROR_CODES
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.transactions import (
@@ -20,12 +20,13 @@ TRANSACTIONAL_ID_NOT_FOUND = ERROR_CODES["TRANSACTIONAL_ID_NOT_FOUND"]
 
 
 def describe_transaction(state: TransactionsState, request: DescribeTransaction) -> DescribedTransaction:
-    """While the transaction is ending all its partitions are named, also those that have their marker already."""
+    """While the transaction is ending, with those of its partitions that have no marker yet."""
     name = request.transactional_id
     known = state.transactions.get(name)
     if known is None:
         return DescribedTransaction(TRANSACTIONAL_ID_NOT_FOUND, name)
-    topics = partitions_by_topic(known.partitions)
+    is_being_marked = known.state in PREPARED and request.unmarked is not None
+    topics = partitions_by_topic(request.unmarked or () if is_being_marked else known.partitions)
     return DescribedTransaction(
         transactional_id=name,
         transaction_state=known.state.label,

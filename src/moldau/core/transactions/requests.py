@@ -90,6 +90,8 @@ class ExpireTransactionalIds(msgspec.Struct, frozen=True):
 
 class DescribeTransaction(msgspec.Struct, frozen=True):
     transactional_id: str
+    unmarked: tuple[TopicPartition, ...] | None = None
+    """While the transaction is ending: the partitions that have no marker yet; None: nobody has tried to write one."""
 
 
 class ListTransactions(msgspec.Struct, frozen=True):

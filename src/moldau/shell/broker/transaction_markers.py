@@ -67,6 +67,8 @@ class Markers:
         self._has_partition = has_partition
         self._waiting: deque[EndingTransaction] = deque()
         self._is_scheduled = False
+        self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
+        """By the transactional ids of those in flight."""
         self.in_flight = 0
         """Transactions that wait for a partition, or for their last record."""
         self.unnoted = 0
@@ -78,6 +80,10 @@ class Markers:
     def waiting_count(self) -> int:
         """Transactions whose markers nobody has begun to write."""
         return len(self._waiting)
+
+    def unmarked(self, transactional_id: str) -> tuple[TopicPartition, ...] | None:
+        """The partitions of an ending transaction that have no marker yet; None: no marker of it was tried."""
+        return self._unmarked.get(transactional_id)
 
     def add(self, transaction: EndingTransaction) -> None:
         """Ends `transaction`, beginning in the next turn of the loop: what its client is answered goes first."""
@@ -109,15 +115,26 @@ class Markers:
         decided = transaction.metadata()
         if decided is None:
             return
+        try:
+            await self._mark(transaction, decided)
+            await self._note(transaction, decided)
+        finally:
+            self._unmarked.pop(transaction.transactional_id, None)
+
+    async def _mark(self, transaction: EndingTransaction, decided: TransactionMetadata) -> None:
         pending = tuple(decided.partitions)
         delay_s = FIRST_RETRY_S
         while pending and transaction.is_here:
             pending = await self._write(transaction, decided, pending)
+            self._unmarked[transaction.transactional_id] = pending
             if pending:
                 delay_s = await self._before_retry(delay_s)
+
+    async def _note(self, transaction: EndingTransaction, decided: TransactionMetadata) -> None:
+        written = MarkersWritten(transaction.transactional_id, decided.producer_id, decided.producer_epoch)
+        delay_s = FIRST_RETRY_S
         self.unnoted += 1
         try:
-            written = MarkersWritten(transaction.transactional_id, decided.producer_id, decided.producer_epoch)
             while transaction.is_here and await transaction.report(written):
                 delay_s = await self._before_retry(delay_s)
         finally:

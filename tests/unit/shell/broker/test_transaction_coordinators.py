@@ -263,6 +263,7 @@ async def test_a_partition_whose_topic_is_deleted_needs_no_marker(start_node: An
 
 async def test_a_transaction_with_a_partition_that_cannot_be_written_waits_alone(start_node: Any) -> None:
     node, client, producer_id = await begun(start_node)
+    assert await add(client, producer_id, 0, ("t", 1)) == [0]
     partition = node.node.broker.partitions.find("t", 0)
     partition.is_offline = True
     assert (await end(client, producer_id, 0))[0] == 0
@@ -272,7 +273,9 @@ async def test_a_transaction_with_a_partition_that_cannot_be_written_waits_alone
     assert (await end(client, other_id, 0, name="ty"))[0] == 0
     while (await described(client, "ty")).transaction_state != "CompleteCommit":
         await node.turns(1)
-    assert (await described(client)).transaction_state == "PrepareCommit"
+    waiting = await described(client)
+    assert waiting.transaction_state == "PrepareCommit"
+    assert [(topic.topic, topic.partitions) for topic in waiting.topics] == [("t", (0,))]  # without t-1: it is marked
     assert await add(client, producer_id, 1, ("t", 1)) == [51]
     partition.is_offline = False
     await become(node, client, "CompleteCommit")

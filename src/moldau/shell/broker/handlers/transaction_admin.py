@@ -57,7 +57,7 @@ async def _describe(broker: Broker, context: RequestContext, transactional_id: s
     """With those of its topics that the client may describe."""
     if not context.authorize(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
         return DescribedTransaction(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
-    asked = DescribeTransaction(transactional_id)
+    asked = DescribeTransaction(transactional_id, broker.transactions.markers.unmarked(transactional_id))
     answer = await context.wait(broker.transactions.ask(transactional_id, asked))
     if isinstance(answer, TransactionAnswer):
         return DescribedTransaction(answer.error_code, transactional_id)
