@@ -1,4 +1,4 @@
-"""Three nodes in processes of their own that form one cluster, of Moldau or of Apache Kafka, each with both roles."""
+"""Three nodes in processes of their own that form one cluster, of Moldau or of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ NODE_IDS = (1, 2, 3)
 TOPIC = "orders"
 PARTITIONS = 3
 WAIT_S = 120
+BOTH_ROLES = dict.fromkeys(NODE_IDS, "broker,controller")
+SEPARATE_ROLES = {1: "controller", 2: "broker", 3: "broker"}
 # Moldau does not serve them yet, so no cluster that it is in may have them
 UNSERVED = ("group.version=0", "share.version=0", "streams.version=0")
 
@@ -45,25 +47,38 @@ def format_directory(config: Path, *more: str, by_kafka: bool, features: tuple[s
 
 
 class ClusterOfThree:
-    """`commands`: how each node is started, by id. Every directory is formatted by Moldau, or by Kafka for its own."""
+    """`commands`: how each node is started, by id; `roles`: its `process.roles`. Every directory is formatted by
+    Moldau, or by Kafka for its own."""
 
-    def __init__(self, scratch: Path, commands: dict[int, Command], formatted_by_kafka: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        scratch: Path,
+        commands: dict[int, Command],
+        formatted_by_kafka: tuple[int, ...] = (),
+        roles: dict[int, str] = BOTH_ROLES,
+    ) -> None:
         self._scratch = scratch
         self._commands = commands
+        self._roles = roles
+        self._brokers = [node_id for node_id in NODE_IDS if "broker" in roles[node_id]]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._held = {node_id: (held_port(), held_port()) for node_id in NODE_IDS}
         """The voters are written before anybody listens."""
         ports = {node_id: (port_of(broker), port_of(voter)) for node_id, (broker, voter) in self._held.items()}
-        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port, _ in ports.values())
-        voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, (_, port) in ports.items())
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[node_id][0]}" for node_id in self._brokers)
+        controllers = {node_id: port for node_id, (_, port) in ports.items() if "controller" in roles[node_id]}
+        self.bootstrap_controllers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
+        voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
         for node_id, (port, controller_port) in ports.items():
             self._write_config(node_id, port, controller_port, voters)
             format_directory(self.config_of(node_id), by_kafka=node_id in formatted_by_kafka)
 
     def _write_config(self, node_id: int, port: int, controller_port: int, voters: str) -> None:
-        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+        roles = self._roles[node_id]
+        points = {"broker": f"PLAINTEXT://127.0.0.1:{port}", "controller": f"CONTROLLER://127.0.0.1:{controller_port}"}
+        listeners = ",".join(points[role] for role in roles.split(","))
         values = {
-            "process.roles": "broker,controller",
+            "process.roles": roles,
             "node.id": str(node_id),
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
@@ -71,9 +86,9 @@ class ClusterOfThree:
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "controller.quorum.voters": voters,
             "log.dirs": str(self._scratch / f"data-{node_id}"),
-            "default.replication.factor": "3",
-            "min.insync.replicas": "2",
-            "offsets.topic.replication.factor": "3",
+            "default.replication.factor": str(len(self._brokers)),
+            "min.insync.replicas": str(len(self._brokers) - 1),
+            "offsets.topic.replication.factor": str(len(self._brokers)),
             "offsets.topic.num.partitions": "1",
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
@@ -115,7 +130,7 @@ class ClusterOfThree:
 
     def wait_for_brokers(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        self._wait(lambda: len(admin.list_topics(timeout=1).brokers) == len(NODE_IDS))
+        self._wait(lambda: len(admin.list_topics(timeout=1).brokers) == len(self._brokers))
 
     def wait_in_sync(self) -> None:
         """Until every partition of the topic has all its replicas in sync."""
@@ -123,7 +138,7 @@ class ClusterOfThree:
 
         def is_in_sync() -> bool:
             partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
-            return len(partitions) == PARTITIONS and all(len(each.isrs) == len(NODE_IDS) for each in partitions)
+            return len(partitions) == PARTITIONS and all(len(each.isrs) == len(self._brokers) for each in partitions)
 
         self._wait(is_in_sync)
 
@@ -140,12 +155,16 @@ class ClusterOfThree:
 
     def create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(NODE_IDS))])[TOPIC].result(WAIT_S)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(self._brokers))])[TOPIC].result(WAIT_S)
 
-    def produce(self, tag: str, count: int) -> list[str]:
-        """By an idempotent producer with acks=all; all of them are acknowledged."""
+    def new_producer(self) -> Producer:
+        """Idempotent, with acks=all."""
         settings = {"bootstrap.servers": self.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
-        producer = Producer({**settings, "delivery.timeout.ms": WAIT_S * 1_000, "linger.ms": 1})
+        return Producer({**settings, "delivery.timeout.ms": WAIT_S * 1_000, "linger.ms": 1})
+
+    def produce(self, tag: str, count: int, producer: Producer | None = None) -> list[str]:
+        """By `producer`, or a new one; all of them are acknowledged."""
+        producer = producer or self.new_producer()
         failed: list[str] = []
         values = [f"{tag}-{number}" for number in range(count)]
         for value in values:
@@ -174,10 +193,13 @@ class ClusterOfThree:
 
 @contextmanager
 def cluster_of_three(
-    scratch: Path, commands: dict[int, Command], formatted_by_kafka: tuple[int, ...] = ()
+    scratch: Path,
+    commands: dict[int, Command],
+    formatted_by_kafka: tuple[int, ...] = (),
+    roles: dict[int, str] = BOTH_ROLES,
 ) -> Iterator[ClusterOfThree]:
     """All three started, and known to each other."""
-    cluster = ClusterOfThree(scratch, commands, formatted_by_kafka)
+    cluster = ClusterOfThree(scratch, commands, formatted_by_kafka, roles)
     try:
         for node_id in NODE_IDS:
             cluster.start(node_id)
@@ -188,13 +210,16 @@ def cluster_of_three(
 
 
 def check_that_each_may_die(cluster: ClusterOfThree) -> None:
-    """kill -9 of each node in turn, under an idempotent producer: no acknowledged record is lost, none comes twice."""
+    """kill -9 of each node in turn, under an idempotent producer: no acknowledged record is lost, none comes twice.
+
+    The producer is there before the first kill: without a controller no broker gives out ids of producers for long."""
     cluster.create_topic()
-    written = cluster.produce("before", 500)
+    producer = cluster.new_producer()
+    written = cluster.produce("before", 500, producer)
     for node_id in NODE_IDS:
         cluster.wait_in_sync()
         cluster.kill(node_id)
-        written += cluster.produce(f"without-{node_id}", 500)
+        written += cluster.produce(f"without-{node_id}", 500, producer)
         cluster.start(node_id)
     cluster.wait_in_sync()
     written += cluster.produce("after", 500)

@@ -1,4 +1,4 @@
-"""What a broker's process says on standard output once it serves."""
+"""What a node's process says on standard output once it serves."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
 
     address = node.bootstrap_servers
 
-    which = "a cluster of one node" if settings.is_alone else f"node {settings.node_id} of a cluster"
+    is_whole = settings.is_alone and settings.is_broker
+    which = "a cluster of one node" if is_whole else f"node {settings.node_id} of a cluster"
     print(f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, no authentication")
     for notice in settings.notices():
         print(f"  note       {notice}")
     print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
-    print(f"  durability {durability(settings, is_in_memory)}")
-    print(f"  connect    bootstrap.servers={address}")
+    if settings.is_broker:
+        print(f"  durability {durability(settings, is_in_memory)}")
+    print(f"  connect    bootstrap.{'servers' if settings.is_broker else 'controllers'}={address}")
     if page is not None:
         print(f"  page       {page}")
     if node.operations is not None:
         print(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
-    print(f"  try        echo hello | moldau produce greetings -b {address}")
+    if settings.is_broker:
+        print(f"  try        echo hello | moldau produce greetings -b {address}")
     print(f"{READY}{address}", flush=True)
 
 

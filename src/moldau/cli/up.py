@@ -98,7 +98,7 @@ def up_alone(arguments: argparse.Namespace, settings: BrokerSettings) -> int:
     from moldau.cli.announcement import announce
     from moldau.shell.node.main import run_node
 
-    page = listen_for_page(arguments)
+    page = listen_for_page(arguments) if settings.is_broker else None
 
     def announce_node(node: Node) -> None:
         # where it listens is known only now: port 0 picks one

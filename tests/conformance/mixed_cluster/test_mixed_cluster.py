@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.apache_kafka import NEEDS_APACHE_KAFKA
-from tests.support.cluster_of_three import apache_command, check_that_each_may_die, cluster_of_three, moldau_command
+from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, run_java
+from tests.support.cluster_of_three import (
+    SEPARATE_ROLES,
+    apache_command,
+    check_that_each_may_die,
+    cluster_of_three,
+    moldau_command,
+)
 
 pytestmark = NEEDS_APACHE_KAFKA
 
@@ -22,3 +28,18 @@ def test_beside_two_nodes_of_kafka_each_may_be_killed_and_nothing_is_lost_or_com
     commands = {1: kafka, 2: kafka, 3: moldau_command}
     with cluster_of_three(tmp_path, commands, formatted_by_kafka=(1, 2)) as cluster:
         check_that_each_may_die(cluster)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("of_kafka", [(1,), (2,)], ids=["controller of kafka", "controller of moldau"])
+def test_with_separate_roles_each_may_be_killed_and_kafkas_tool_sees_one_quorum(
+    tmp_path: Path, of_kafka: tuple[int, ...]
+) -> None:
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    commands = {node_id: kafka if node_id in of_kafka else moldau_command for node_id in SEPARATE_ROLES}
+    with cluster_of_three(tmp_path, commands, of_kafka, SEPARATE_ROLES) as cluster:
+        check_that_each_may_die(cluster)
+        words = ["--bootstrap-controller", cluster.bootstrap_controllers, "describe", "--replication"]
+        told = run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words)
+        rows = [line.split() for line in told.splitlines()[1:]]
+        assert sorted((row[0], row[-1]) for row in rows) == [("1", "Leader"), ("2", "Observer"), ("3", "Observer")]

@@ -116,7 +116,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     metadata_max_retention_ms: Annotated[int, Row("long", "604800000", "", READ_ONLY)]
     node_id: Annotated[int, Row("int", "1", "[0,...]", READ_ONLY, "Kafka has no default")]
     process_roles: Annotated[tuple[str, ...], Row("list", "broker,controller", "[broker, controller]", READ_ONLY,
-        "Kafka has no default; one node is both")]
+        "Kafka has no default; a node alone is both")]
     # log
     auto_create_topics_enable: Annotated[bool, Row("boolean", "true", "", READ_ONLY)]
     compression_gzip_level: Annotated[int, Row("int", "-1", "[1,...,9] or -1", CLUSTER_WIDE)]
@@ -333,6 +333,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return "controller" in self.process_roles
 
     @property
+    def is_broker(self) -> bool:
+        """The node holds partitions, and serves clients."""
+        return "broker" in self.process_roles
+
+    @property
     def is_alone(self) -> bool:
         """No setting names another node: a new directory is a new cluster."""
         if not self.is_controller:
@@ -463,7 +468,8 @@ def _listeners(values: Mapping[str, object]) -> tuple[tuple[Endpoint, ...], tupl
     controllers = [name.upper() for name in _names(values["controller_listener_names"])]
     advertised = parse_endpoints("advertised.listeners", _names(values["advertised_listeners"]))
     listeners = tuple(endpoint for endpoint in every if endpoint.name not in controllers)
-    check_listeners(listeners)
+    if "broker" in _names(values["process_roles"]):
+        check_listeners(listeners)
     check_advertised(advertised, every)
     check_protocols(listeners, parse_protocol_map(str(values["listener_security_protocol_map"])))
     return listeners, tuple(endpoint for endpoint in advertised if endpoint.name not in controllers)
@@ -475,13 +481,11 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _check_together(settings: BrokerSettings) -> None:
     """What Kafka's own start refuses, and what one node cannot be."""
-    if sorted(settings.process_roles) not in (["broker"], ["broker", "controller"]):
-        raise invalid_config(
-            "process.roles must be broker or broker,controller: a controller without a broker is not served yet"
-        )
+    if sorted(settings.process_roles) not in (["broker"], ["controller"], ["broker", "controller"]):
+        raise invalid_config("process.roles must be broker, controller or broker,controller")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
-    inter_broker = settings.inter_broker_listener_name
+    inter_broker = settings.inter_broker_listener_name if settings.is_broker else None
     if inter_broker is not None and all(endpoint.name != inter_broker for endpoint in settings.listeners):
         raise invalid_config("inter.broker.listener.name must be a listener name defined in advertised.listeners")
     _check_quorum(settings)
@@ -506,23 +510,33 @@ def _check_together(settings: BrokerSettings) -> None:
     if settings.roll_jitter_ms < 0:
         raise invalid_config("log.roll.jitter.ms must be greater than or equal to 0")
     for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-        if settings.is_alone and settings.get(name) != 1:
+        if settings.is_alone and settings.is_broker and settings.get(name) != 1:
             raise invalid_config(f"{name}: one node can hold one replica only")
 
 
 def _check_quorum(settings: BrokerSettings) -> None:
     """A controller of several is one of their voters, and is reached by the others; a broker alone is neither."""
     voters = settings.controller_quorum_voters
+    if len(settings.process_roles) == 1 and not voters and not settings.controller_quorum_bootstrap_servers:
+        raise invalid_config(
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+            "controllers or controller.quorum.voters must contain a parseable set of controllers."
+        )
     if not settings.is_controller:
         _check_broker_alone(settings)
         return
+    if not settings.is_broker and settings.listeners:
+        raise invalid_config(
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller"
+        )
     if voters and settings.node_id not in [voter.node_id for voter in voters]:
         ids = ", ".join(str(voter.node_id) for voter in voters)
         raise invalid_config(
             f"If process.roles contains the 'controller' role, the node id {settings.node_id} must be included in the "
             f"set of voters controller.quorum.voters=Set({ids})"
         )
-    if not settings.is_alone and settings.controller_endpoint is None:
+    if not (settings.is_alone and settings.is_broker) and settings.controller_endpoint is None:
         raise invalid_config(
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
             "when running the KRaft controller role"
@@ -532,11 +546,6 @@ def _check_quorum(settings: BrokerSettings) -> None:
 def _check_broker_alone(settings: BrokerSettings) -> None:
     """It only reads the metadata log, of controllers that it must find."""
     voters = settings.controller_quorum_voters
-    if not voters and not settings.controller_quorum_bootstrap_servers:
-        raise invalid_config(
-            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
-            "controllers or controller.quorum.voters must contain a parseable set of controllers."
-        )
     if settings.node_id in [voter.node_id for voter in voters]:
         ids = ", ".join(str(voter.node_id) for voter in voters)
         raise invalid_config(

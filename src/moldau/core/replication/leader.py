@@ -55,6 +55,10 @@ class _Follower(msgspec.Struct):
     fetched_ms: int = 0
     log_end_offset_when_fetched: int = 0
 
+    @property
+    def has_fetched(self) -> bool:
+        return self.end_offset != UNKNOWN_OFFSET
+
 
 class _Proposal(msgspec.Struct):
     """In-sync replicas that the controller was asked for. `resend_ms` None: no answer is expected any more, newer
@@ -209,7 +213,8 @@ class Leader:
         ]
 
     def check_fetch(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that runs no more (KIP-903).
+        """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that runs no more (KIP-903); one that
+        names no broker epoch (Fetch before version 15) is believed.
 
         Of a broker that holds no replica Kafka believes, where it names this leader's epoch, that it knows a later
         assignment: 75 lets it try again.
@@ -218,7 +223,7 @@ class Leader:
         follower = self._followers.get(replica_id)
         if follower is None:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER" if current_leader_epoch < 0 else "UNKNOWN_LEADER_EPOCH")
-        if broker_epoch < follower.broker_epoch:
+        if _is_of_an_earlier_life(broker_epoch, follower):
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
     # --- steps ---
@@ -247,7 +252,9 @@ class Leader:
 
     def _fetched(self, event: FetchedUpTo, now_ms: int) -> tuple[Output, ...]:
         follower = self._followers.get(event.replica_id)
-        if follower is None or event.leader_epoch != self.leader_epoch or event.broker_epoch < follower.broker_epoch:
+        if follower is None or event.leader_epoch != self.leader_epoch:
+            return ()
+        if _is_of_an_earlier_life(event.broker_epoch, follower):
             return ()
         if event.offset >= self.position.log_end_offset:
             follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
@@ -268,8 +275,12 @@ class Leader:
         return self._propose((*self.partition.isr, replica), now_ms)
 
     def _may_join(self, replica: int, follower: _Follower) -> bool:
-        """Whether the controller would take it: the broker that fetched is the one that runs (KIP-903)."""
-        return replica not in self.partition.isr and self._broker_epochs.get(replica) == follower.broker_epoch
+        """Whether the controller would take it: the broker that fetched is the one that runs (KIP-903), as far as it
+        said which one it is."""
+        if replica in self.partition.isr or replica not in self._broker_epochs:
+            return False
+        is_named = follower.broker_epoch != UNKNOWN_BROKER_EPOCH
+        return self._broker_epochs[replica] == follower.broker_epoch if is_named else follower.has_fetched
 
     def _propose(self, isr: tuple[int, ...], now_ms: int) -> tuple[Output, ...]:
         epochs = tuple((replica, self._broker_epoch_of(replica)) for replica in isr)
@@ -329,3 +340,7 @@ class Leader:
         follower = self._followers[replica]
         is_at_end = follower.end_offset == self.position.log_end_offset
         return is_at_end or now_ms - follower.caught_up_ms <= self.settings.replica_lag_time_max_ms
+
+
+def _is_of_an_earlier_life(broker_epoch: int, follower: _Follower) -> bool:
+    return broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < follower.broker_epoch

@@ -40,11 +40,15 @@ class FollowerWatch:
         self._changed: dict[PartitionKey, None] = {}
         self._parked: Parked | None = None
         self._look_ms = 0
+        self._could_join = False
         session.watch_by(self)
 
-    def is_time_to_look(self, now_ms: int) -> bool:
-        """Whether the request that came now counts as if it named all partitions."""
-        if now_ms < self._look_ms:
+    def is_time_to_look(self, now_ms: int, *, may_join: bool) -> bool:
+        """Whether the request that came now counts as if it named all partitions. `may_join`: the broker that asks is
+        one that may be in sync; once it is, all its partitions that have everything join, at once."""
+        is_new = may_join and not self._could_join
+        self._could_join = may_join
+        if now_ms < self._look_ms and not is_new:
             return False
         self._look_ms = now_ms + self._look_interval_ms
         return True

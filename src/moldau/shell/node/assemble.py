@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,23 +17,19 @@ from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.errors import InvariantError, MoldauError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
-from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import follow_quotas, new_admission
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
-from moldau.shell.node.kept import tell_groups, tell_logs, tell_metadata
+from moldau.shell.node.kept import tell_groups, tell_metadata
 from moldau.telemetry import Telemetry
-from moldau.types import METADATA_PARTITION, BrokerId, TopicPartition
+from moldau.types import METADATA_PARTITION, BrokerId
 from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
 
 if TYPE_CHECKING:
-    from moldau.core.log.cut import Cut
     from moldau.core.log.directories import LogDirectories
-    from moldau.core.log.directory import LogDirectory
-    from moldau.core.log.settings import LogSettings
-    from moldau.core.metadata.image import MetadataImage
     from moldau.shell.broker.controller_channel import ControllerChannel
     from moldau.shell.broker.heartbeats import Heartbeats
     from moldau.shell.broker.housekeeping import Housekeeping
@@ -41,11 +37,11 @@ if TYPE_CHECKING:
     from moldau.shell.network.dispatch import Dispatcher
     from moldau.shell.node.directories import NodeDirectories
     from moldau.shell.node.operations import Operations
+    from moldau.shell.node.storage_format import MetaProperties
     from moldau.shell.quorum.role import QuorumRole
     from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest
 
 CONTROLLER_PORT = 9093
-MAX_NAMED_STRAYS = 100
 CONTROLLER_TIMEOUT_MS = 30_000
 """How long what a client asks of the controller waits for one that is active."""
 SHUTDOWN_TIMEOUT_S = 5.0
@@ -53,7 +49,8 @@ SHUTDOWN_TIMEOUT_S = 5.0
 
 
 class Node:
-    """One broker and controller in one process. Used from one loop; `settings.listeners` with port 0 picks a port."""
+    """A broker, a controller or both in one process, as `process.roles` says. Used from one loop; a listener with port
+    0 picks a port."""
 
     def __init__(self, settings: BrokerSettings, doors: Doors) -> None:
         self.settings = settings
@@ -95,8 +92,9 @@ class Node:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`HOST:PORT` of the first listener. Raises MoldauError before `start`."""
-        listener = self._first_listener()
+        """`HOST:PORT` of the first listener for clients; of a controller alone, which has none, that of its own. Raises
+        MoldauError before `start`."""
+        listener = self._first_listener() if self.settings.is_broker else self._controller_address
         host = listener.host or "localhost"
         return f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
 
@@ -151,8 +149,7 @@ class Node:
         try:
             group = await self._listen()
             await self._open_operations(group)
-            quorum, broker = await self._assemble(directories, group.response_memory)
-            self._open(group, quorum, broker)
+            await self._assemble(directories, group)
         except BaseException:
             self.abort()
             raise
@@ -202,22 +199,33 @@ class Node:
         self.operations = operations
         await operations.listen(self.doors.network, address)
 
-    async def _assemble(
-        self, directories: NodeDirectories, response_memory: ResponseMemory
-    ) -> tuple[QuorumRole, Broker]:
+    async def _assemble(self, directories: NodeDirectories, group: ConnectionGroup) -> None:
         """Format if new, then quorum, logs, broker, registration."""
-        from moldau.shell.broker.housekeeping import Housekeeping
-        from moldau.shell.broker.role import Broker
+        properties, logs = directories.open(self.node_id, self._controller_address, is_alone=self.settings.is_alone)
+        self._logs = logs
+        pauses = Pauses(asyncio.get_running_loop(), self.doors.timer_ns)
+        quorum = await self._start_quorum(properties, logs, pauses)
+        if self.settings.is_broker:
+            broker = await self._start_broker(quorum, logs, pauses, group.response_memory)
+            self._open(group, quorum, broker)
+        else:
+            if self.operations is not None:
+                self.operations.status.serving(quorum, pauses)
+            self.log.info(
+                "node started",
+                f"node {self.node_id} of cluster {quorum.image.cluster_id} is a controller at {self.bootstrap_servers}",
+            )
+
+    async def _start_quorum(self, properties: MetaProperties, logs: LogDirectories, pauses: Pauses) -> QuorumRole:
+        """What the metadata says, and, of a controller, a vote in it."""
+        from moldau.shell.node.stored_logs import tell_cuts
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
-        doors, settings = self.doors, self.settings
-        properties, logs = directories.open(self.node_id, self._controller_address, is_alone=settings.is_alone)
-        self._logs = logs
+        doors = self.doors
         identity = VoterIdentity(self.node_id, properties.cluster_id, properties.directory_id, self._controller_address)
-        pauses = Pauses(asyncio.get_running_loop(), doors.timer_ns)
         quorum = self._quorum = QuorumRole(
             identity=identity,
-            settings=settings,
+            settings=self.settings,
             disk=doors.disk,
             clock=doors.clock,
             random=doors.random,
@@ -232,17 +240,29 @@ class Node:
         if self._controller_listener is not None:
             self._serve_controllers(self._controller_listener, quorum, pauses)
         await quorum.start()
-        self._tell_cuts(METADATA_PARTITION, quorum.cuts)
+        tell_cuts(self.log, METADATA_PARTITION, quorum.cuts)
         for path in quorum.damaged_snapshots:
             self.log.warn(
                 f"snapshot {path}",
                 f"{path} cannot be read; the node uses an older snapshot and the log, which hold the same records",
             )
         tell_metadata(self.log, quorum.image.unserved.counts())
+        return quorum
+
+    async def _start_broker(
+        self, quorum: QuorumRole, logs: LogDirectories, pauses: Pauses, response_memory: ResponseMemory
+    ) -> Broker:
+        """Registered, and known to serve."""
+        from moldau.shell.broker.housekeeping import Housekeeping
+        from moldau.shell.broker.role import Broker
+        from moldau.shell.node.stored_logs import StoredLogs
+
+        doors, settings = self.doors, self.settings
         if self.operations is not None:
             self.operations.status.recovering()
-        self._settle_strays(logs, quorum)
-        await self._open_logs(logs, quorum.image, pauses)
+        stored = StoredLogs(self.node_id, settings, doors, self.log, logs)
+        stored.settle_strays(quorum)
+        await stored.open(quorum.image, pauses)
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,
@@ -269,7 +289,7 @@ class Node:
             broker.own_node, broker.partitions, broker.flusher, broker.checkpoints, broker.moves, broker.touched
         )
         self.housekeeping.start()
-        return quorum, broker
+        return broker
 
     def _configured_voters(self) -> VoterSet | None:
         """Those of `controller.quorum.voters`, each at the controller's listener of that address."""
@@ -295,73 +315,6 @@ class Node:
                 on_invariant_broken=self._invariant_broken,
             )
         )
-
-    async def _open_logs(self, logs: LogDirectories, image: MetadataImage, pauses: Pauses) -> None:
-        """Opens what lies in the directories, recovering it after a crash; with a pause behind each log."""
-        from moldau.shell.broker.dynamic_settings import view_in_force
-        from moldau.shell.broker.log_settings import LogSettingsByOverrides
-
-        settings_of = LogSettingsByOverrides(view_in_force(image, self.settings)[0])
-
-        def settings_for(topic: str) -> LogSettings:
-            return settings_of(image.topic_configs(topic))
-
-        started_ms = self.doors.clock.monotonic_ms()
-        recovered: dict[str, int] = {}
-        for directory, log in logs.open_all(settings_for, self.doors.clock.now_ms()):
-            recovered[directory.path] = recovered.get(directory.path, 0) + (log is not None)
-            if log is None:
-                self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
-            else:
-                self._tell_cuts(log.topic_partition, log.cuts)
-            await pauses.pause_long()
-        for directory in logs:
-            self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
-        tell_logs(self.log, logs)
-        for path in logs.drop_duplicates(
-            partial(image.directory_of, self.node_id), image.topic_id, self.doors.random, self.doors.clock.now_ms()
-        ):
-            self.log.warn("moved partition", f"{path} was moved to another log directory and is removed")
-
-    def _tell_cuts(self, topic_partition: TopicPartition, cuts: Sequence[Cut]) -> None:
-        """What recovery took out of a log, one line for each place."""
-        for cut in cuts:
-            self.log.warn("recovery", f"{topic_partition}: recovery {cut.describe()}", about=cut.path)
-
-    def _settle_strays(self, logs: LogDirectories, quorum: QuorumRole) -> None:
-        """What the metadata does not give to this broker is set aside, and named at each start."""
-        from moldau.core.log.strays import settle_strays, strays_of
-        from moldau.shell.quorum.metadata_log import removed_topic_ids
-
-        random, now_ms = self.doors.random, self.doors.clock.now_ms()
-        removed = partial(removed_topic_ids, quorum.log)
-        for done in settle_strays(logs, quorum.image, self.node_id, removed, random, now_ms):
-            self.log.warn("stray log", done.sentence, about=done.path)
-        for directory in logs:
-            names = strays_of(directory)
-            if names:
-                left_out = f" and {len(names) - MAX_NAMED_STRAYS} more" if len(names) > MAX_NAMED_STRAYS else ""
-                listed = ", ".join(names[:MAX_NAMED_STRAYS]) + left_out
-                where = directory.path or "the log directory"
-                message = f"{where} holds partitions that the metadata log does not give to this broker: {listed}; see "
-                self.log.warn(f"strays of {where}", message + "`moldau log strays --help`")
-
-    def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
-        """One line: how the last run of this directory ended, and what that cost now."""
-        where = directory.path or "the log directory"
-        if directory.failed_flush is not None and not directory.health.is_offline:
-            path = escape(directory.failed_flush) or "a file"
-            message = f"{where}: the flush of {path} failed before this start: what was not flushed is written anew"
-            self.log.warn("failed flush", message, about=where)
-        took_ms = self.doors.clock.monotonic_ms() - started_ms
-        if directory.is_new:
-            self.log.info("start", f"{where} is new", shutdown="none", logs=0, recovery_ms=took_ms)
-        elif directory.is_clean:
-            message = f"{where} was left by a clean shutdown: {log_count} logs opened as they are in {took_ms} ms"
-            self.log.info("start", message, shutdown="clean", logs=log_count, recovery_ms=took_ms)
-        else:
-            message = f"{where} was left by an unclean shutdown: {log_count} logs recovered in {took_ms} ms"
-            self.log.warn("start", message, shutdown="unclean", logs=log_count, recovery_ms=took_ms)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
@@ -440,7 +393,7 @@ class Node:
         follow_quotas(dispatcher, group.admission, broker)
         group.open(dispatcher)
         if self.operations is not None:
-            self.operations.status.serving(quorum, broker, dispatcher)
+            self.operations.status.serving(quorum, broker.pauses, broker, dispatcher)
         self.log.info(
             "node started",
             f"node {self.node_id} of cluster {broker.image.cluster_id} serves {self.bootstrap_servers}, "
@@ -468,7 +421,7 @@ class Node:
             self.housekeeping.stop()
         if broker is not None:
             broker.stop()
-        if quorum is not None and broker is not None and not quorum.is_offline:
+        if broker is not None and quorum is not None and not quorum.is_offline:
             from moldau.shell.broker.life_cycle import LifeCycle
 
             broker.partitions.settle()

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.connection_group import ConnectionGroup
     from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.network.pauses import Pauses
     from moldau.shell.node.loop_watch import LoopWatch
     from moldau.shell.quorum.role import QuorumRole
     from moldau.telemetry import Telemetry
@@ -35,18 +36,25 @@ class NodeStatus:
         self.group = group
         self.state = BrokerState.STARTING
         self.quorum: QuorumRole | None = None
+        self.pauses: Pauses | None = None
         self.broker: Broker | None = None
         self.dispatcher: Dispatcher | None = None
-        """Clients are served once there is one."""
+        """Clients are served once there is one; never by a controller alone."""
         self.last_scrape_s = 0.0
         """How long it took to collect the last page of metrics."""
 
     def recovering(self) -> None:
         self.state = BrokerState.RECOVERY
 
-    def serving(self, quorum: QuorumRole, broker: Broker, dispatcher: Dispatcher) -> None:
-        """Clients are served from now on."""
-        self.quorum, self.broker, self.dispatcher = quorum, broker, dispatcher
+    def serving(
+        self,
+        quorum: QuorumRole,
+        pauses: Pauses,
+        broker: Broker | None = None,
+        dispatcher: Dispatcher | None = None,
+    ) -> None:
+        """From now on; a controller alone has neither broker nor clients."""
+        self.quorum, self.pauses, self.broker, self.dispatcher = quorum, pauses, broker, dispatcher
         self.state = BrokerState.RUNNING
 
     def stopping(self) -> None:
@@ -59,7 +67,7 @@ class NodeStatus:
         self.last_scrape_s = elapsed_s
 
     def reason_not_ready(self) -> str | None:
-        """None: clients are served."""
+        """None: the node serves."""
         if self.state in (BrokerState.STARTING, BrokerState.RECOVERY):
             return "starting" if self.state is BrokerState.STARTING else "the logs are being opened or recovered"
         if self.state is not BrokerState.RUNNING:

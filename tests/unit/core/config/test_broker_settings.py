@@ -98,7 +98,19 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
         ({"authorizer.class.name": "x.Y"}, "authorizer.class.name is not served yet"),
-        ({"process.roles": "controller"}, "process.roles must be broker or broker,controller"),
+        ({"process.roles": "broker,broker"}, "process.roles must be broker, controller or broker,controller"),
+        (
+            {"process.roles": "controller", "listeners": "CONTROLLER://a:9093"},
+            "either controller.quorum.bootstrap.servers must contain",
+        ),
+        (
+            {"process.roles": "controller", "controller.quorum.voters": "1@a:9093"},
+            "The listeners config must only contain KRaft controller listeners",
+        ),
+        (
+            {"process.roles": "controller", "controller.quorum.voters": "2@a:9093", "listeners": "CONTROLLER://a:9093"},
+            "the node id 1 must be included in the set of voters",
+        ),
         ({"process.roles": "broker"}, "either controller.quorum.bootstrap.servers must contain"),
         (
             {"process.roles": "broker", "controller.quorum.voters": "1@a:9093"},
@@ -168,6 +180,20 @@ def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
     assert settings.advertised_listener("INSIDE") is None
     assert settings.log_directory == "/var/lib/data"
     assert settings.controller_endpoint is None  # a node alone needs none, and TLS is not served
+
+
+def test_a_controller_alone_has_no_listener_for_clients_and_asks_nothing_of_those_of_brokers() -> None:
+    settings = parse_broker_settings(
+        {
+            "process.roles": "controller",
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+            "listeners": "CONTROLLER://:9093",
+            "advertised.listeners": "CONTROLLER://localhost:9093",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "offsets.topic.replication.factor": "3",
+        }
+    )
+    assert (settings.is_controller, settings.is_broker, settings.listeners) == (True, False, ())
 
 
 def test_a_controllers_listener_is_apart_from_those_for_clients() -> None:

@@ -174,6 +174,25 @@ def test_what_an_older_process_of_a_follower_fetched_counts_no_more() -> None:
     assert error.value.name == "NOT_LEADER_OR_FOLLOWER"
 
 
+def test_a_follower_that_names_no_broker_epoch_is_believed() -> None:
+    """Fetch before version 15, as Apache Kafka 4.3 takes it."""
+    story = Story(with_isr(1, 2))
+    story.fetched(3, 0, broker_epoch=103)
+    story.append(10)
+    story.fetched(2, 10)
+    story.replica.leader.check_fetch(3, -1, 5)
+    assert ProposeIsr(LeaderEpoch(5), 11, ((1, 101), (2, 102), (3, 103))) in (
+        *story.metadata(with_isr(1, 2, partition_epoch=11)),
+        *story.fetched(3, 10, broker_epoch=-1),
+    )
+
+
+def test_a_follower_that_has_not_fetched_joins_nothing() -> None:
+    story = Story(with_isr(1, 2))
+    story.append(10)
+    assert (story.fetched(2, 10), story.high_watermark) == (MOVED, 10)
+
+
 def test_a_follower_behind_for_too_long_leaves_once_the_controller_agrees() -> None:
     story = Story()
     story.append(10)

@@ -29,15 +29,21 @@ async def led_here(start_node: Any) -> Any:
     node = await start_node()
     await node.create_topic("t", COUNT)
     us, broker = node.node.node_id, node.node.broker
-    other = BrokerImage(BrokerId(FOLLOWER), BROKER_EPOCH, Uuid(b"i" * 16), (), is_fenced=False)
-    delta = MetadataDelta(end_offset=broker.image.end_offset, brokers={FOLLOWER: other})
-    broker.image.apply_delta(delta)
-    broker.metadata_changed(broker.image, delta)
+    tell_of_follower(node, is_fenced=False)
     for index in range(COUNT):
         old = broker.image.topics_by_name["t"].partitions[index]
         image = type(old)((us, FOLLOWER), (us, FOLLOWER), us, LeaderEpoch(5), old.partition_epoch + 1)
         tell(node, image, index=index)
     return node
+
+
+def tell_of_follower(node: Any, *, is_fenced: bool) -> None:
+    """The metadata says this of broker 7."""
+    broker = node.node.broker
+    other = BrokerImage(BrokerId(FOLLOWER), BROKER_EPOCH, Uuid(b"i" * 16), (), is_fenced=is_fenced)
+    delta = MetadataDelta(end_offset=broker.image.end_offset, brokers={FOLLOWER: other})
+    broker.image.apply_delta(delta)
+    broker.metadata_changed(broker.image, delta)
 
 
 def follow(node: Any, positions: dict[int, int], session: tuple[int, int], **fields: Any) -> FetchRequest:
@@ -79,6 +85,20 @@ async def test_a_request_costs_what_it_names_and_what_changed(start_node: Any) -
     await follower.ask(ApiKey.FETCH, 17, follow(node, {3: 1}, (session_id, 3)))
     assert [index for index in range(COUNT) if looks(node)[index] > before[index]] == [3]
     assert node.node.broker.partitions.find("t", 3).high_watermark == 1
+
+
+@pytest.mark.asyncio
+async def test_once_a_broker_that_came_back_may_be_in_sync_all_its_partitions_are_looked_at(start_node: Any) -> None:
+    """It fetches before its fence is lifted, and nothing may be written since: else it would join seconds later."""
+    node = await led_here(start_node)
+    tell_of_follower(node, is_fenced=True)
+    follower, session_id = await with_session(node)
+    before = looks(node)
+    await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2)))
+    assert looks(node) == before
+    tell_of_follower(node, is_fenced=False)
+    await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, 3)))
+    assert looks(node) == [count + 1 for count in before]
 
 
 @pytest.mark.asyncio

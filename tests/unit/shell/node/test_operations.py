@@ -7,6 +7,7 @@ import http.client
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -23,6 +24,7 @@ from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.metrics.reference_page import reference_page
 from moldau.shell.node.metrics.table import TABLE
+from moldau.shell.node.stored_logs import StoredLogs
 
 pytestmark = pytest.mark.asyncio
 
@@ -206,14 +208,14 @@ async def test_it_is_ready_while_clients_are_served_and_not_when_the_disk_failed
 async def test_it_answers_while_the_logs_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     running = Running()
     opening, go_on = asyncio.Event(), asyncio.Event()
-    open_logs = running.node._open_logs
+    open_logs = StoredLogs.open
 
-    async def open_slowly(*arguments: object) -> None:
+    async def open_slowly(stored: StoredLogs, *arguments: Any) -> None:
         opening.set()
         await go_on.wait()
-        await open_logs(*arguments)  # type: ignore[arg-type]
+        await open_logs(stored, *arguments)
 
-    monkeypatch.setattr(running.node, "_open_logs", open_slowly)
+    monkeypatch.setattr(StoredLogs, "open", open_slowly)
     starting = asyncio.create_task(running.node.start())
     await opening.wait()
     assert (await running.ask("/live"))[0] == 200

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.twins.memory_disk import MemoryDisk
@@ -19,17 +21,26 @@ from moldau.shell.node.doors import Doors
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.shell.quorum.handlers.table import served_apis
 from moldau.testing import Cluster
+from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, ApiKey, declared_api
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.wire.protocol.messages.cluster import DescribeQuorumPartition, DescribeQuorumRequest, DescribeQuorumTopic
+from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest
+from moldau.wire.protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumTopic,
+)
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.quorum import VoteRequest
+from tests.support.held_port import held_port, port_of
 from tests.support.quorum_of_three import CLUSTER_ID, QuorumOfThree
 
 TIMEOUT_MS = 30_000
 INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 42, 104
+MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 QUORUM = DescribeQuorumRequest((DescribeQuorumTopic("__cluster_metadata", (DescribeQuorumPartition(0),)),))
 
 
@@ -78,6 +89,20 @@ def test_tools_are_told_of_the_voters_before_there_is_a_leader() -> None:
     ask(story)
 
 
+def test_tools_are_told_where_the_controllers_are_and_nothing_of_brokers() -> None:
+    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        answer = await peer.request(DescribeClusterRequest(endpoint_type=2), TIMEOUT_MS)
+        assert (answer.error_code, answer.endpoint_type, answer.cluster_id) == (0, 2, CLUSTER_ID)
+        assert [(row.broker_id, row.port) for row in answer.brokers] == [
+            (node_id, node.address.port) for node_id, node in quorum.nodes.items()
+        ]
+        for endpoint_type, code in ((1, MISMATCHED_ENDPOINT_TYPE), (7, UNSUPPORTED_ENDPOINT_TYPE)):
+            refused = await peer.request(DescribeClusterRequest(endpoint_type=endpoint_type), TIMEOUT_MS)
+            assert (refused.error_code, refused.brokers) == (code, ())
+
+    ask(story)
+
+
 def test_bad_requests_get_kafkas_codes_and_change_nothing() -> None:
     async def story(peer: Peer, quorum: QuorumOfThree) -> None:
         epoch = quorum.nodes[1].role.leader_epoch
@@ -122,5 +147,45 @@ def test_a_node_alone_serves_a_controllers_listener_where_listeners_names_it() -
         await node.stop()
         with pytest.raises(NoAnswerError):
             await peer.request(QUORUM, TIMEOUT_MS)
+
+    asyncio.run(run())
+
+
+def test_a_controller_alone_takes_brokers_and_serves_no_client() -> None:
+    async def run() -> None:
+        doors = Doors(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
+        held = held_port()
+        address = f"127.0.0.1:{port_of(held)}"
+        settings = parse_broker_settings(
+            {
+                "process.roles": "controller",
+                "controller.quorum.bootstrap.servers": address,
+                "listeners": f"CONTROLLER://{address}",
+                "moldau.http.listener": "127.0.0.1:0",
+            }
+        )
+        node = Node(settings, doors)
+        await node.start()
+        assert node.bootstrap_servers == address
+        peer = Peer(BrokerListener("CONTROLLER", "127.0.0.1", port_of(held)), TcpNetwork())
+        registration = BrokerRegistrationRequest(
+            broker_id=2,
+            cluster_id=node.quorum.image.cluster_id,
+            features=REGISTERED_FEATURES,
+            log_dirs=(Uuid(b"d" * 16),),
+        )
+        assert (await peer.request(registration, TIMEOUT_MS)).error_code == 0
+        assert [*node.quorum.image.brokers] == [2]
+        assert node.operations is not None
+        page = (await node.operations.answer("/metrics")).body.decode()
+        assert "kafka_controller_kafkacontroller_activecontrollercount 1" in page
+        assert "kafka_controller_kafkacontroller_fencedbrokercount 1" in page
+        assert (await node.operations.answer("/ready")).status == HTTPStatus.OK
+        with pytest.raises(NoAnswerError, match="no version of METADATA"):
+            await peer.request(MetadataRequest(), TIMEOUT_MS)
+        await node.stop()
+        with pytest.raises(NoAnswerError):
+            await peer.request(QUORUM, TIMEOUT_MS)
+        held.close()
 
     asyncio.run(run())

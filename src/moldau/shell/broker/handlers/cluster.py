@@ -12,6 +12,7 @@ from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.image import BrokerImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.network.cluster_description import NO_OPERATIONS, EndpointType, refused_endpoints
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_RIGHTS, DESCRIBE_CLUSTER
 from moldau.types import Pausing
@@ -32,12 +33,7 @@ from moldau.wire.protocol.messages.cluster import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-BROKER_ENDPOINTS = 1
-CONTROLLER_ENDPOINTS = 2
 RESULTS_UNTIL = 1
-NO_OPERATIONS = -(1 << 31)
-MISMATCHED_ENDPOINT_TYPE = ERROR_CODES["MISMATCHED_ENDPOINT_TYPE"]
-UNSUPPORTED_ENDPOINT_TYPE = ERROR_CODES["UNSUPPORTED_ENDPOINT_TYPE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
@@ -49,16 +45,9 @@ async def act_describe_cluster(
     Controllers are asked for on a controller's listener only: 114 here. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
-    endpoint_type = request.endpoint_type
-    if endpoint_type == CONTROLLER_ENDPOINTS:
-        code, message = (
-            MISMATCHED_ENDPOINT_TYPE,
-            ("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"),
-        )
-        return DescribeClusterResponse(throttle_time_ms, code, message)
-    if endpoint_type != BROKER_ENDPOINTS:
-        message = f"Unsupported endpoint type {endpoint_type}"
-        return DescribeClusterResponse(throttle_time_ms, UNSUPPORTED_ENDPOINT_TYPE, message)
+    refused = refused_endpoints(request.endpoint_type, EndpointType.BROKER, context.api_version)
+    if refused is not None:
+        return DescribeClusterResponse(throttle_time_ms, *refused)
     operations = NO_OPERATIONS
     if request.include_cluster_authorized_operations:
         operations = context.authorized_operations(CLUSTER_RIGHTS)

@@ -38,7 +38,9 @@ class FollowerFetch(ParkedFetch):
             if not isinstance(watch, FollowerWatch):
                 watch = FollowerWatch(broker.waits, session, broker.settings.replica_lag_time_max_ms)
             self._watch = watch
-            self._looks_at_all = watch.is_time_to_look(broker.clock.monotonic_ms())
+            asking = broker.image.brokers.get(self.replica_id)
+            may_join = asking is not None and asking.is_active and asking.epoch == self.broker_epoch
+            self._looks_at_all = watch.is_time_to_look(broker.clock.monotonic_ms(), may_join=may_join)
             if not self._looks_at_all:
                 watch.named(named)
                 noted, self.entries = named, watch.changed()

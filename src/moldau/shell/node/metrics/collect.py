@@ -32,7 +32,7 @@ from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from moldau.core.metadata.image import PartitionImage, TopicImage
+    from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
     from moldau.core.replication.partition import Partition
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.dispatch import Dispatcher
@@ -61,9 +61,10 @@ async def collect(node: NodeStatus) -> bytes:
     add_network(node, out)
     if node.dispatcher is not None:
         add_requests(node.dispatcher, out)
-    if broker is not None and quorum is not None:
+    if quorum is not None and node.pauses is not None:
+        await add_controller(quorum.image if broker is None else broker.image, quorum, node.pauses, out)
+    if broker is not None:
         await _Partitions(node, broker, out).add()
-        await add_controller(broker, quorum, out)
         await add_groups(broker, out)
         await add_transactions(broker, out)
         for name in _ALWAYS_ZERO:
@@ -368,12 +369,12 @@ def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: b
             out.add(f"{_TRAFFIC}{name}_total", value, labels)
 
 
-async def add_controller(broker: Broker, quorum: QuorumRole, out: Samples) -> None:
-    """The controller's counts of brokers, topics and partitions, and the metadata log. It pauses while it counts."""
-    image = broker.image
+async def add_controller(image: MetadataImage, quorum: QuorumRole, pauses: Pauses, out: Samples) -> None:
+    """The controller's counts of brokers, topics and partitions in `image`, which this node has acted on, and the
+    metadata log. It pauses while it counts."""
     brokers = list(image.brokers.values())
     topics = list(image.topics_by_id.values())
-    partitions, leaderless, not_preferred = await _leader_counts(topics, broker.pauses)
+    partitions, leaderless, not_preferred = await _leader_counts(topics, pauses)
     prefix = "kafka_controller_kafkacontroller_"
     active = sum(each.is_active for each in brokers)
     for name, value in (

@@ -1,4 +1,4 @@
-"""The quorum itself, as tools ask a controller for it."""
+"""The quorum and its controllers, as tools ask a controller for them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,49 @@ from typing import TYPE_CHECKING
 from moldau.core.controller.quorum_description import in_version, quorum_response
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.errors import ERROR_CODES
+from moldau.shell.network.cluster_description import NO_OPERATIONS, EndpointType, refused_endpoints
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import DESCRIBE_CLUSTER
-from moldau.wire.protocol.messages.cluster import DescribeQuorumRequest, DescribeQuorumResponse
+from moldau.shell.network.rights import CLUSTER_RIGHTS, DESCRIBE_CLUSTER
+from moldau.wire.protocol.messages.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
 
 if TYPE_CHECKING:
     from moldau.shell.quorum.role import QuorumRole
+
+
+async def act_describe_cluster(
+    quorum: QuorumRole, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Versions 0-2. KIP-700; v1 endpoint types (KIP-919): the controllers, each at the listener of that name.
+
+    Brokers are asked for on a broker's listener only: 114 here. Ignored on purpose: fenced brokers (v2).
+    """
+    throttle_time_ms = context.throttle()
+    refused = refused_endpoints(request.endpoint_type, EndpointType.CONTROLLER, context.api_version)
+    if refused is not None:
+        return DescribeClusterResponse(throttle_time_ms, *refused, endpoint_type=EndpointType.CONTROLLER)
+    operations = NO_OPERATIONS
+    if request.include_cluster_authorized_operations:
+        operations = context.authorized_operations(CLUSTER_RIGHTS)
+    known = quorum.describe()
+    points = [(node_id, point) for node_id, each in sorted(known.listeners.items()) for point in each]
+    return DescribeClusterResponse(
+        throttle_time_ms=throttle_time_ms,
+        endpoint_type=EndpointType.CONTROLLER,
+        cluster_id=quorum.identity.cluster_id,
+        controller_id=known.leader_id,
+        brokers=tuple(
+            DescribeClusterBroker(node_id, point.host, point.port)
+            for node_id, point in points
+            if point.name == context.listener_name
+        ),
+        cluster_authorized_operations=operations,
+    )
 
 
 async def act_describe_quorum(

@@ -41,6 +41,7 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     },
     "cluster": {
         ApiKey.DESCRIBE_QUORUM: (DESCRIBE_CLUSTER,),
+        ApiKey.DESCRIBE_CLUSTER: (),
     },
 }
 

@@ -1,0 +1,107 @@
+"""What lies in the log directories of a broker at its start: set aside where the metadata does not give it to the
+broker, opened and recovered where it does, and told either way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from moldau.core.log.strays import settle_strays, strays_of
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.node.kept import tell_logs
+from moldau.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.core.log.cut import Cut
+    from moldau.core.log.directories import LogDirectories
+    from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.settings import LogSettings
+    from moldau.core.metadata.image import MetadataImage
+    from moldau.shell.network.pauses import Pauses
+    from moldau.shell.node.doors import Doors
+    from moldau.shell.quorum.role import QuorumRole
+
+MAX_NAMED_STRAYS = 100
+
+
+class StoredLogs:
+    """Of one broker; `settle_strays`, then `open`."""
+
+    def __init__(
+        self, node_id: BrokerId, settings: BrokerSettings, doors: Doors, log: EventLog, logs: LogDirectories
+    ) -> None:
+        self._node_id = node_id
+        self._settings = settings
+        self._doors = doors
+        self._log = log
+        self._logs = logs
+
+    def settle_strays(self, quorum: QuorumRole) -> None:
+        """What the metadata does not give to this broker is set aside, and named at each start."""
+        from moldau.shell.quorum.metadata_log import removed_topic_ids
+
+        random, now_ms = self._doors.random, self._doors.clock.now_ms()
+        removed = partial(removed_topic_ids, quorum.log)
+        for done in settle_strays(self._logs, quorum.image, self._node_id, removed, random, now_ms):
+            self._log.warn("stray log", done.sentence, about=done.path)
+        for directory in self._logs:
+            names = strays_of(directory)
+            if names:
+                left_out = f" and {len(names) - MAX_NAMED_STRAYS} more" if len(names) > MAX_NAMED_STRAYS else ""
+                listed = ", ".join(names[:MAX_NAMED_STRAYS]) + left_out
+                where = directory.path or "the log directory"
+                message = f"{where} holds partitions that the metadata log does not give to this broker: {listed}; see "
+                self._log.warn(f"strays of {where}", message + "`moldau log strays --help`")
+
+    async def open(self, image: MetadataImage, pauses: Pauses) -> None:
+        """Opens what lies in the directories, recovering it after a crash; with a pause behind each log."""
+        from moldau.shell.broker.dynamic_settings import view_in_force
+        from moldau.shell.broker.log_settings import LogSettingsByOverrides
+
+        settings_of = LogSettingsByOverrides(view_in_force(image, self._settings)[0])
+
+        def settings_for(topic: str) -> LogSettings:
+            return settings_of(image.topic_configs(topic))
+
+        logs, clock = self._logs, self._doors.clock
+        started_ms = clock.monotonic_ms()
+        recovered: dict[str, int] = {}
+        for directory, log in logs.open_all(settings_for, clock.now_ms()):
+            recovered[directory.path] = recovered.get(directory.path, 0) + (log is not None)
+            if log is None:
+                self._log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
+            else:
+                tell_cuts(self._log, log.topic_partition, log.cuts)
+            await pauses.pause_long()
+        for directory in logs:
+            self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
+        tell_logs(self._log, logs)
+        for path in logs.drop_duplicates(
+            partial(image.directory_of, self._node_id), image.topic_id, self._doors.random, clock.now_ms()
+        ):
+            self._log.warn("moved partition", f"{path} was moved to another log directory and is removed")
+
+    def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
+        """One line: how the last run of this directory ended, and what that cost now."""
+        where = directory.path or "the log directory"
+        if directory.failed_flush is not None and not directory.health.is_offline:
+            path = escape(directory.failed_flush) or "a file"
+            message = f"{where}: the flush of {path} failed before this start: what was not flushed is written anew"
+            self._log.warn("failed flush", message, about=where)
+        took_ms = self._doors.clock.monotonic_ms() - started_ms
+        if directory.is_new:
+            self._log.info("start", f"{where} is new", shutdown="none", logs=0, recovery_ms=took_ms)
+        elif directory.is_clean:
+            message = f"{where} was left by a clean shutdown: {log_count} logs opened as they are in {took_ms} ms"
+            self._log.info("start", message, shutdown="clean", logs=log_count, recovery_ms=took_ms)
+        else:
+            message = f"{where} was left by an unclean shutdown: {log_count} logs recovered in {took_ms} ms"
+            self._log.warn("start", message, shutdown="unclean", logs=log_count, recovery_ms=took_ms)
+
+
+def tell_cuts(log: EventLog, topic_partition: TopicPartition, cuts: Sequence[Cut]) -> None:
+    """What recovery took out of a log, one line for each place."""
+    for cut in cuts:
+        log.warn("recovery", f"{topic_partition}: recovery {cut.describe()}", about=cut.path)

@@ -1,0 +1,32 @@
+"""A node that is a controller alone decides for nodes that are brokers alone: one quorum, one cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster_of_three import SEPARATE_ROLES, check_that_each_may_die, cluster_of_three, moldau_command
+
+COMMANDS = dict.fromkeys(SEPARATE_ROLES, moldau_command)
+
+
+@pytest.mark.timeout(300)
+def test_each_node_may_die_and_nothing_is_lost_or_comes_twice(tmp_path: Path) -> None:
+    with cluster_of_three(tmp_path, COMMANDS, roles=SEPARATE_ROLES) as cluster:
+        check_that_each_may_die(cluster)
+        for flag, servers in (
+            ("--bootstrap-server", cluster.bootstrap_servers),
+            ("--bootstrap-controller", cluster.bootstrap_controllers),
+        ):
+            assert quorum(flag, servers) == [["1", "Leader"], ["2", "Observer"], ["3", "Observer"]]
+
+
+def quorum(flag: str, servers: str) -> list[list[str]]:
+    """Each node and what it is, as Kafka's tool says it."""
+    words = ["kafka-metadata-quorum", flag, servers, "describe", "--replication"]
+    command = [sys.executable, "-m", "moldau.cli.main", *words]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return [[line.split()[0], line.split()[-1]] for line in told.splitlines()[1:]]
