@@ -210,7 +210,7 @@ class Node:
             self._open(group, quorum, broker)
         else:
             if self.operations is not None:
-                self.operations.status.serving(quorum, pauses)
+                self.operations.status.serving(quorum)
             self.log.info(
                 "node started",
                 f"node {self.node_id} of cluster {quorum.image.cluster_id} is a controller at {self.bootstrap_servers}",
@@ -262,7 +262,7 @@ class Node:
             self.operations.status.recovering()
         stored = StoredLogs(self.node_id, settings, doors, self.log, logs)
         stored.settle_strays(quorum)
-        await stored.open(quorum.image, pauses)
+        await stored.open(quorum.image, pauses.pause_long)
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,
@@ -393,7 +393,7 @@ class Node:
         follow_quotas(dispatcher, group.admission, broker)
         group.open(dispatcher)
         if self.operations is not None:
-            self.operations.status.serving(quorum, broker.pauses, broker, dispatcher)
+            self.operations.status.serving(quorum, broker, dispatcher)
         self.log.info(
             "node started",
             f"node {self.node_id} of cluster {broker.image.cluster_id} serves {self.bootstrap_servers}, "

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.connection_group import ConnectionGroup
     from moldau.shell.network.dispatch import Dispatcher
-    from moldau.shell.network.pauses import Pauses
     from moldau.shell.node.loop_watch import LoopWatch
     from moldau.shell.quorum.role import QuorumRole
     from moldau.telemetry import Telemetry
@@ -36,7 +35,6 @@ class NodeStatus:
         self.group = group
         self.state = BrokerState.STARTING
         self.quorum: QuorumRole | None = None
-        self.pauses: Pauses | None = None
         self.broker: Broker | None = None
         self.dispatcher: Dispatcher | None = None
         """Clients are served once there is one; never by a controller alone."""
@@ -46,15 +44,9 @@ class NodeStatus:
     def recovering(self) -> None:
         self.state = BrokerState.RECOVERY
 
-    def serving(
-        self,
-        quorum: QuorumRole,
-        pauses: Pauses,
-        broker: Broker | None = None,
-        dispatcher: Dispatcher | None = None,
-    ) -> None:
+    def serving(self, quorum: QuorumRole, broker: Broker | None = None, dispatcher: Dispatcher | None = None) -> None:
         """From now on; a controller alone has neither broker nor clients."""
-        self.quorum, self.pauses, self.broker, self.dispatcher = quorum, pauses, broker, dispatcher
+        self.quorum, self.broker, self.dispatcher = quorum, broker, dispatcher
         self.state = BrokerState.RUNNING
 
     def stopping(self) -> None:

@@ -3,7 +3,7 @@ broker, opened and recovered where it does, and told either way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
     from moldau.core.log.settings import LogSettings
     from moldau.core.metadata.image import MetadataImage
-    from moldau.shell.network.pauses import Pauses
     from moldau.shell.node.doors import Doors
     from moldau.shell.quorum.role import QuorumRole
 
@@ -55,8 +54,8 @@ class StoredLogs:
                 message = f"{where} holds partitions that the metadata log does not give to this broker: {listed}; see "
                 self._log.warn(f"strays of {where}", message + "`moldau log strays --help`")
 
-    async def open(self, image: MetadataImage, pauses: Pauses) -> None:
-        """Opens what lies in the directories, recovering it after a crash; with a pause behind each log."""
+    async def open(self, image: MetadataImage, pause: Callable[[], Awaitable[None]]) -> None:
+        """Opens what lies in the directories, recovering it after a crash; with a `pause` behind each log."""
         from moldau.shell.broker.dynamic_settings import view_in_force
         from moldau.shell.broker.log_settings import LogSettingsByOverrides
 
@@ -74,7 +73,7 @@ class StoredLogs:
                 self._log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
             else:
                 tell_cuts(self._log, log.topic_partition, log.cuts)
-            await pauses.pause_long()
+            await pause()
         for directory in logs:
             self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
         tell_logs(self._log, logs)

@@ -130,7 +130,8 @@ class QuorumRole:
         self._clock = clock
         self._random = random
         self._workers = workers
-        self._pauses = pauses
+        self.pauses = pauses
+        """Shared with all long work of the node."""
         self._event_log = event_log
         self._settings = settings
         self._network = network
@@ -477,7 +478,7 @@ class QuorumRole:
             self._voter,
             self._publisher,
             clock=self._clock,
-            pauses=self._pauses,
+            pauses=self.pauses,
             event_log=self._event_log,
             spawn=self._spawn,
             failed=self.failed,

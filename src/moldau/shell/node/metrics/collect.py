@@ -61,8 +61,8 @@ async def collect(node: NodeStatus) -> bytes:
     add_network(node, out)
     if node.dispatcher is not None:
         add_requests(node.dispatcher, out)
-    if quorum is not None and node.pauses is not None:
-        await add_controller(quorum.image if broker is None else broker.image, quorum, node.pauses, out)
+    if quorum is not None:
+        await add_controller(quorum.image if broker is None else broker.image, quorum, out)
     if broker is not None:
         await _Partitions(node, broker, out).add()
         await add_groups(broker, out)
@@ -369,12 +369,12 @@ def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: b
             out.add(f"{_TRAFFIC}{name}_total", value, labels)
 
 
-async def add_controller(image: MetadataImage, quorum: QuorumRole, pauses: Pauses, out: Samples) -> None:
+async def add_controller(image: MetadataImage, quorum: QuorumRole, out: Samples) -> None:
     """The controller's counts of brokers, topics and partitions in `image`, which this node has acted on, and the
     metadata log. It pauses while it counts."""
     brokers = list(image.brokers.values())
     topics = list(image.topics_by_id.values())
-    partitions, leaderless, not_preferred = await _leader_counts(topics, pauses)
+    partitions, leaderless, not_preferred = await _leader_counts(topics, quorum.pauses)
     prefix = "kafka_controller_kafkacontroller_"
     active = sum(each.is_active for each in brokers)
     for name, value in (
