@@ -77,6 +77,43 @@ targets:
 """
 
 
+TABLE = """\
+name: n
+bootstrap_servers: a:1
+sources:
+  orders: {topic: orders, format: string}
+  users: {topic: users, format: string, as: table, refresh: 1 minute}
+flows:
+  named: select * from orders join users on orders._key = users._key
+targets:
+  named: {path: out}
+"""
+
+
+def test_a_source_is_a_table_where_it_says_so():
+    page = parse(TABLE)
+    (query,) = page.queries
+    assert [(step.name, step.is_stream) for step in query.step.sources] == [("orders", True), ("users", False)]
+    assert list(query.streams()) == ["orders"]
+    assert query.step.facts()["sources.users.as"] == "table"
+    assert describe(page)["table users"].endswith("read again every 60 s")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("as: table, refresh", "refresh", r":5: `refresh` has no meaning for a stream"),
+        ("as: table", "as: tabel", r":5: `as` must be one of stream, table, not `tabel`; did you mean `table`\?"),
+        ("refresh: 1 minute", "watermark: 1 minute", r":5: `watermark` has no meaning for a table"),
+        ("refresh: 1 minute", "start: latest", r":5: `start` has no meaning for a table"),
+        ("format: string}", "format: string, as: table}", r":9: `targets\.named` reads no stream: orders is a table"),
+    ],
+)
+def test_what_has_no_meaning_for_a_table_is_refused(before: str, after: str, reason: str):
+    with pytest.raises(PageError, match=f"^page.yaml{reason}"):
+        parse(TABLE.replace(before, after))
+
+
 @pytest.fixture
 def shop(tmp_path: Path):
     (tmp_path / "counts.sql").write_text("-- how many\nselect user, count(*) as n\nfrom Big group by user;\n")

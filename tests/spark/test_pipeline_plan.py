@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,11 +14,14 @@ from rich.console import Console
 
 from moldau.columnar.reader import read_topic
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError
+from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.core.statement import relations_of
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running import supervision
+from moldau.products.pipelines.running.flow import load_sources, make_views, rows_of
 from moldau.products.pipelines.running.generations import reset
+from moldau.products.pipelines.running.refreshing import KeptTables
 from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.testing import Cluster
 from tests.support.sql_statements import STATEMENTS
@@ -111,6 +115,70 @@ checkpoint: state
         assert other.lag(f"moldau.{name}.joined") == 0
     rows = [row for batch in read_topic(bootstrap_servers, both) for row in batch.column("value").to_pylist()]
     assert sorted(rows) == [b"x", b"y"]
+
+
+def test_a_stream_is_joined_with_the_newest_record_of_each_key(
+    run_text, new_topic, new_name, produce, bootstrap_servers
+):
+    orders, users, out, name = new_topic(), new_topic(2), new_topic(), new_name("join").replace(".", "-")
+    page = f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+sources:
+  orders: {{topic: {orders}, format: json, schema: "user string, n int"}}
+  users: {{topic: {users}, format: json, schema: "city string", as: table}}
+flows:
+  placed: select orders.n, users.city from orders left join users on orders.user = users._key
+targets:
+  placed: {{topic: {out}}}
+checkpoint: state
+"""
+
+    def order(user: str, n: int) -> None:
+        produce(orders, [(None, json.dumps({"user": user, "n": n}).encode())])
+
+    produce(users, [(b"ann", b'{"city":"Prag"}'), (b"bob", b'{"city":"Brno"}')])
+    produce(users, [(b"ann", b'{"city":"Linz"}'), (b"bob", None), (b"eve", b"no JSON")])
+    for n, user in enumerate(("ann", "bob", "eve")):
+        order(user, n)
+    assert [(state.lag, state.dead_letters) for state in run_text(page)] == [(0, 0)]
+    assert {row["n"]: row.get("city") for row in values(bootstrap_servers, out)} == {0: "Linz", 1: None, 2: None}
+    produce(users, [(b"bob", b'{"city":"Wien"}')], partition=1)
+    order("bob", 3)
+    run_text(page)
+    assert values(bootstrap_servers, out)[-1] == {"n": 3, "city": "Wien"}
+
+
+def test_a_table_is_read_by_each_batch_or_kept_as_long_as_it_is_told(spark, new_topic, produce, bootstrap_servers):
+    """Within one query: what a batch sees of a table that grows between its batches."""
+    orders, users = new_topic(), new_topic()
+    text = f"""
+name: kept
+bootstrap_servers: {bootstrap_servers}
+sources:
+  orders: {{topic: {orders}, format: string}}
+  fresh: {{topic: {users}, format: string, as: table}}
+  kept: {{topic: {users}, format: string, as: table, refresh: 1 hour}}
+flows:
+  counted: >
+    select orders.value, (select count(*) from fresh) as fresh, (select count(*) from kept) as kept from orders
+targets:
+  counted: {{path: out}}
+"""
+    page = parse_page(text, file_name="page.yaml", directory=Path("/pages"))
+    views = make_views(spark, page, load_sources(spark, page, {}))
+    seen: list[Row] = []
+    with closing(KeptTables(page, views)) as tables:
+        query = views["counted"].writeStream.foreachBatch(lambda batch, _: seen.extend(rows_of(batch))).start()
+        try:
+            for n in (1, 2):
+                produce(users, [(str(n).encode(), b"x")])
+                produce(orders, [(None, str(n).encode())])
+                query.processAllAvailable()
+                tables.turn()
+        finally:
+            query.stop()
+    assert seen == [{"value": "1", "fresh": 1, "kept": 1}, {"value": "2", "fresh": 2, "kept": 1}]
 
 
 def test_a_target_that_fails_is_tried_again_and_its_neighbour_goes_on(

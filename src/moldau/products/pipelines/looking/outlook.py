@@ -49,6 +49,8 @@ def preview(page: PipelinePage, name: str, rows: int) -> list[Row]:
     """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
     spark = open_session(page.name)
     views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
+    if not views[name].isStreaming:
+        return rows_of(views[name].limit(rows))
     found: list[Row] = []
 
     def take(batch: DataFrame, _: int) -> None:

@@ -37,7 +37,7 @@ def standing_of(page: PipelinePage) -> tuple[int | None, list[QueryStanding]]:
 def _standing(page: PipelinePage, query: PipelineQuery) -> QueryStanding:
     done = newest_finished_batch(query.checkpoint)
     behind = 0
-    for source in query.topics():
+    for source in query.streams().values():
         with closing(
             GroupOffsets(source.bootstrap_servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
         ) as group:

@@ -61,7 +61,7 @@ class _Given:
             os.utime(path, (_FIRST_FILE_S + number, _FIRST_FILE_S + number))
 
     def load(self, spark: SparkSession, *, is_stream: bool) -> DataFrame:
-        if is_stream and self._source.is_stream:
+        if is_stream and not self._source.as_table:
             files = spark.readStream.schema(self._source.GIVEN_COLUMNS).option("maxFilesPerTrigger", "1")
             return files.json(str(self._directory))
         return spark.read.schema(self._source.GIVEN_COLUMNS).json(str(self._directory))

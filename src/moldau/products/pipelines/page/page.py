@@ -9,6 +9,7 @@
         schema: user string, amount double, at timestamp
         event_time: at
         watermark: 10 seconds
+      users: {topic: users, format: json, schema: name string, as: table}     # streams are joined with it
     flows:                                              # each is a view too: one SELECT, inline or in a file
       big: select * from orders where amount > ${LEAST}
       per_minute: {sql_file: per_minute.sql}
@@ -79,6 +80,11 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
     def topics(self) -> Iterator[TopicSource]:
         return (source for source in self.sources.values() if isinstance(source, TopicSource))
+
+    def streams(self) -> dict[str, TopicSource]:
+        """The topics whose offsets the query counts; not those that are read as tables."""
+        found = self.sources.items()
+        return {name: one for name, one in found if isinstance(one, TopicSource) and not one.as_table}
 
 
 class PipelinePage(msgspec.Struct, frozen=True):
@@ -221,7 +227,7 @@ def _parse_source(section: Section, key: str, name: str, head: PageHead) -> tupl
         line=section.line_of(key),
         facts=parsed.all_facts(),
         watermark=parsed.watermark,
-        is_stream=parsed.is_stream,
+        is_stream=not parsed.as_table,
     )
     return step, parsed
 
@@ -293,7 +299,7 @@ def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
     clusters: dict[str | None, str] = {}
     for source in step.sources:
         topic = sources[source.name]
-        if isinstance(topic, TopicSource) and topic.topic is not None:
+        if isinstance(topic, TopicSource) and topic.topic is not None and source.is_stream:
             first = clusters.setdefault(topic.topic, topic.bootstrap_servers)
             if first != topic.bootstrap_servers:
                 what = (
@@ -307,7 +313,10 @@ def describe(page: PipelinePage) -> Mapping[str, str]:
     facts = {"pipeline": page.name, "cluster": page.bootstrap_servers}
     is_long = page.queries[0].checkpoint != page.checkpoint
     for name, source in page.sources().items():
-        facts[f"source {name}" if is_long else "from"] = source.describe()
+        facts[f"{'table' if source.as_table else 'source'} {name}" if is_long else "from"] = source.describe()
+        if source.as_table:
+            when = f"every {source.refresh_ms / 1_000:g} s" if source.refresh_ms else "by each batch"
+            facts[f"table {name}"] += f", read again {when}"
         if isinstance(source, TopicSource) and source.dead_letters is not None:
             facts["dead letters"] = f"topic {source.dead_letters}"
     if is_long:

@@ -52,10 +52,11 @@ def load_sources(spark: SparkSession, page: PipelinePage, starts: Mapping[str, s
     loaded: dict[str, DataFrame] = {}
     for step in page.plan.sources:
         source = sources[step.name]
-        if isinstance(source, TopicSource) and step.name in starts:
+        if isinstance(source, TopicSource) and step.is_stream and step.name in starts:
             source = msgspec.structs.replace(source, start=starts[step.name])
         try:
-            loaded[step.name] = source.load(spark, times_of(page))
+            load = source.load if step.is_stream else source.load_table
+            loaded[step.name] = load(spark, times_of(page))
         except _REFUSALS as error:
             raise _at(page, step.line, step.place, error) from error
     return loaded
@@ -69,7 +70,7 @@ def make_views(spark: SparkSession, page: PipelinePage, loaded: Mapping[str, Dat
     for step in page.plan.sources:
         try:
             source = sources[step.name]
-            rows = source.rows(loaded[step.name], counted_as=metric_of(step.name))
+            rows = source.rows(loaded[step.name], counted_as=metric_of(step.name) if step.is_stream else None)
             view = with_watermark(rows, source)
             view.createOrReplaceTempView(quoted(step.name))
             views[step.name] = view

@@ -18,7 +18,6 @@ from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.group import GroupOffsets
-from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.spark.options import nested_offsets
 from moldau.types import TopicPartition
 
@@ -41,10 +40,9 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
         page.checkpoint.rename(kept)
         fresh.rename(page.checkpoint)
     for query in page.queries:
-        for name, source in query.sources.items():
-            if isinstance(source, TopicSource):
-                with closing(GroupOffsets(source.bootstrap_servers, query.group)) as group:
-                    group.commit(starts[name])
+        for name, source in query.streams().items():
+            with closing(GroupOffsets(source.bootstrap_servers, query.group)) as group:
+                group.commit(starts[name])
     return kept, {one: offset for start in starts.values() for one, offset in start.items()}
 
 
@@ -62,21 +60,21 @@ def starting_offsets(page: PipelinePage) -> dict[str, str]:
 def _starts(page: PipelinePage, to: Start) -> dict[str, dict[TopicPartition, int]]:
     """Of each source that is a topic, every partition's offset."""
     starts: dict[str, dict[TopicPartition, int]] = {}
-    for name, source in page.sources().items():
-        if isinstance(source, TopicSource):
-            with closing(
-                GroupOffsets(
-                    source.bootstrap_servers,
-                    page.queries[0].group,
-                    first_contact_timeout_ms=page.first_contact_timeout_ms,
-                )
-            ) as cluster:
-                topics = cluster.topics_of(source)
-                bounds = cluster.bounds(topics)
-                if not bounds:
-                    raise ResetError(f"{source.describe()}: there is no such topic on {source.bootstrap_servers}")
-                later = cluster.since(bounds, to) if isinstance(to, int) else {}
-            starts[name] = {one: _offset(one, first, end, to, later) for one, (first, end) in bounds.items()}
+    streams = {name: source for query in page.queries for name, source in query.streams().items()}
+    for name, source in streams.items():
+        with closing(
+            GroupOffsets(
+                source.bootstrap_servers,
+                page.queries[0].group,
+                first_contact_timeout_ms=page.first_contact_timeout_ms,
+            )
+        ) as cluster:
+            topics = cluster.topics_of(source)
+            bounds = cluster.bounds(topics)
+            if not bounds:
+                raise ResetError(f"{source.describe()}: there is no such topic on {source.bootstrap_servers}")
+            later = cluster.since(bounds, to) if isinstance(to, int) else {}
+        starts[name] = {one: _offset(one, first, end, to, later) for one, (first, end) in bounds.items()}
     if not starts:
         raise ResetError("no source of the page is a topic")
     return starts

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -27,11 +27,12 @@ from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
+from moldau.products.pipelines.running.refreshing import KeptTables
 from moldau.products.pipelines.running.supervision import TURN_SECONDS, Supervised
 from moldau.products.pipelines.running.watching import QueryProgress
 
 if TYPE_CHECKING:
-    from moldau.spark import SparkSession
+    from moldau.spark import DataFrame, SparkSession
 
 DRIVER_LOG = "driver.log"
 
@@ -81,8 +82,10 @@ def run_pipeline(
         try:
             with ExitStack() as stack:
                 stack.enter_context(_metrics(spark, metrics_port))
-                queries = list(_start_all(spark, page, ids, stop, stack, once=once))
-                states = _until_the_end(queries, stop, display)
+                views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
+                tables = stack.enter_context(closing(KeptTables(page, views)))
+                queries = list(_start_all(spark, page, views, ids, stop, stack, once=once))
+                states = _until_the_end(queries, tables, stop, display)
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
     _raise_failures(page, queries)
@@ -90,7 +93,14 @@ def run_pipeline(
 
 
 def _start_all(
-    spark: SparkSession, page: PipelinePage, ids: Sequence[str], stop: StopRequest, stack: ExitStack, *, once: bool
+    spark: SparkSession,
+    page: PipelinePage,
+    views: Mapping[str, DataFrame],
+    ids: Sequence[str],
+    stop: StopRequest,
+    stack: ExitStack,
+    *,
+    once: bool,
 ) -> Iterator[Supervised]:
     """All queries, started one after the other; whatever happens later, `stack` ends them. Raises FlowError for what
     Spark refuses."""
@@ -99,7 +109,6 @@ def _start_all(
         if stop.is_asked:
             raise StoppedOnPurpose
 
-    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
     results = [make_result(page, query, views) for query in page.queries]
     for query, result, checkpoint_id in zip(page.queries, results, ids, strict=True):
         progress = QueryProgress(spark, page, query)
@@ -114,8 +123,11 @@ def _start_all(
             supervised.wait_until_reading()
 
 
-def _until_the_end(queries: Sequence[Supervised], stop: StopRequest, display: ProgressDisplay) -> list[PipelineState]:
+def _until_the_end(
+    queries: Sequence[Supervised], tables: KeptTables, stop: StopRequest, display: ProgressDisplay
+) -> list[PipelineState]:
     while not all(query.is_over for query in queries) and not stop.wait(TURN_SECONDS):
+        tables.turn()
         display.show([query.turn() for query in queries])
     states = [query.stop() for query in queries]
     display.show(states, force=True)

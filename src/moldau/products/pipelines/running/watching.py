@@ -16,7 +16,6 @@ from moldau.products.pipelines.running.dead_letters import DeadLetters
 from moldau.products.pipelines.running.flow import metric_of
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
-from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,11 +29,8 @@ class QueryProgress:
         """Raises CheckpointError."""
         self._page = page
         self._query = query
-        parsed = {
-            name: source
-            for name, source in query.sources.items()
-            if isinstance(source, TopicSource) and source.dead_letters is not None
-        }
+        streams = query.streams()
+        parsed = {name: source for name, source in streams.items() if source.dead_letters is not None}
         kept = [source for name, source in parsed.items() if name in query.dead_letters_of]
         self._counter = BatchCounter([metric_of(name) for name in parsed])
         self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None
@@ -42,7 +38,7 @@ class QueryProgress:
             source.bootstrap_servers: GroupOffsets(
                 source.bootstrap_servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms
             )
-            for source in query.topics()
+            for source in streams.values()
         }
         self._published: FinishedBatch | None = None
         self._trouble_since: float | None = None
@@ -107,7 +103,7 @@ class QueryProgress:
     def _bounds(self, servers: str, group: GroupOffsets) -> dict[TopicPartition, tuple[int, int]]:
         """Of all topics that the query reads on one cluster."""
         topics: list[str] = []
-        for source in self._query.topics():
+        for source in self._query.streams().values():
             if source.bootstrap_servers == servers:
                 topics += group.topics_of(source)
         return group.bounds(list(dict.fromkeys(topics)))

@@ -2,17 +2,17 @@
 
 To add one, write a module there with one subclass of `Source`: the keys of the page that it takes (`NAMED_BY`, `KEYS`,
 `parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives the rows
-as a DataFrame: a streaming one, or with `is_stream` false a table that streams are joined with. With `GIVEN_COLUMNS`
-and `given`, the tests of a page can give records of it. The rest is made here: `event_time`, `watermark`, the view of
-the source's name, checkpoints, the plan.
+as a streaming DataFrame; or `load_table`, which gives them as a table that streams are joined with (`as: table`); or
+both. With `GIVEN_COLUMNS` and `given`, the tests of a page can give records of it. The rest is made here: `event_time`,
+`watermark`, `refresh`, the view of the source's name, checkpoints, the plan.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 import msgspec
 
@@ -22,9 +22,11 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from moldau.spark import DataFrame, SparkSession
 
-COMMON_KEYS = ("event_time", "watermark")
+COMMON_KEYS = ("event_time", "watermark", "as", "refresh")
 DEAD_LETTERS_METRIC = "dead_letters"
 
 
@@ -36,9 +38,19 @@ class PageHead(msgspec.Struct, frozen=True):
     directory: Path
 
 
+class CommonKeys(TypedDict):
+    """What the keys say that every source may have."""
+
+    event_time: str | None
+    watermark: str | None
+    as_table: bool
+    refresh_ms: int | None
+
+
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """`event_time`: a column of type timestamp; None: `DEFAULT_EVENT_TIME`. `watermark`: an interval in Spark's words,
-    on the event time; None: nothing is ever too late."""
+    on the event time; None: nothing is ever too late. `as_table`: streams are joined with all that is there;
+    `refresh_ms`: how old that may be; None: each micro-batch reads it anew."""
 
     NAMED_BY: ClassVar[tuple[str, ...]]
     """The keys of which one asks for this kind."""
@@ -50,18 +62,31 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     event_time: str | None = None
     watermark: str | None = None
+    as_table: bool = False
+    refresh_ms: int | None = None
 
     @classmethod
     @abstractmethod
     def parse(cls, source: Section, head: PageHead) -> Source:
         """What the page says, with `**cls.parse_common(source)`. Raises PageError."""
 
-    @staticmethod
-    def parse_common(source: Section) -> dict[str, str | None]:
+    @classmethod
+    def parse_common(cls, source: Section) -> CommonKeys:
+        as_table = source.choice("as", ("stream", "table"), default="stream") == "table"
+        if as_table and cls.load_table is Source.load_table:
+            source.refuse("as", "table is not possible here: such a source can only be read as a stream")
+        for key in ("event_time", "watermark") if as_table else ("refresh",):
+            if source.has(key):
+                source.refuse(key, f"has no meaning for a {'table' if as_table else 'stream'}")
         watermark = source.text("watermark", default="") or None
         if watermark:
             source.interval_ms("watermark", 0)
-        return {"event_time": source.text("event_time", default="") or None, "watermark": watermark}
+        return {
+            "event_time": source.text("event_time", default="") or None,
+            "watermark": watermark,
+            "as_table": as_table,
+            "refresh_ms": source.interval_ms("refresh", 0) or None,
+        }
 
     @abstractmethod
     def describe(self) -> str:
@@ -71,16 +96,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def facts(self) -> Facts:
         """What decides which rows there are: with any of it changed, an old checkpoint has no meaning."""
 
-    @property
-    def is_stream(self) -> bool:
-        return True
-
     def check(self) -> None:
         """Called before Spark starts. Raises MoldauError where the source cannot be read."""
 
-    @abstractmethod
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        """The rows as they are there; nothing is read yet."""
+        """The rows as they come, as a stream; nothing is read yet."""
+        raise FlowError(f"{self.describe()} can only be read with `as: table`")
+
+    def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        """All rows that are there, as a table that is read anew each time (see `read_anew`); nothing is read yet."""
+        raise FlowError(f"{self.describe()} can only be read as a stream")
 
     def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
         """The rows of GIVEN_COLUMNS, as JSON, for records of a test. `first`: how many there were before. Raises
@@ -95,4 +120,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return loaded
 
     def all_facts(self) -> Mapping[str, str | None]:
-        return {**self.facts(), "event_time": self.event_time, "watermark": self.watermark}
+        read_as = "table" if self.as_table else None
+        return {**self.facts(), "event_time": self.event_time, "watermark": self.watermark, "as": read_as}
+
+
+def read_anew(spark: SparkSession, columns: str, read: Callable[[], Iterator[pa.RecordBatch]]) -> DataFrame:
+    """A table of `columns` (names and Spark types) that calls `read` in a task whenever it is read: so a stream that is
+    joined with it finds in every micro-batch what is there then. Spark itself may list a table's files or partitions
+    once, at the start of the query."""
+    return spark.range(0, 1, 1, 1).mapInArrow(lambda _: read(), columns)

@@ -1,8 +1,9 @@
-"""A topic as a pipeline's source, or all topics whose names fit a pattern, of any Kafka cluster.
+"""A topic as a pipeline's source, or all topics whose names fit a pattern, of any Kafka cluster; with `as: table` the
+newest record of each key of one topic, without those keys whose newest record has no value.
 
 Columns: those of the schema (format json), or `value` (string, binary); and of every record, with a leading underscore,
 `_key` (string), `_topic`, `_partition`, `_offset`, `_timestamp`. A JSON record that does not parse is no row: the query
-counts it for each batch, and `dead_letters` keeps it.
+counts it for each batch, and `dead_letters` keeps it. In a table it is left out.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.metadata import parse_bootstrap_servers
@@ -19,9 +21,11 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, PageHead, Source
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, PageHead, Source, read_anew
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from moldau.spark import DataFrame, SparkSession
 
 FORMATS = ("json", "string", "binary")
@@ -41,12 +45,15 @@ _RECORD_COLUMNS = (
     "offset as _offset",
     "timestamp as _timestamp",
 )
+_NEWEST = "max_by(struct(*), struct(timestamp, offset)) as record"
+"""A key has one partition, unless partitions were added: then offsets alone do not say what is newer."""
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _RECORD_NAMES = ("_key", "_topic", "_partition", "_offset", "_timestamp")
 
 
 class TopicSource(Source, frozen=True, kw_only=True):
     """`topic` or `pattern`, a regular expression of whole names. `dead_letters`: the topic for records that do not
-    parse; None where every record does (formats string and binary)."""
+    parse; None where every record does (formats string and binary), and for a table."""
 
     NAMED_BY = ("topic", "pattern")
     KEYS = ("bootstrap_servers", "format", "schema", "start", "dead_letters")
@@ -69,6 +76,10 @@ class TopicSource(Source, frozen=True, kw_only=True):
         for key in ("schema", "event_time", "dead_letters"):
             if record_format != "json" and source.has(key):
                 source.refuse(key, f"has no meaning for the format {record_format}")
+        common = cls.parse_common(source)
+        for key in ("pattern", "start", "dead_letters"):
+            if common["as_table"] and source.has(key):
+                source.refuse(key, "has no meaning for a table: it is the newest record of each key of one topic")
         topic = source.topic("topic") if source.has("topic") else None
         dead_letters = source.topic("dead_letters") if source.has("dead_letters") else f"{head.name}.dead-letters"
         pattern = _pattern(source)
@@ -82,11 +93,13 @@ class TopicSource(Source, frozen=True, kw_only=True):
             format=record_format,
             schema=source.text("schema", default="") or None,
             start=source.choice("start", STARTS, default="earliest"),
-            dead_letters=dead_letters if record_format == "json" else None,
-            **cls.parse_common(source),
+            dead_letters=dead_letters if record_format == "json" and not common["as_table"] else None,
+            **common,
         )
 
     def describe(self) -> str:
+        if self.as_table:
+            return f"the newest record of each key of topic {self.topic} ({self.format})"
         which = f"topic {self.topic}" if self.topic is not None else f"topics {self.pattern}"
         return f"{which} ({self.format}), first run from the {self.start} offsets"
 
@@ -107,6 +120,9 @@ class TopicSource(Source, frozen=True, kw_only=True):
             .options(**times.options())
             .load()
         )
+
+    def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        return read_anew(spark, self.GIVEN_COLUMNS, partial(_records, self, times))
 
     def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
         """A text is the value of a record; a mapping is the JSON that it has (other formats: `value`), and beside it
@@ -130,12 +146,15 @@ class TopicSource(Source, frozen=True, kw_only=True):
         }
 
     def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
+        from moldau.spark import expression  # a page is checked without Spark
+
+        if self.as_table:
+            keyed = loaded.where("key is not null").groupBy("key")
+            loaded = keyed.agg(expression(_NEWEST)).select("record.*").where("value is not null")
         frame = loaded.selectExpr(*self.value_columns(), *_RECORD_COLUMNS)
         if self.format != "json":
             return frame
         if counted_as is not None:
-            from moldau.spark import expression  # a page is checked without Spark
-
             frame = frame.observe(counted_as, expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}"))
         names = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
         parsed = [f"_value.{quoted(name)}" for name in names]
@@ -151,6 +170,27 @@ class TopicSource(Source, frozen=True, kw_only=True):
             options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}')"
             return (f"from_json(cast(value as string), '{text}', {options}) as _value",)
         return ("cast(value as string) as value" if self.format == "string" else "value",)
+
+
+def _records(source: TopicSource, times: SourceTimes) -> Iterator[pa.RecordBatch]:
+    """Everything in the topic, as GIVEN_COLUMNS."""
+    import pyarrow as pa
+
+    from moldau.columnar.reader import read_topic
+
+    found = read_topic(
+        source.bootstrap_servers,
+        str(source.topic),
+        include_headers=False,
+        on_data_loss="skip",  # what compaction removes meanwhile was not the newest of its key
+        first_contact_timeout_ms=times.first_contact_timeout_ms,
+        retry_timeout_ms=times.retry_timeout_ms,
+    )
+    for batch in found:
+        named = {name: batch.column(name) for name in ("key", "value", "partition", "offset", "timestamp")}
+        named["topic"] = pa.repeat(source.topic, batch.num_rows)
+        named["timestamp"] = named["timestamp"].cast(pa.timestamp("us", tz="UTC"))
+        yield pa.record_batch([named[name] for name in _COLUMNS], names=_COLUMNS)
 
 
 def _bytes(value: object) -> str | None:

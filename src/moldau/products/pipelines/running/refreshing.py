@@ -1,0 +1,50 @@
+"""Keeps a table that streams are joined with in memory, and reads it again when it is older than the page wants.
+
+Spark looks for what is kept each time it plans a micro-batch: a table without `refresh` is not kept, and is read anew
+by every micro-batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.products.pipelines.page.page import PipelinePage
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+
+class KeptTables:
+    """The tables of one run. Call `turn` now and then; close it."""
+
+    def __init__(self, page: PipelinePage, views: Mapping[str, DataFrame]) -> None:
+        """`views`: by the names of the sources. Nothing is read before the first micro-batch that joins a table."""
+        sources = page.sources().items()
+        self._kept = [_KeptTable(views[name], source.refresh_ms) for name, source in sources if source.refresh_ms]
+
+    def turn(self) -> None:
+        for table in self._kept:
+            table.turn()
+
+    def close(self) -> None:
+        for table in self._kept:
+            table.close()
+
+
+class _KeptTable:
+    def __init__(self, rows: DataFrame, refresh_ms: int) -> None:
+        self._rows = rows
+        self._refresh_s = refresh_ms / 1_000
+        self._kept_at = time.monotonic()
+        rows.persist()
+
+    def turn(self) -> None:
+        if time.monotonic() - self._kept_at >= self._refresh_s:
+            self._rows.unpersist()
+            self._rows.persist()
+            self._kept_at = time.monotonic()
+
+    def close(self) -> None:
+        self._rows.unpersist()
