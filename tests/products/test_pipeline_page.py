@@ -38,7 +38,7 @@ def test_every_key_has_its_place():
     (query,) = page.queries
     source, target = query.sources["source"], query.target
     assert (page.name, source.topic, source.format, source.watermark) == ("minutes", "orders", "json", "10 seconds")
-    assert [(flow.name, flow.sql, flow.reads) for flow in page.plan.flows] == [
+    assert [(flow.name, flow.text, flow.reads) for flow in page.plan.flows] == [
         ("minutes", "select user from source", ("source",))
     ]
     assert (target.topic, target.key, target.mode) == ("out", "user", "append")

@@ -45,10 +45,14 @@ class SourceStep(Step, frozen=True, kw_only=True):
 
 
 class FlowStep(Step, frozen=True, kw_only=True):
-    """A view: one SELECT. `reads`: sources and other flows, in the order of the statement."""
+    """A view: one SELECT, or a function of Python. `text`: either. `reads`: sources and other flows, in the order of
+    the text. `groups`: in append mode it gives a row only when a watermark says that a group is complete;
+    `has_watermark`: it sets one itself."""
 
-    sql: str
+    text: str
     reads: tuple[str, ...]
+    groups: bool
+    has_watermark: bool = False
 
 
 class TargetStep(Step, frozen=True, kw_only=True):
@@ -70,7 +74,7 @@ class Query(msgspec.Struct, frozen=True):
         found: dict[str, str | None] = {}
         for source in self.sources:
             found |= {f"{source.place}.{name}": fact for name, fact in source.facts.items()}
-        found |= {flow.place: flow.sql for flow in self.flows}
+        found |= {flow.place: flow.text for flow in self.flows}
         return {**found, f"{self.target.place}.mode": self.target.mode}
 
 
@@ -100,7 +104,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 def make_flow(name: str, sql: str, *, place: str, line: int = 0) -> FlowStep:
     sql = sql.strip().rstrip(";")
-    return FlowStep(name=name, place=place, line=line, sql=sql, reads=relations_of(sql))
+    return FlowStep(name=name, place=place, line=line, text=sql, reads=relations_of(sql), groups=groups(sql))
 
 
 def make_plan(
@@ -201,10 +205,13 @@ def _check_query(query: Query) -> None:
         raise PlanError(
             target.line, f"`{target.place}` reads no stream: {query.sources[0].name} is a table, to join with"
         )
-    if target.mode != "append" or any(source.watermark is not None for source in streams):
+    has_watermark = any(source.watermark is not None for source in streams) or any(
+        flow.has_watermark for flow in query.flows
+    )
+    if target.mode != "append" or has_watermark:
         return
     for flow in query.flows:
-        if groups(flow.sql):
+        if flow.groups:
             source = streams[0]
             raise PlanError(
                 flow.line,

@@ -38,7 +38,7 @@ class Section:
     """One mapping of the page, with the lines of its keys."""
 
     def __init__(self, file_name: str, name: str, node: yaml.Node, parameters: Mapping[str, str] | None = None) -> None:
-        self._file_name = file_name
+        self.file_name = file_name
         self.name = name
         self._parameters = parameters or {}
         self._line = node.start_mark.line + 1
@@ -93,7 +93,7 @@ class Section:
         try:
             return fill(text, self._parameters)
         except UnknownParameterError as error:
-            where = f"{file_name or self._file_name}:{line + error.lines}"
+            where = f"{file_name or self.file_name}:{line + error.lines}"
             reason = (
                 f"`${{{error.name}}}` in `{key}` has no value: give one with `--set {error.name}=VALUE`, or set it "
             )
@@ -150,7 +150,7 @@ class Section:
         node = self._nodes.get(key)
         if node is None:
             self.refuse(key, "is missing", line=self._line)
-        return Section(self._file_name, key if self.name == PAGE else f"{self.name}.{key}", node, self._parameters)
+        return Section(self.file_name, key if self.name == PAGE else f"{self.name}.{key}", node, self._parameters)
 
     def local_path(self, key: str, directory: Path, default: str | None = None) -> Path:
         """A path below `directory`, where it does not say where it begins."""
@@ -162,4 +162,4 @@ class Section:
     def refuse(self, key: str | None, reason: str, *, line: int | None = None) -> NoReturn:
         at = line or (self.line_of(key) if key is not None and hasattr(self, "_lines") else self._line)
         what = f"`{key}`" if key is not None else self.name if self.name == PAGE else f"`{self.name}`"
-        raise PageError(f"{self._file_name}:{at}: {what} {reason}")
+        raise PageError(f"{self.file_name}:{at}: {what} {reason}")

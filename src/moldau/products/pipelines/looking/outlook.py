@@ -10,7 +10,6 @@ import msgspec
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError, what_failed
 from moldau.products.pipelines.core.start import EARLIEST
-from moldau.products.pipelines.core.statement import groups
 from moldau.products.pipelines.looking.standing import QueryStanding, standing_of
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of
@@ -58,7 +57,7 @@ def preview(page: PipelinePage, name: str, rows: int) -> list[Row]:
             found.extend(rows_of(batch.limit(rows - len(found))))
 
     # a group has a first row before it has its last: every change of it is one
-    mode = "update" if any(groups(flow.sql) for flow in page.plan.upstream(name)) else "append"
+    mode = "update" if any(flow.groups for flow in page.plan.upstream(name)) else "append"
     with tempfile.TemporaryDirectory(prefix="moldau-preview-") as checkpoint:
         stream = views[name].writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
         try:

@@ -31,9 +31,9 @@ count from the page's own directory, so that a page means the same wherever it i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import yaml
@@ -52,11 +52,15 @@ from moldau.products.pipelines.core.plan import (
 )
 from moldau.products.pipelines.core.section import PAGE, PageError, Section
 from moldau.products.pipelines.page.cases import parse_cases
+from moldau.products.pipelines.page.module import WrittenModule, read_pipeline
 from moldau.products.pipelines.sources import all_sources
 from moldau.products.pipelines.sources.source import COMMON_KEYS, PageHead, Source
 from moldau.products.pipelines.sources.topic import TopicSource, servers_of
 from moldau.products.pipelines.targets import all_targets
 from moldau.products.pipelines.targets.target import Target
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
 
 SHORT_FORM = ("source", "sql", "sink")
 LONG_FORM = ("sources", "flows", "targets")
@@ -88,13 +92,15 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
 
 class PipelinePage(msgspec.Struct, frozen=True):
-    """`checkpoint`: of all queries; the lease of the one driver is on it. `cases`: the tests that the page carries."""
+    """`checkpoint`: of all queries; the lease of the one driver is on it. `functions`: those flows that are no SQL.
+    `cases`: the tests that the page carries."""
 
     plan: Plan
     bootstrap_servers: str
     queries: tuple[PipelineQuery, ...]
     checkpoint: Path
     file_name: str
+    functions: Mapping[str, Callable[[], DataFrame]] = {}
     cases: tuple[Case, ...] = ()
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
@@ -109,8 +115,13 @@ class PipelinePage(msgspec.Struct, frozen=True):
 
 
 def load_page(path: Path, parameters: Mapping[str, str] | None = None) -> PipelinePage:
-    """Reads and checks the page. `parameters`: what `${NAME}` stands for. Raises PageError."""
-    return parse_page(read_text(path), file_name=str(path), directory=path.resolve().parent, parameters=parameters)
+    """Reads and checks the page, or the module of Python (`module`). `parameters`: what `${NAME}` stands for. Raises
+    PageError."""
+    directory = path.resolve().parent
+    if path.suffix == ".py":
+        written = read_pipeline(path)
+        return _make_page(Section(str(path), PAGE, written.page, parameters), directory, written)
+    return parse_page(read_text(path), file_name=str(path), directory=directory, parameters=parameters)
 
 
 def read_text(path: Path) -> str:
@@ -125,8 +136,12 @@ def read_text(path: Path) -> str:
 def parse_page(
     text: str, *, file_name: str, directory: Path, parameters: Mapping[str, str] | None = None
 ) -> PipelinePage:
-    """As load_page; relative paths of the page count from `directory`."""
-    page = Section(file_name, PAGE, _compose(text, file_name), parameters)
+    """As load_page, of YAML; relative paths of the page count from `directory`."""
+    return _make_page(Section(file_name, PAGE, _compose(text, file_name), parameters), directory)
+
+
+def _make_page(page: Section, directory: Path, written: WrittenModule | None = None) -> PipelinePage:
+    """`written`: where the flows are not those of the page."""
     is_long = any(page.has(key) for key in LONG_FORM)
     page.allow(
         "name", "bootstrap_servers", *(LONG_FORM if is_long else SHORT_FORM), "checkpoint", "group",
@@ -136,14 +151,18 @@ def parse_page(
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", name):
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores")
     head = PageHead(name, servers_of(page), directory)
-    parts = _long_form(page, head) if is_long else _short_form(page, head)
+    if is_long:
+        flows = written.flows if written else _parse_flows(page, directory)
+        parts = _long_form(page, head, flows)
+    else:
+        parts = _short_form(page, head)
     checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
     group = page.text("group", default=f"moldau.{name}")
     try:
         plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
         queries = tuple(_queries(plan, parts, checkpoint, group, is_long=is_long))
     except PlanError as error:
-        raise PageError(f"{file_name}:{error.line}: {error}") from None
+        raise PageError(f"{page.file_name}:{error.line}: {error}") from None
     results = dict.fromkeys(step.name for step in (*plan.flows, *plan.targets))
     views = [source.name for source in plan.sources]
     return PipelinePage(
@@ -151,7 +170,8 @@ def parse_page(
         bootstrap_servers=head.bootstrap_servers,
         queries=queries,
         checkpoint=checkpoint,
-        file_name=file_name,
+        file_name=page.file_name,
+        functions=written.functions if written else {},
         cases=tuple(parse_cases(page.section("tests"), views, results)) if page.has("tests") else (),
         first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
         retry_timeout_ms=page.interval_ms("retry_timeout", RETRY_TIMEOUT_MS),
@@ -191,7 +211,7 @@ def _short_form(page: Section, head: PageHead) -> _Parts:
     )
 
 
-def _long_form(page: Section, head: PageHead) -> _Parts:
+def _long_form(page: Section, head: PageHead, flows: list[FlowStep]) -> _Parts:
     sources, targets = page.section("sources"), page.section("targets")
     if not targets.entries():
         targets.refuse(None, "must name a target, such as `lake: {from: orders, path: out}`")
@@ -200,7 +220,7 @@ def _long_form(page: Section, head: PageHead) -> _Parts:
             targets.refuse(name, "must be 1 to 100 letters, digits, dots, dashes or underscores")
     return _Parts(
         [_parse_source(sources, name, _view(sources, name), head) for name in sources.entries()],
-        _parse_flows(page.section("flows"), head.directory) if page.has("flows") else [],
+        flows,
         [
             _parse_target(targets, name, name, head.directory, reads=targets.section(name).text("from", default=name))
             for name in targets.entries()
@@ -251,8 +271,11 @@ def _kind(section: Section, kinds: Mapping[str, type[Kind]]) -> type[Kind]:
     return named[0]
 
 
-def _parse_flows(flows: Section, directory: Path) -> list[FlowStep]:
+def _parse_flows(page: Section, directory: Path) -> list[FlowStep]:
     """A text is SQL; a mapping has `sql`, or `sql_file`, a path."""
+    if not page.has("flows"):
+        return []
+    flows = page.section("flows")
     steps = []
     for name in flows.entries():
         if flows.is_text(name):

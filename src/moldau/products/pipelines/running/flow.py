@@ -10,6 +10,7 @@ import msgspec
 
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import FlowError, what_failed
+from moldau.products.pipelines.core.plan import FlowStep
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
@@ -78,11 +79,23 @@ def make_views(spark: SparkSession, page: PipelinePage, loaded: Mapping[str, Dat
             raise _at(page, step.line, step.place, error) from error
     for flow in page.plan.flows:
         try:
-            views[flow.name] = spark.sql(flow.sql)
+            views[flow.name] = _rows_of_flow(spark, flow, page.functions.get(flow.name))
             views[flow.name].createOrReplaceTempView(quoted(flow.name))
-        except spark_error() as error:
+        except _REFUSALS as error:
             raise _at(page, flow.line, flow.place, error) from error
     return views
+
+
+def _rows_of_flow(spark: SparkSession, flow: FlowStep, function: Callable[[], DataFrame] | None) -> DataFrame:
+    """Raises FlowError, and what Spark says of SQL."""
+    if function is None:
+        return spark.sql(flow.text)
+    from moldau.spark.definitions import DefinitionError, frame_of
+
+    try:
+        return frame_of(function, spark)
+    except DefinitionError as error:
+        raise FlowError(str(error)) from error
 
 
 def make_result(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame]) -> DataFrame:

@@ -1,0 +1,162 @@
+"""A pipeline that is written as a Python module, with the words of `pyspark.pipelines` and those of
+`moldau.spark.pipelines`: it becomes the same page as one of YAML, with functions in place of SQL.
+
+A view is a flow. A table is a flow and a target of its name: what reads the table reads the flow. A sink is a target,
+and the flow that is appended to it is one.
+"""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import yaml
+
+from moldau.products.pipelines.core.function import FunctionError, read_function
+from moldau.products.pipelines.core.plan import FlowStep, PlanError
+from moldau.products.pipelines.core.section import PageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moldau.spark import DataFrame
+    from moldau.spark.definitions import DefinedFlow, DefinedOutput, ModuleDefinitions
+
+KEYS_OF_FORMATS = {"kafka": "topic", "moldau": "topic", "parquet": "path"}
+"""Spark's names of what the targets of a page name by another key."""
+
+TABLES = "tables"
+"""The directory, beside the module, of tables that do not say where they are."""
+TABLE_FORMAT = "delta"
+_MODES = {"table": "append", "materialized view": "update"}
+
+
+Entry = tuple[yaml.Node, yaml.Node]
+
+
+class WrittenModule(msgspec.Struct, frozen=True):
+    """`page`: all but the flows, as a page of YAML has it. `functions`: by the names of the flows."""
+
+    page: yaml.Node
+    flows: list[FlowStep]
+    functions: dict[str, Callable[[], DataFrame]]
+
+
+def read_pipeline(path: Path) -> WrittenModule:
+    """Raises PageError, MissingExtraError."""
+    from moldau.spark.definitions import DefinitionError, read_module
+
+    try:
+        return _written(read_module(path))
+    except (DefinitionError, PlanError) as error:
+        raise PageError(f"{path}:{error.line or 1}: {error}") from error
+
+
+def _written(defined: ModuleDefinitions) -> WrittenModule:
+    """Raises PlanError."""
+    head = defined.pipeline
+    if head is None:
+        reason = "the module has no pipeline: write `pipeline(NAME, bootstrap_servers=...)` of moldau.spark.pipelines"
+        raise PlanError(1, reason)
+    for key in ("source", "sources", "sql", "flows", "sink", "targets"):
+        if key in head.keys:
+            raise PlanError(head.line, f"`{key}` stands in the module itself, not in its `pipeline`")
+    by_target = _flows_by_target(defined)
+    flows: dict[str, DefinedFlow] = {}
+    targets: list[Entry] = []
+    for output in defined.outputs.values():
+        flow = by_target[output.name]
+        name = flow.name if output.kind == "sink" else output.name
+        flows[name] = flow
+        if output.kind != "view":
+            targets.append(_entry(output.name, {**_target_keys(output), "from": name}, output.line))
+    sources = [_entry(name, source.keys, source.line) for name, source in defined.sources.items()]
+    entries = [_entry(key, value, head.line) for key, value in head.keys.items()]
+    entries += [(_node("sources", head.line), _mapping(sources, head.line))]
+    entries += [(_node("targets", head.line), _mapping(targets, head.line))]
+    return WrittenModule(
+        page=_mapping(entries, head.line),
+        flows=[_flow_step(name, flow) for name, flow in flows.items()],
+        functions={name: flow.function for name, flow in flows.items()},
+    )
+
+
+def _flows_by_target(defined: ModuleDefinitions) -> dict[str, DefinedFlow]:
+    """Each output has one flow, and each flow an output. Raises PlanError."""
+    found: dict[str, DefinedFlow] = {}
+    for flow in defined.flows:
+        if flow.target not in defined.outputs:
+            near = get_close_matches(flow.target, defined.outputs, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise PlanError(flow.line, f"{flow.name} goes to {flow.target}, which is no table and no sink{hint}")
+        first = found.setdefault(flow.target, flow)
+        if first is not flow:
+            reason = (
+                f"{flow.name} goes to {flow.target} as {first.name} does: make one flow of them, with `unionByName`"
+            )
+            raise PlanError(flow.line, reason)
+        if flow.has_settings:
+            raise PlanError(flow.line, f"`spark_conf` of {flow.name} has no meaning here: all flows share one session")
+    for output in defined.outputs.values():
+        if output.name not in found:
+            raise PlanError(output.line, f"no flow goes to {output.name}: write one with `append_flow`")
+    return found
+
+
+def _flow_step(name: str, flow: DefinedFlow) -> FlowStep:
+    """Raises PlanError."""
+    if not name.isidentifier():
+        raise PlanError(flow.line, f"`{name}` must be a word that SQL can read: letters, digits and underscores")
+    try:
+        told = read_function([text for text, _ in flow.parts], flow.constants)
+    except FunctionError as error:
+        reason = "without a name that its text tells: write a text, or a constant of the module"
+        raise PlanError(flow.parts[error.part][1] + error.line, f"{name} calls `{error.call}` {reason}") from None
+    return FlowStep(
+        name=name,
+        place=f"flows.{name}",
+        line=flow.line,
+        text=told.text,
+        reads=told.reads,
+        groups=told.groups,
+        has_watermark=told.has_watermark,
+    )
+
+
+def _target_keys(output: DefinedOutput) -> dict[str, object]:
+    """As a page's target has them. Raises PlanError."""
+    if output.unmeant:
+        raise PlanError(output.line, f"`{output.unmeant[0]}` of {output.name} has no meaning here")
+    key = output.format or TABLE_FORMAT
+    key = KEYS_OF_FORMATS.get(key, key)
+    options = {key if name == "path" else name: value for name, value in output.options.items()}
+    if output.kind == "sink":
+        return options
+    return {key: f"{TABLES}/{output.name}", "mode": _MODES[output.kind], **options}
+
+
+# --- values as YAML has them, with the line of the module in which they stand ---
+
+
+def _entry(key: str, value: object, line: int) -> Entry:
+    return _node(key, line), _node(value, line)
+
+
+def _node(value: object, line: int) -> yaml.Node:
+    """Raises PlanError."""
+    try:
+        text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=sys.maxsize)
+    except yaml.YAMLError:
+        raise PlanError(line, f"{value!r} must be a text, a number, a list or a mapping of such") from None
+    node = yaml.compose("\n" * (line - 1) + text, yaml.SafeLoader)
+    if node is None:
+        raise PlanError(line, "a value is missing")
+    return node
+
+
+def _mapping(entries: list[Entry], line: int) -> yaml.Node:
+    mark = _node({}, line).start_mark
+    return yaml.MappingNode("tag:yaml.org,2002:map", entries, mark, mark)

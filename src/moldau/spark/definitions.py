@@ -1,0 +1,301 @@
+"""Reads a Python module that defines a pipeline with the words of `pyspark.pipelines`: Spark Declarative Pipelines.
+
+Spark's decorators register what they define with the registry that is in force. Ours keeps it; no session is needed,
+and none is there while the module is read. In place of the session the module finds one that stands for it, as the name
+`spark` and as what `SparkSession.active()` gives: inside a flow's function it is the session of the run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.pipelines.flow import AutoCdcFlow, Flow
+from pyspark.pipelines.graph_element_registry import (
+    GraphElementRegistry,
+    get_active_graph_element_registry,
+    graph_element_registration_context,
+)
+from pyspark.pipelines.output import Output, Sink, Table, TemporaryView
+from pyspark.sql import DataFrame, SparkSession
+
+from moldau.errors import MoldauError
+
+_session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
+
+
+class DefinitionError(MoldauError):
+    """The module cannot be read as a pipeline. `line`: where, None for the whole of it."""
+
+    def __init__(self, line: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """What a call of `moldau.spark.pipelines` says, and the line of the call."""
+
+    keys: dict[str, object]
+    line: int
+
+
+class DefinedOutput(msgspec.Struct, frozen=True):
+    """`kind`: "view", "table", "materialized view" or "sink". `options`: of a table its properties. `unmeant`: words of
+    its definition that only Spark's own catalogue has a meaning for."""
+
+    name: str
+    kind: str
+    line: int
+    format: str | None = None
+    options: dict[str, object] = {}
+    unmeant: tuple[str, ...] = ()
+
+
+class DefinedFlow(msgspec.Struct, frozen=True):
+    """`target`: the name of its output. `parts`: the text of its function, then of what it uses, each with its first
+    line. `constants`: the texts and numbers that the function finds outside of itself."""
+
+    name: str
+    target: str
+    line: int
+    function: Callable[[], DataFrame]
+    parts: tuple[tuple[str, int], ...]
+    constants: dict[str, object]
+    has_settings: bool
+
+
+class ModuleDefinitions(msgspec.Struct, frozen=True):
+    """What a module defines, in its order. `outputs`, `sources`: by their names."""
+
+    pipeline: Declared | None
+    sources: dict[str, Declared]
+    outputs: dict[str, DefinedOutput]
+    flows: list[DefinedFlow]
+
+
+class Definitions(GraphElementRegistry):
+    """The registry that is in force while a module is run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.pipeline: Declared | None = None
+        self.sources: dict[str, Declared] = {}
+        self.outputs: dict[str, DefinedOutput] = {}
+        self._flows: list[Flow] = []
+        self._directory = directory
+
+    def declare(self, name: str | None, declared: Declared) -> None:
+        """`name`: of a source; None: the pipeline itself."""
+        if name is None:
+            if self.pipeline is not None:
+                raise DefinitionError(declared.line, "`pipeline` is called twice")
+            self.pipeline = declared
+        elif name in self.sources:
+            raise DefinitionError(declared.line, f"the source {name} is there twice")
+        else:
+            self.sources[name] = declared
+
+    def register_output(self, output: Output) -> None:
+        line = output.source_code_location.line_number or 1
+        if output.name in self.outputs:
+            raise DefinitionError(line, f"{output.name} is there twice")
+        self.outputs[output.name] = _defined(output, line)
+
+    def register_flow(self, flow: Flow) -> None:
+        self._flows.append(flow)
+
+    def flows(self) -> list[DefinedFlow]:
+        """Once the module is run: a function may use what stands below it."""
+        return [self._defined_flow(flow) for flow in self._flows]
+
+    def _defined_flow(self, flow: Flow) -> DefinedFlow:
+        line = flow.source_code_location.line_number or 1
+        if not inspect.isfunction(flow.func):
+            raise DefinitionError(line, f"the flow {flow.name} must be a function")
+        parts = [flow.func, *_used_by(flow.func, self._directory, set())]
+        outer = [_outer_names(part) for part in parts if inspect.isfunction(part)]
+        return DefinedFlow(
+            name=flow.name,
+            target=flow.target,
+            line=line,
+            function=flow.func,
+            parts=tuple((inspect.getsource(part), inspect.getsourcelines(part)[1]) for part in parts),
+            constants={
+                name: value
+                for names in outer
+                for name, value in names.items()
+                if isinstance(value, str | int | float) and not name.startswith("__")
+            },
+            has_settings=bool(flow.spark_conf),
+        )
+
+    def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
+        reason = "create_auto_cdc_flow is not known here: write changes by key into a table with `mode: update`"
+        raise DefinitionError(flow.source_code_location.line_number, reason)
+
+    def register_sql(self, sql_text: str, file_path: Path) -> None:
+        raise DefinitionError(None, "SQL files of Spark Declarative Pipelines are not read; a page of YAML has SQL")
+
+
+def declare(name: str | None, declared: Declared) -> None:
+    """Into the module that is being read. Raises DefinitionError where none is."""
+    registry = get_active_graph_element_registry()
+    if not isinstance(registry, Definitions):
+        raise DefinitionError(declared.line, "`moldau pipeline` reads this module; `spark-pipelines` has no such words")
+    registry.declare(name, declared)
+
+
+def read_module(path: Path) -> ModuleDefinitions:
+    """Runs the module, and those beside it that it imports; nothing of them stays in `sys.modules`, so that what tasks
+    need of them travels as it is. Raises DefinitionError."""
+    directory = path.resolve().parent
+    definitions = Definitions(directory)
+    before = dict(sys.modules)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise DefinitionError(None, "is no module of Python")
+    module = importlib.util.module_from_spec(spec)
+    vars(module)["spark"] = LateSession()
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(directory))
+    try:
+        with graph_element_registration_context(definitions), _no_session():
+            spec.loader.exec_module(module)
+        return ModuleDefinitions(definitions.pipeline, definitions.sources, definitions.outputs, definitions.flows())
+    except DefinitionError:
+        raise
+    except Exception as error:
+        raise DefinitionError(_line_in(path, error), _said(error)) from error
+    finally:
+        sys.path.remove(str(directory))
+        for name, loaded in list(sys.modules.items()):
+            if before.get(name) is not loaded and _is_below(loaded, directory):
+                sys.modules.pop(name)
+        if path.stem in before:
+            sys.modules[path.stem] = before[path.stem]
+
+
+def frame_of(function: Callable[[], DataFrame], spark: SparkSession) -> DataFrame:
+    """What a flow's function gives in this session. Raises DefinitionError, and Spark's own errors."""
+    token = _session.set(spark)
+    try:
+        frame = function()
+    except PySparkException:
+        raise
+    except Exception as error:
+        path = Path(function.__code__.co_filename)
+        line = _line_in(path, error)
+        raise DefinitionError(line, f"line {line}: {_said(error)}") from error
+    finally:
+        _session.reset(token)
+    if not isinstance(frame, DataFrame):
+        raise DefinitionError(None, f"the function gives {type(frame).__name__}, and no DataFrame")
+    return frame
+
+
+class LateSession:
+    """Stands for the session in a module."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_session_of_a_flow(), name)
+
+    @property
+    def readStream(self) -> _StreamReader:  # noqa: N802 - Spark's name
+        return _StreamReader()
+
+
+class _StreamReader:
+    """A stream is read by its name as any view is: Spark's own `readStream.table` refuses the records of a test."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_session_of_a_flow().readStream, name)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
+        return _session_of_a_flow().table(tableName)
+
+
+def _session_of_a_flow() -> SparkSession:
+    session = _session.get(None)
+    if session is None:
+        raise MoldauError("there is no session while the module is read, only inside the function of a flow")
+    return session
+
+
+@contextmanager
+def _no_session() -> Iterator[None]:
+    """What asks for the session gets the one that stands for it: nothing starts Spark."""
+    late = LateSession()
+    ways = [(SparkSession, "active"), (SparkSession, "getActiveSession"), (SparkSession.Builder, "getOrCreate")]
+    before = [vars(owner)[name] for owner, name in ways]
+    for owner, name in ways:
+        setattr(owner, name, lambda *_: late)
+    try:
+        yield
+    finally:
+        for (owner, name), way in zip(ways, before, strict=True):
+            setattr(owner, name, way)
+
+
+def _defined(output: Output, line: int) -> DefinedOutput:
+    if isinstance(output, TemporaryView):
+        return DefinedOutput(output.name, "view", line)
+    if isinstance(output, Sink):
+        return DefinedOutput(output.name, "sink", line, output.format, dict(output.options))
+    if not isinstance(output, Table):
+        raise DefinitionError(line, f"{type(output).__name__} is not known here")
+    kind = "materialized view" if type(output).__name__ == "MaterializedView" else "table"
+    words = {"partition_cols": output.partition_cols, "cluster_by": output.cluster_by, "schema": output.schema}
+    unmeant = tuple(name for name, value in words.items() if value)
+    return DefinedOutput(output.name, kind, line, output.format, dict(output.table_properties), unmeant)
+
+
+def _used_by(function: Callable[..., Any], directory: Path, seen: set[object]) -> Iterator[Any]:
+    """The functions and classes of the pipeline's own modules that it uses by name, and those that they use."""
+    seen.add(function)
+    for value in _outer_names(function).values():
+        used = inspect.unwrap(value) if callable(value) else value
+        is_code = inspect.isfunction(used) or inspect.isclass(used)
+        if is_code and used not in seen and _is_below(inspect.getmodule(used), directory):
+            yield used
+            if inspect.isfunction(used):
+                yield from _used_by(used, directory, seen)
+
+
+def _outer_names(function: Callable[..., Any]) -> dict[str, Any]:
+    outer = inspect.getclosurevars(function)
+    return {**outer.globals, **outer.nonlocals}
+
+
+def _is_below(module: ModuleType | None, directory: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and directory in Path(file).resolve().parents
+
+
+def _line_in(path: Path, error: Exception) -> int | None:
+    """The last line of the module itself that led to the error."""
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return lines[-1] if lines else None
+
+
+def _said(error: Exception) -> str:
+    text = str(error).partition("\n")[0]
+    if isinstance(error, MoldauError):
+        return text
+    is_of_spark = "pyspark" in traceback.extract_tb(error.__traceback__)[-1].filename
+    if is_of_spark and (isinstance(error, AssertionError) or "SESSION_OR_CONTEXT_NOT_EXISTS" in text):
+        return (
+            "this needs Spark, which is not there while the module is read: move it into the function of a flow, or "
+            "give a type as a value, such as DoubleType(), in place of its name"
+        )
+    return f"{type(error).__name__}: {text}"

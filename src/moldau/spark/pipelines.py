@@ -1,0 +1,35 @@
+"""The words that a pipeline needs beside those of `pyspark.pipelines`, in a Python module that `moldau pipeline` reads:
+
+    from moldau.spark.pipelines import pipeline, source
+    from pyspark import pipelines as dp
+
+    pipeline("shop", bootstrap_servers="127.0.0.1:9092")
+    source("orders", topic="orders", format="json", schema="user string, amount double")
+
+    @dp.temporary_view
+    def big():
+        return spark.readStream.table("orders").where("amount > 100")
+
+The keys are those of a page of YAML.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from moldau.spark.definitions import Declared, declare
+
+
+def pipeline(name: str, *, bootstrap_servers: str, **keys: object) -> None:
+    """The pipeline itself: `checkpoint`, `group`, `tests` and so on, as in a page."""
+    declare(None, _here({"name": name, "bootstrap_servers": bootstrap_servers, **keys}))
+
+
+def source(name: str, **keys: object) -> None:
+    """A source, which flows read by its name: `topic`, `format`, `schema` and so on, as in a page; for `as`, which is a
+    word of Python, `as_`."""
+    declare(name, _here({key.removesuffix("_"): value for key, value in keys.items()}))
+
+
+def _here(keys: dict[str, object]) -> Declared:
+    return Declared(keys, sys._getframe(2).f_lineno)
