@@ -145,7 +145,7 @@ def test_a_parameter_has_its_value_also_in_a_file_and_a_backslash_keeps_it(shop,
     with pytest.raises(PageError, match=r"counts\.sql:2: `\$\{MOST\}` in `sql_file` has no value: .*`--set MOST=VALUE"):
         shop()
     (tmp_path / "counts.sql").write_text("select user, ${LEAST} as n from big")
-    assert [flow.sql for flow in shop().plan.flows] == [
+    assert [flow.text for flow in shop().plan.flows] == [
         "select * from orders where amount > 100 and user <> '${LEAST}'",
         "select user, 100 as n from big",
     ]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import msgspec
@@ -31,6 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from moldau.errors import MoldauError
 
+_NO_SPARK = (
+    "this needs Spark, which is not there while the module is read: move it into the function of a flow, or give a "
+    "type as a value, such as DoubleType(), in place of its name"
+)
 _session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
 
 
@@ -119,10 +123,11 @@ class Definitions(GraphElementRegistry):
 
     def _defined_flow(self, flow: Flow) -> DefinedFlow:
         line = flow.source_code_location.line_number or 1
-        if not inspect.isfunction(flow.func):
+        function = inspect.unwrap(flow.func)
+        if not inspect.isfunction(function):
             raise DefinitionError(line, f"the flow {flow.name} must be a function")
-        parts = [flow.func, *_used_by(flow.func, self._directory, set())]
-        outer = [_outer_names(part) for part in parts if inspect.isfunction(part)]
+        parts = [function, *_used_by(function, self._directory, set())]
+        outer = [_outer_names(part, self._directory) for part in parts if inspect.isfunction(part)]
         return DefinedFlow(
             name=flow.name,
             target=flow.target,
@@ -226,7 +231,7 @@ class _StreamReader:
 def _session_of_a_flow() -> SparkSession:
     session = _session.get(None)
     if session is None:
-        raise MoldauError("there is no session while the module is read, only inside the function of a flow")
+        raise MoldauError(_NO_SPARK)
     return session
 
 
@@ -258,10 +263,10 @@ def _defined(output: Output, line: int) -> DefinedOutput:
     return DefinedOutput(output.name, kind, line, output.format, dict(output.table_properties), unmeant)
 
 
-def _used_by(function: Callable[..., Any], directory: Path, seen: set[object]) -> Iterator[Any]:
+def _used_by(function: FunctionType, directory: Path, seen: set[object]) -> Iterator[Any]:
     """The functions and classes of the pipeline's own modules that it uses by name, and those that they use."""
     seen.add(function)
-    for value in _outer_names(function).values():
+    for value in _outer_names(function, directory).values():
         used = inspect.unwrap(value) if callable(value) else value
         is_code = inspect.isfunction(used) or inspect.isclass(used)
         if is_code and used not in seen and _is_below(inspect.getmodule(used), directory):
@@ -270,14 +275,27 @@ def _used_by(function: Callable[..., Any], directory: Path, seen: set[object]) -
                 yield from _used_by(used, directory, seen)
 
 
-def _outer_names(function: Callable[..., Any]) -> dict[str, Any]:
-    outer = inspect.getclosurevars(function)
-    return {**outer.globals, **outer.nonlocals}
+def _outer_names(function: FunctionType, directory: Path) -> dict[str, Any]:
+    """What its names stand for: of its module, of the functions around it, of modules beside the pipeline's."""
+    names = _names(function.__code__)
+    found = {name: value for name, value in _visible_from(function).items() if name in names}
+    for module in [one for one in found.values() if isinstance(one, ModuleType) and _is_below(one, directory)]:
+        found |= {name: value for name, value in vars(module).items() if name in names}
+    return found
+
+
+def _visible_from(function: FunctionType) -> dict[str, Any]:
+    return {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return {*code.co_names, *code.co_freevars, *(name for one in inner for name in _names(one))}
 
 
 def _is_below(module: ModuleType | None, directory: Path) -> bool:
     file = getattr(module, "__file__", None)
-    return file is not None and directory in Path(file).resolve().parents
+    return file is not None and directory in Path(file).resolve().parents and "site-packages" not in Path(file).parts
 
 
 def _line_in(path: Path, error: Exception) -> int | None:
@@ -294,8 +312,5 @@ def _said(error: Exception) -> str:
         return text
     is_of_spark = "pyspark" in traceback.extract_tb(error.__traceback__)[-1].filename
     if is_of_spark and (isinstance(error, AssertionError) or "SESSION_OR_CONTEXT_NOT_EXISTS" in text):
-        return (
-            "this needs Spark, which is not there while the module is read: move it into the function of a flow, or "
-            "give a type as a value, such as DoubleType(), in place of its name"
-        )
+        return _NO_SPARK
     return f"{type(error).__name__}: {text}"

@@ -43,7 +43,7 @@ def read_function(parts: Sequence[str], constants: Mapping[str, object]) -> Flow
     """`parts`: the text of the function, then of each function and class that it uses. `constants`: what the names have
     as values that stand for texts and numbers in it. Raises FunctionError."""
     trees = [_undecorated(ast.parse(textwrap.dedent(part))) for part in parts]
-    calls = [(place, node) for place, tree in enumerate(trees) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [(part, call) for part, tree in enumerate(trees) for call in _calls(tree)]
     called = {node.func.attr for _, node in calls if isinstance(node.func, ast.Attribute)}
     statements = list(_texts(calls, "sql", "sqlQuery", constants))
     tables = list(_texts(calls, "table", "tableName", constants))
@@ -73,6 +73,12 @@ def _texts(
         if not isinstance(value, str):
             raise FunctionError(part, call.lineno - 1, ast.unparse(call.func))
         yield value
+
+
+def _calls(tree: ast.Module) -> list[ast.Call]:
+    """In the order in which they end in the text, which is that in which they are made."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return sorted(found, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
 
 
 def _undecorated(tree: ast.Module) -> ast.Module:

@@ -1,0 +1,180 @@
+"""A pipeline as a Python module, with the words of `pyspark.pipelines`: read without Spark's JVM."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.main import main
+from moldau.products.pipelines.core.section import PageError
+from moldau.products.pipelines.page.page import describe, load_page, parse_page
+
+MODULE = """\
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, udf
+
+from moldau.spark.pipelines import pipeline, source
+
+spark = SparkSession.active()
+LEAST = 100
+pipeline("shop", bootstrap_servers="a:1", checkpoint="state", retry_timeout="${PATIENCE}")
+source("orders", topic="orders", format="json", schema="user string, amount double", watermark="10 seconds")
+source("users", topic="users", format="string", as_="table", refresh="1 minute")
+
+
+@dp.temporary_view
+def big():
+    return orders().where(col("amount") >= LEAST)
+
+
+@dp.table(format="parquet", table_properties={"path": "out/named"})
+def named():
+    return spark.table("big").join(spark.read.table("users"), col("user") == col("_key"))
+
+
+dp.create_sink("totals", "kafka", {"topic": "totals", "key": "user", "mode": "update"})
+
+
+@dp.append_flow(target="totals")
+def per_user():
+    return spark.sql("select user, sum(amount) as amount from big group by user")
+
+
+def orders():
+    # stands below the flow that calls it
+    return spark.readStream.table("orders")
+"""
+
+PAGE = """\
+name: shop
+bootstrap_servers: a:1
+checkpoint: state
+retry_timeout: 1 minute
+sources:
+  orders: {topic: orders, format: json, schema: "user string, amount double", watermark: 10 seconds}
+  users: {topic: users, format: string, as: table, refresh: 1 minute}
+flows:
+  big: select * from orders where amount >= 100
+  named: select * from big join users on user = _key
+  per_user: select user, sum(amount) as amount from big group by user
+targets:
+  named: {path: out/named}
+  totals: {from: per_user, topic: totals, key: user, mode: update}
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    def load(text: str):
+        path = tmp_path / "shop.py"
+        path.write_text(text, "utf-8")
+        return load_page(path, {"PATIENCE": "1 minute"})
+
+    return load
+
+
+def line_of(text: str, part: str) -> int:
+    return text[: text.index(part)].count("\n") + 1
+
+
+def test_a_module_makes_the_plan_of_a_page(load, tmp_path: Path):
+    module = load(MODULE)
+    page = parse_page(PAGE, file_name="shop.yaml", directory=tmp_path)
+    assert describe(module) == describe(page)
+    assert [(one.name, one.place, one.reads) for one in module.plan.flows] == [
+        (one.name, one.place, one.reads) for one in page.plan.flows
+    ]
+    for ours, theirs in zip(module.queries, page.queries, strict=True):
+        assert (ours.name, ours.sources, ours.target, ours.checkpoint, ours.group, ours.transactional_id) == (
+            theirs.name, theirs.sources, theirs.target, theirs.checkpoint, theirs.group, theirs.transactional_id
+        )  # fmt: skip
+        assert ours.step.facts().keys() == theirs.step.facts().keys()
+    assert module.plan.flows[0].line == line_of(MODULE, "@dp.temporary_view")
+    assert module.plan.targets[1].line == line_of(MODULE, "dp.create_sink")
+    assert "shop" not in sys.modules
+
+
+def test_a_table_stands_beside_the_module_in_the_format_delta_unless_it_says_so(load, tmp_path: Path):
+    page = load(MODULE.replace('(format="parquet", table_properties={"path": "out/named"})', ""))
+    assert describe(page)["target named"].startswith(f"Delta table {tmp_path / 'tables' / 'named'} (append)")
+    by_key = 'materialized_view(table_properties={"key": "user"})'
+    page = load(MODULE.replace('table(format="parquet", table_properties={"path": "out/named"})', by_key))
+    assert page.queries[0].target.key == ("user",)
+
+
+def test_flows_are_made_in_loops_and_of_modules_beside_it(load, tmp_path: Path):
+    (tmp_path / "regions.py").write_text(
+        "def of(spark, region):\n    return spark.table('big').where(region)\n", "utf-8"
+    )
+    page = load(
+        MODULE
+        + """
+import regions
+def make(region):
+    @dp.table(name=f"in_{region}", format="parquet")
+    def flow():
+        return regions.of(spark, region)
+for region in ("eu", "us"):
+    make(region)
+"""
+    )
+    assert [(one.name, one.reads) for one in page.plan.flows][-2:] == [("in_eu", ("big",)), ("in_us", ("big",))]
+    facts = [page.queries[number].step.facts()[f"flows.in_{region}"] for number, region in ((2, "eu"), (3, "us"))]
+    assert facts[0] != facts[1], "what a function finds around it is part of it"
+    assert "regions" not in sys.modules
+
+
+def test_layout_and_comments_of_a_function_are_no_part_of_it_and_what_it_calls_is(load):
+    facts = load(MODULE).queries[0].step.facts()
+    assert load(MODULE.replace("# stands below", "# is far below")).queries[0].step.facts() == facts
+    for before, after in (
+        ("LEAST = 100", "LEAST = 99"),
+        ('Stream.table("orders")', 'Stream.table("orders").limit(1)'),
+    ):
+        changed = load(MODULE.replace(before, after)).queries[0].step.facts()
+        assert [name for name in facts if changed[name] != facts[name]] == ["flows.big"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at", "reason"),
+    [
+        ('spark.table("big").join', 'spark.table("bog").join', "@dp.table", r"`flows\.named` reads bog, .*mean big\?"),
+        ('spark.table("big")', 'spark.table("b" + "ig")', 'spark.table("b"', r"named calls `spark\.table` without a"),
+        ('target="totals"', 'target="total"', "@dp.append", r"which is no table and no sink \(did you mean totals\?\)"),
+        ('@dp.append_flow(target="totals")', "@dp.temporary_view", "dp.create_sink", "no flow goes to totals"),
+        ('(format="parquet", ', '(partition_cols=["user"], ', "@dp.table", "`partition_cols` of named has no meaning"),
+        ('"mode": "update"', '"mode": "updat"', "dp.create_sink", "must be one of append, update.*did you mean"),
+        ('target="totals"', 'target="totals", spark_conf={"a": "b"}', "@dp.append", "`spark_conf` of per_user has no"),
+        ('topic="orders"', 'topik="orders"', "source(", r"`topik` is not known here \(did you mean `topic`\?\)"),
+        ('checkpoint="state"', "flows={}", "pipeline(", "`flows` stands in the module itself"),
+        ("LEAST = 100", "LEAST = spark.range(1)", "LEAST =", "this needs Spark"),
+        ("LEAST = 100", 'LEAST = col("a")', "LEAST =", "this needs Spark, .* move it into the function"),
+        ("LEAST = 100", '@udf("double")\ndef f(x): return x', "@udf", "this needs Spark, .* such as DoubleType"),
+        ("LEAST = 100", "LEAST = 1 / 0", "LEAST =", "ZeroDivisionError: division by zero"),
+        ("LEAST = 100", "LEAST = = 100", "LEAST =", "SyntaxError"),
+        ('pipeline("shop", boot', 'dict(a="shop", boot', None, r"the module has no pipeline: write `pipeline\(NAME"),
+        ('    return spark.sql("select user, sum(amount) as amount from big group by user")',
+         '    return spark.table("big").groupBy("user").count()', None, None),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_with_its_line(load, before: str, after: str, at: str | None, reason: str):
+    assert before in MODULE
+    text = MODULE.replace(before, after)
+    if reason is None:
+        assert load(text).plan.flows[-1].groups
+        return
+    line = line_of(text, at) if at else 1
+    with pytest.raises(PageError, match=rf"shop\.py:{line}: .*{reason}"):
+        load(text)
+
+
+def test_check_and_graph_read_a_module(load, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    load(MODULE)
+    path = str(tmp_path / "shop.py")
+    assert main(["pipeline", "check", path, "--set", "PATIENCE=1 minute"]) == 0
+    assert "target totals" in capsys.readouterr().out
+    assert main(["pipeline", "graph", path, "--set", "PATIENCE=1 minute"]) == 0
+    assert "-> totals: topic totals (update)" in capsys.readouterr().out

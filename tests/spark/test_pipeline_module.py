@@ -1,0 +1,146 @@
+"""A pipeline as a Python module, run: what Spark's DataFrames can do and a page's SQL cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from moldau.cli.main import main
+from moldau.columnar.reader import read_topic
+from moldau.products.pipelines.page.page import load_page
+from moldau.products.pipelines.running.runner import run_pipeline
+
+MODULE = """
+from collections.abc import Iterator
+
+import pandas as pd
+from pyspark import pipelines as dp
+from pyspark.sql.functions import col, expr, pandas_udf, session_window
+from pyspark.sql.types import DoubleType
+
+from moldau.spark.pipelines import pipeline, source
+
+AT = "2026-01-01T00:%s:00Z"
+pipeline("shop", bootstrap_servers="127.0.0.1:1", tests={
+    "visits end after five minutes of silence": {
+        "given": {"clicks": [
+            [{"user": "ann", "at": AT % minute} for minute in ("00", "03", "20", "22")],
+            [{"user": "bob", "at": AT % "59"}],
+        ]},
+        "expect": {"visits": [{"user": "ann", "clicks": 2}, {"user": "ann", "clicks": 2}]},
+    },
+    "an order meets its payment within ten minutes": {
+        "given": {
+            "clicks": [{"user": "ann", "at": AT % "00", "paid": 1}, {"user": "bob", "at": AT % "00", "paid": 2}],
+            "payments": [{"user": "ann", "at": AT % "07"}, {"user": "bob", "at": AT % "30"}],
+        },
+        "expect": {"met": [{"user": "ann", "paid": 1}]},
+    },
+    "a model scores whole columns": {
+        "given": {"clicks": [{"user": "ann", "paid": 3}]},
+        "expect": {"scored": [{"user": "ann", "score": 9.0}]},
+    },
+    "state is what the function makes it": {
+        "given": {"clicks": [[{"user": "ann"}, {"user": "bob"}], [{"user": "ann"}]]},
+        "expect": {"numbered": [{"user": "ann", "n": 1}, {"user": "bob", "n": 1}, {"user": "ann", "n": 2}]},
+    },
+})
+for name in ("clicks", "payments"):
+    source(name, topic=name, format="json", schema="user string, paid int, at timestamp", event_time="at",
+           watermark="1 minute")
+
+
+@dp.table(format="parquet")
+def visits():
+    return spark.readStream.table("clicks").groupBy(session_window("at", "5 minutes"), "user").agg(
+        expr("count(*) as clicks"))
+
+
+@dp.table(format="parquet")
+def met():
+    clicks, payments = spark.readStream.table("clicks").alias("c"), spark.readStream.table("payments").alias("p")
+    near = expr("c.user = p.user and p.at between c.at and c.at + interval 10 minutes")
+    return clicks.join(payments, near).select("c.user", "c.paid")
+
+
+@pandas_udf(DoubleType())
+def model(paid: pd.Series) -> pd.Series:
+    return paid * 3.0
+
+
+@dp.table(format="parquet")
+def scored():
+    return spark.readStream.table("clicks").select("user", model(col("paid")).alias("score"))
+
+
+def count(key, rows, state) -> Iterator[pd.DataFrame]:
+    (n,) = state.get if state.exists else (0,)
+    n += sum(len(one) for one in rows)
+    state.update((n,))
+    yield pd.DataFrame({"user": [key[0]], "n": [n]})
+
+
+dp.create_sink("numbered", "topic", {"topic": "numbered", "mode": "update"})
+
+
+@dp.append_flow(target="numbered")
+def numbers():
+    return spark.readStream.table("clicks").groupBy("user").applyInPandasWithState(
+        count, "user string, n bigint", "n bigint", "update", "NoTimeout")
+"""
+
+
+def test_windows_joins_models_and_state_pass_their_tests_offline(spark, tmp_path: Path, capsys):
+    module = tmp_path / "shop.py"
+    module.write_text(MODULE, "utf-8")
+    code = main(["pipeline", "test", str(module)])
+    assert code == 0, capsys.readouterr().out
+
+
+def test_a_module_runs_like_a_page_and_a_changed_function_is_refused(
+    spark, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path, capsys
+):
+    orders, totals, name = new_topic(), new_topic(), new_name("module").replace(".", "-")
+    produce(orders, [(None, json.dumps({"user": "ann", "amount": amount}).encode()) for amount in (5, 120, 300)])
+    text = f'''
+from pyspark import pipelines as dp
+from moldau.spark.pipelines import pipeline, source
+
+pipeline("{name}", bootstrap_servers="{bootstrap_servers}", checkpoint="state")
+source("orders", topic="{orders}", format="json", schema="user string, amount double")
+
+@dp.table(format="parquet")
+def big():
+    return spark.readStream.table("orders").where("amount >= 100")
+
+dp.create_sink("totals", "kafka", {{"topic": "{totals}", "key": "user", "mode": "update"}})
+
+@dp.append_flow(target="totals")
+def sums():
+    return spark.readStream.table("big").groupBy("user").sum("amount").toDF("user", "amount")
+'''
+    module = tmp_path / "shop.py"
+    module.write_text(text, "utf-8")
+    assert main(["pipeline", "plan", str(module)]) == 0
+    assert f"{name}.totals: begins; 3 records wait\n  user string, amount double" in capsys.readouterr().out
+    with open(os.devnull, "w") as nowhere:
+        states = run_pipeline(load_page(module), once=True, console=Console(file=nowhere))
+    assert [(state.name, state.state, state.lag) for state in states] == [
+        (f"{name}.big", "finished", 0),
+        (f"{name}.totals", "finished", 0),
+    ]
+    assert sorted(row["amount"] for row in pq.read_table(tmp_path / "tables" / "big").to_pylist()) == [120, 300]
+    (row,) = [row for batch in read_topic(bootstrap_servers, totals) for row in batch.column("value").to_pylist()]
+    assert json.loads(row) == {"user": "ann", "amount": 420}
+    assert main(["pipeline", "preview", str(module), "big", "--rows", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["amount"] == 120
+    module.write_text(text.replace("amount >= 100", "amount >= 50"), "utf-8")
+    assert main(["pipeline", "run", str(module), "--once"]) == 1
+    assert "`flows.big` of pipeline" in capsys.readouterr().err
+    module.write_text(text.replace('where("amount >= 100")', "nothing"), "utf-8")
+    assert main(["pipeline", "plan", str(module)]) == 1
+    assert "shop.py:8: `flows.big`: line 10: AttributeError" in capsys.readouterr().err
