@@ -29,7 +29,7 @@ def test_a_spark_program_runs(
     """In this session: `getOrCreate` gives the one that there is."""
     topic, copy = new_topic(), new_topic(2)
     produce(topic, [(b"k", b"v")])
-    programs = [block for block in of("python") if "pytest" not in block.text]
+    programs = [block for block in of("python") if "pytest" not in block.text and "@dp." not in block.text]
     assert programs
     for block in programs:
         source = block.text.replace(ADDRESS, bootstrap_servers).replace('"orders"', f'"{topic}"')
@@ -51,13 +51,15 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
 ) -> None:
     """Each whole page of the guide, with each command of its block, in their order. In this process and its session: a
     session of its own costs half a minute of two cores."""
-    for topic in ("orders", "orders-per-minute", "spenders"):
+    for topic in ("orders", "orders-per-minute", "spenders", "customers"):
         new_topic(name=topic)
     produce("orders", [(None, b'{"user": "ann", "amount": 2.5}'), (None, b"no JSON")])
     for page in of("yaml"):
         text = page.text.replace(ADDRESS, bootstrap_servers)
         name = text.partition("\n")[0].removeprefix("name: ")
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    (module,) = [block.text for block in of("python") if "@dp." in block.text]
+    (tmp_path / "visits.py").write_text(module.replace(ADDRESS, bootstrap_servers), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     shown = []
     for line in "".join(block.text for block in of("sh")).splitlines():

@@ -1,4 +1,4 @@
-"""`moldau pipeline`: pages of YAML through Spark (`run`), what they mean (`check`), their tests (`test`)."""
+"""`moldau pipeline`: pages of YAML, or Python modules, through Spark (`run`), what they mean (`check`), their tests (`test`)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
 def check_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every page can be meant, 2 where one cannot."""
-    if not has_extra("yaml"):
+    is_python = any(file.suffix == ".py" for file in arguments.files)
+    if not has_extra(*(() if is_python else ("yaml",))):
         return 2
     from moldau.products.pipelines.core.section import PageError
     from moldau.products.pipelines.page.conflicts import find_conflicts

@@ -22,13 +22,15 @@ def add_page(parser: argparse.ArgumentParser) -> None:
         "file",
         type=input_path,
         metavar="FILE",
-        help="the page: name, bootstrap_servers, sources, flows, targets, ...; - is standard input",
+        help="a page of YAML (- is standard input), or a Python module that ends in .py",
     )
     add_parameters(parser)
 
 
 def add_pages(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
+    parser.add_argument(
+        "files", type=input_path, nargs="+", metavar="FILE", help="pages, or Python modules; - is standard input"
+    )
     add_parameters(parser)
 
 
