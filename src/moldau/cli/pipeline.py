@@ -1,4 +1,4 @@
-"""`moldau pipeline`: pages of YAML, or Python modules, through Spark (`run`), what they mean (`check`), their tests (`test`)."""
+"""`moldau pipeline`: pages, or Python modules, on Spark (`run`), what they mean (`check`), their tests (`test`)."""
 
 from __future__ import annotations
 

@@ -84,5 +84,5 @@ def _calls(tree: ast.Module) -> list[ast.Call]:
 def _undecorated(tree: ast.Module) -> ast.Module:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.decorator_list = []
+            node.decorator_list.clear()
     return tree
