@@ -141,6 +141,6 @@ def sums():
     module.write_text(text.replace("amount >= 100", "amount >= 50"), "utf-8")
     assert main(["pipeline", "run", str(module), "--once"]) == 1
     assert "`flows.big` of pipeline" in capsys.readouterr().err
-    module.write_text(text.replace('where("amount >= 100")', "nothing"), "utf-8")
+    module.write_text(text.replace('"amount >= 100"', "nothing"), "utf-8")
     assert main(["pipeline", "plan", str(module)]) == 1
-    assert "shop.py:8: `flows.big`: line 10: AttributeError" in capsys.readouterr().err
+    assert "shop.py:8: `flows.big`: line 10: NameError: name 'nothing'" in capsys.readouterr().err
