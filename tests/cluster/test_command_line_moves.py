@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.testing import Cluster, history
+from tests.support.running_broker import RunningBroker
 
 PATIENCE_S = 60
 TOPIC = "orders"
@@ -101,3 +103,46 @@ def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> Non
 def test_what_cannot_be_is_refused(cluster: Cluster, words: tuple[str, ...], why: str) -> None:
     code = 2 if "1,x" in words else 1
     assert why in run(cluster, "partitions", "reassign", *words, code=code)
+
+
+def kafka_reassign(servers: str, file: Path, moves: list[dict[str, object]], *flags: str, code: int = 0) -> str:
+    """What Kafka's tool, as ours, prints."""
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    words = ["kafka-reassign-partitions", "--bootstrap-server", servers, "--reassignment-json-file", str(file), *flags]
+    command = [sys.executable, "-m", "moldau.cli.main", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_another_number_of_replicas_is_refused_where_it_is_not_wanted(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("fixed")
+    more: list[dict[str, object]] = [{"topic": "fixed", "partition": 0, "replicas": [1, 2, 3, 4]}]
+    flags = ("--execute", "--disallow-replication-factor-change")
+    told = kafka_reassign(cluster.bootstrap_servers, tmp_path / "moves.json", more, *flags, code=1)
+    assert "Error reassigning partition(s):\nfixed-0: " in told
+    assert len(replicas(cluster, "fixed")[0]) == 3
+
+
+def test_a_replica_goes_to_another_log_directory_of_its_broker(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    config = tmp_path / "node.properties"
+    config.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={first},{second}\n")
+    node = RunningBroker("--config", str(config), "--no-page").wait_until_ready()
+    admin = AdminClient({"bootstrap.servers": node.address, "log_level": 0})
+    admin.create_topics([NewTopic("orders", 1)])["orders"].result(PATIENCE_S)
+    [now] = [path for path in (first, second) if (path / "orders-0").exists()]
+    other = second if now == first else first
+    move: list[dict[str, object]] = [
+        {"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [str(other)]},
+    ]
+    file = tmp_path / "moves.json"
+    flags = ("--execute", "--replica-alter-log-dirs-throttle", "1000000", "--timeout", "1000")
+    told = kafka_reassign(node.address, file, move, *flags)
+    assert "The replica-alter-dir throttle limit was set to 1000000 B/s" in told
+    assert f"Successfully started moving log directory to {other} for replica orders-0 with broker 1" in told
+    waiting: list[dict[str, object]] = [
+        {"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [str(tmp_path / "none")]},
+    ]
+    assert "Failed to alter dir for orders-0-1" in kafka_reassign(node.address, file, waiting, "--execute", code=1)
+    assert node.stop() == 0

@@ -13,7 +13,7 @@ from collections import Counter
 
 from moldau.testing import Cluster
 from tests.differential.answers import differences
-from tests.differential.brokers import Broker
+from tests.differential.brokers import OUR_SETTINGS, Broker
 from tests.differential.exemptions import exemption
 from tests.differential.oracle import running_kafka
 from tests.differential.step import Bindings
@@ -22,13 +22,6 @@ from tests.differential.steps import Sequence
 STEPS = 12
 BASE_BEFORE_NOW_MS = 3_600_000
 SETTLE_S = 0.02
-OUR_SETTINGS = {
-    "node.id": "1",
-    # the test kit looks every second for what ends; Apache Kafka every ten minutes
-    "offsets.retention.check.interval.ms": "600000",
-    # with the test kit's four, groups share a partition that lie in two of Apache Kafka's: either adds the other's
-    "offsets.topic.num.partitions": "50",
-}
 
 
 def compare(seed: int, ours: Broker, theirs: Broker, found: Counter[str], run: int) -> int:

@@ -18,6 +18,13 @@ from tests.support.wire import Closed, RawConnection
 
 READY_S = 60.0
 TRANSACTION = 1
+OUR_SETTINGS = {
+    "node.id": "1",
+    # the test kit looks every second for what ends; Apache Kafka every ten minutes
+    "offsets.retention.check.interval.ms": "600000",
+    # with the test kit's four, groups share a partition that lie in two of Apache Kafka's: either adds the other's
+    "offsets.topic.num.partitions": "50",
+}
 LONG_SETTLE_S = 1.0
 """Before a question that changes nothing is asked once more: a change may take Apache Kafka's broker half that long."""
 

@@ -9,7 +9,7 @@ import pytest
 from moldau.testing import Cluster
 from moldau.wire.protocol.api_keys import API_VERSIONS
 from tests.differential.answers import differences
-from tests.differential.brokers import Broker
+from tests.differential.brokers import OUR_SETTINGS, Broker
 from tests.differential.exchanges import answers_of, recorded, round_of
 from tests.differential.exemptions import exemption
 from tests.differential.steps import ROUNDS
@@ -19,9 +19,7 @@ ANSWERS = recorded()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    # empty groups stay for as long as in Apache Kafka: the check of a cluster for tests comes each second
-    settings = {"node.id": "1", "offsets.retention.check.interval.ms": "600000"}
-    with Cluster(settings=settings) as cluster:
+    with Cluster(settings=OUR_SETTINGS) as cluster:
         broker = Broker(cluster.bootstrap_servers)
         broker.wait_for_coordinator("any")
         yield broker

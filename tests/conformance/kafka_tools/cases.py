@@ -28,6 +28,9 @@ def files() -> dict[str, str]:
         "moves.json": '{"version":1,"partitions":[{"topic":"{p}t","partition":0,"replicas":[1]},'
         '{"topic":"{p}t","partition":1,"replicas":[1]}]}',
         "moves-elsewhere.json": '{"version":1,"partitions":[{"topic":"{p}t","partition":0,"replicas":[1,2]}]}',
+        "moves-dir.json": (
+            '{"version":1,"partitions":[{"topic":"{p}t","partition":0,"replicas":[1],"log_dirs":["/none"]}]}'
+        ),
         "elect.json": '{"partitions":[{"topic":"{p}t","partition":0},{"topic":"{p}t","partition":1}]}',
         "elect-twice.json": '{"partitions":[{"topic":"{p}t","partition":0},{"topic":"{p}t","partition":0}]}',
         "not.json": "{nonsense",

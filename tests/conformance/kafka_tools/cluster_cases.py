@@ -8,6 +8,7 @@ _FEATURES = "kafka-features --bootstrap-server {b}"
 _QUORUM = "kafka-metadata-quorum --bootstrap-server {b}"
 _ELECT = "kafka-leader-election --bootstrap-server {b} --election-type preferred"
 _REASSIGN = "kafka-reassign-partitions --bootstrap-server {b}"
+_MOVE_TO_DIR = "--reassignment-json-file {tmp}/moves-dir.json"
 _MOVES = "--reassignment-json-file {tmp}/moves.json"
 _T2 = "transaction.version=2"
 
@@ -104,6 +105,15 @@ CLUSTER: dict[str, tuple[Step, ...]] = {
         Step(f"{_REASSIGN} --cancel {_MOVES}"),
         Step(f"{_REASSIGN} --cancel {_MOVES} --preserve-throttles"),
         Step(f"{_REASSIGN} --list"),
+        Step(f"{_REASSIGN} --list --timeout 5", says=True),
+        Step(f"{_REASSIGN} --verify {_MOVES} --replica-alter-log-dirs-throttle 5", says=True),
+        Step(f"{_REASSIGN} --cancel {_MOVES} --disallow-replication-factor-change", says=True),
+        Step(f"{_REASSIGN} --execute {_MOVES} --disallow-replication-factor-change", is_quiet=True),
+        Step(f"{_REASSIGN} --execute {_MOVES} --timeout x", is_quiet=True),
+        Step(f"{_REASSIGN} --execute {_MOVE_TO_DIR} --replica-alter-log-dirs-throttle 5000 --timeout 5", is_quiet=True),
+        Step("kafka-configs --bootstrap-server {b} --describe --entity-type brokers --entity-name 1"),
+        Step(f"{_REASSIGN} --verify {_MOVES}"),
+        Step("kafka-configs --bootstrap-server {b} --describe --entity-type brokers --entity-name 1"),
     ),
     "leader-election": (
         Step("kafka-leader-election", is_quiet=True),

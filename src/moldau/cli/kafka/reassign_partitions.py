@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -22,11 +23,17 @@ from moldau.client.admin.brokers import describe_cluster
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
 from moldau.client.admin.partitions import describe_log_dirs, list_reassignments
-from moldau.client.admin.reassignments import end_throttles, move_to_log_dirs, reassign, throttle
+from moldau.client.admin.reassignments import (
+    end_throttles,
+    move_to_log_dirs,
+    reassign,
+    throttle,
+    throttle_log_dirs,
+)
 from moldau.client.admin.topics import describe_topics
 from moldau.core.controller.placement import place_replicas
 from moldau.core.metadata.image import BrokerImage
-from moldau.errors import KafkaError
+from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.io.random import SystemRandom
 from moldau.types import ZERO_UUID, BrokerId, TopicPartition
 
@@ -46,6 +53,19 @@ OPTIONS = (
     Option("reassignment-json-file", "The partitions and their replicas, as --generate prints them.", "file"),
     Option("disable-rack-aware", "With --generate: do not look at racks."),
     Option("throttle", "With --execute: how many bytes/s a broker may copy for the moves.", "bytes/s", kind="long"),
+    Option(
+        "replica-alter-log-dirs-throttle",
+        "With --execute: how many bytes/s a broker may copy from one of its log directories to another.",
+        "bytes/s",
+        kind="long",
+    ),
+    Option(
+        "timeout",
+        "With --execute: how many ms the moves to log directories may take to begin (default 10000).",
+        "ms",
+        kind="long",
+    ),
+    Option("disallow-replication-factor-change", "With --execute: refuse more or fewer replicas than now."),
     Option("additional", "With --execute: also while other moves are under way."),
     Option("preserve-throttles", "With --verify and --cancel: leave the throttles."),
 )
@@ -59,11 +79,17 @@ _REQUIRED = {
 }
 _PERMITTED = {
     "generate": ("disable-rack-aware",),
-    "execute": ("throttle", "additional"),
+    "execute": (
+        *("throttle", "replica-alter-log-dirs-throttle", "timeout"),
+        *("additional", "disallow-replication-factor-change"),
+    ),
     "verify": ("preserve-throttles",),
     "cancel": ("preserve-throttles",),
     "list": (),
 }
+DEFAULT_TIMEOUT_MS = 10_000
+RETRY_S = 0.1
+REPLICA_NOT_AVAILABLE = ERROR_CODES["REPLICA_NOT_AVAILABLE"]
 _UNDER_WAY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create "
     "a new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
@@ -185,17 +211,34 @@ def _execute(arguments: Arguments, admin: ClusterAdmin) -> None:
     current = {partition: every[partition] for partition in wanted}
     print(f"Current partition replica assignment\n\n{written(current, _log_dirs(admin, current))}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
-    bytes_per_s = arguments.integer("throttle")
-    if bytes_per_s is not None and bytes_per_s >= 0:
-        print(
-            "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is "
-            "removed."
-        )
-        throttle(admin, current, wanted, bytes_per_s)
-        print(f"The inter-broker throttle limit was set to {bytes_per_s} B/s")
-    _raise_refused("Error reassigning partition(s):", reassign(admin, {**wanted}))
+    _set_throttles(arguments, admin, current, wanted, log_dirs)
+    may_change_factor = not arguments.has("disallow-replication-factor-change")
+    _raise_refused("Error reassigning partition(s):", reassign(admin, {**wanted}, may_change_factor=may_change_factor))
     print(f"Successfully started partition reassignment{_plural(wanted)} for {_listed(wanted)}")
-    _move_log_dirs(admin, log_dirs)
+    timeout_ms = arguments.integer("timeout")
+    _move_log_dirs(admin, log_dirs, DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms)
+
+
+def _set_throttles(
+    arguments: Arguments, admin: ClusterAdmin, current: Assignment, wanted: Assignment, log_dirs: LogDirs
+) -> None:
+    """Those that are asked for; a negative number is none."""
+    between_brokers, between_dirs = (
+        -1 if rate is None else rate
+        for rate in (arguments.integer("throttle"), arguments.integer("replica-alter-log-dirs-throttle"))
+    )
+    if between_brokers < 0 and between_dirs < 0:
+        return
+    print(
+        "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is "
+        "removed."
+    )
+    if between_brokers >= 0:
+        throttle(admin, current, wanted, between_brokers)
+        print(f"The inter-broker throttle limit was set to {between_brokers} B/s")
+    if between_dirs >= 0:
+        throttle_log_dirs(admin, {broker for _, broker in log_dirs}, between_dirs)
+        print(f"The replica-alter-dir throttle limit was set to {between_dirs} B/s")
 
 
 def _raise_refused(title: str, results: Mapping[TopicPartition, KafkaError | None]) -> None:
@@ -205,12 +248,36 @@ def _raise_refused(title: str, results: Mapping[TopicPartition, KafkaError | Non
         raise ArgumentError("\n".join((title, *lines)))
 
 
-def _move_log_dirs(admin: ClusterAdmin, log_dirs: LogDirs) -> None:
-    for broker in sorted({broker for _, broker in log_dirs}):
-        own = {partition: path for (partition, replica), path in log_dirs.items() if replica == broker}
+def _move_log_dirs(admin: ClusterAdmin, log_dirs: LogDirs, timeout_ms: int) -> None:
+    """A replica that is new on its broker can be sent to a directory only once it has begun there: tried again."""
+    pending, end_s = dict(log_dirs), time.monotonic() + timeout_ms / 1_000
+    while pending:
+        for partition, broker in _begun_moves(admin, pending):
+            topic, path = partition.topic, pending.pop((partition, broker))
+            print(
+                f"Successfully started moving log directory to {path} for replica {topic}-{partition.partition} with "
+                f"broker {broker} "
+            )
+        if pending and time.monotonic() >= end_s:
+            waiting = ",".join(sorted(f"{partition}-{broker}" for partition, broker in pending))
+            raise ArgumentError(
+                f"Timed out before log directory move{_plural(pending)} could be started for: {waiting}"
+            )
+        if pending:
+            time.sleep(RETRY_S)
+
+
+def _begun_moves(admin: ClusterAdmin, pending: LogDirs) -> list[tuple[TopicPartition, int]]:
+    """Those of `pending` that their broker takes. Raises ArgumentError for one that it never will."""
+    begun = []
+    for broker in sorted({broker for _, broker in pending}):
+        own = {partition: path for (partition, replica), path in pending.items() if replica == broker}
         for partition, error in move_to_log_dirs(admin, broker, own).items():
-            if error is not None:
+            if error is None:
+                begun.append((partition, broker))
+            elif error.code != REPLICA_NOT_AVAILABLE:
                 raise ArgumentError(f"Failed to alter dir for {partition}-{broker}")
+    return begun
 
 
 def _cancel(arguments: Arguments, admin: ClusterAdmin) -> None:

@@ -23,15 +23,18 @@ from moldau.wire.protocol.messages.partitions import (
 
 Replicas = tuple[int, ...]
 BROKER_THROTTLES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LOG_DIR_THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
 TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 
 def reassign(
-    admin: ClusterAdmin, wanted: Mapping[TopicPartition, Replicas | None]
+    admin: ClusterAdmin, wanted: Mapping[TopicPartition, Replicas | None], *, may_change_factor: bool = True
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Begins to move each partition to these replicas; None ends a move that is under way. Gives what was refused."""
+    """Begins to move each partition to these replicas; None ends a move that is under way. Gives what was refused: with
+    `may_change_factor` False also what would change the number of replicas (KIP-860)."""
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=admin.request_timeout_ms,
+        allow_replication_factor_change=may_change_factor,
         topics=tuple(
             ReassignableTopic(topic, tuple(ReassignablePartition(row.partition, wanted[row]) for row in rows))
             for topic, rows in by_topic(wanted).items()
@@ -94,15 +97,21 @@ def throttle(
         )
 
 
+def throttle_log_dirs(admin: ClusterAdmin, brokers: Iterable[int], bytes_per_s: int) -> None:
+    """Holds the moves between log directories of these brokers back."""
+    for broker in sorted(brokers):
+        alter_configs(admin, BROKER, str(broker), as_changes({LOG_DIR_THROTTLE: str(bytes_per_s)}, ()))
+
+
 def _throttled(rows: Iterable[tuple[int, Sequence[int]]]) -> str:
     """`partition:broker`, separated by commas, in order."""
     return ",".join(f"{index}:{broker}" for index, brokers in sorted(rows) for broker in sorted(brokers))
 
 
 def end_throttles(admin: ClusterAdmin, brokers: Iterable[int], topics: Iterable[str]) -> None:
-    """Takes the settings that `throttle` makes back."""
+    """Takes the settings that `throttle` and `throttle_log_dirs` make back."""
     for broker in brokers:
-        alter_configs(admin, BROKER, str(broker), as_changes({}, BROKER_THROTTLES))
+        alter_configs(admin, BROKER, str(broker), as_changes({}, (*BROKER_THROTTLES, LOG_DIR_THROTTLE)))
     for topic in topics:
         alter_configs(admin, TOPIC, topic, as_changes({}, TOPIC_THROTTLES))
 
