@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 from moldau.cli import pipeline_runs
 from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.output import print_rows
-from moldau.cli.pipeline_pages import add_page, add_pages, exit_code_of, has_extra, of_page, parameters_of
+from moldau.cli.pipeline_pages import (
+    add_page,
+    add_pages,
+    add_parameters,
+    exit_code_of,
+    has_extra,
+    of_page,
+    parameters_of,
+)
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.page.page import PipelinePage
@@ -45,6 +53,19 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="serve rates and lag for Prometheus on http://127.0.0.1:PORT/metrics; default: not at all",
     )
     run.set_defaults(run=run_page)
+    serve = verbs.add_parser(
+        "serve",
+        help="run every page of a directory, and take changes of their files as they come",
+        description="Runs each page of a directory (*.yaml, *.yml, *.py; not those whose names begin with a dot or an "
+        "underscore) in a process of its own. A page that changed is stopped after the batch that is being written and "
+        "started anew; one that cannot be run, or that its checkpoint does not take, is named, and what runs of it "
+        "goes on. A process that fails is started again, after 1 s, then 2 s, at most 60 s. SIGTERM and Ctrl-C stop "
+        "all of them.",
+        examples=("moldau pipeline serve pages",),
+    )
+    serve.add_argument("directory", type=Path, metavar="DIR", help="where the pages are")
+    add_parameters(serve)
+    serve.set_defaults(run=serve_pages)
     check = verbs.add_parser(
         "check",
         help="say what a page means, or what is wrong with it; nothing is run, and no Spark is started",
@@ -114,6 +135,21 @@ def run_page(arguments: argparse.Namespace) -> int:
         return 0
 
     return of_page(arguments, run)
+
+
+def serve_pages(arguments: argparse.Namespace) -> int:
+    """The exit code: 0 after a clean end, 2 where there is no such directory."""
+
+    def serve() -> int:
+        from moldau.cli.served_pages.supervisor import serve_directory
+
+        words = [word for name, value in arguments.set for word in ("--set", f"{name}={value}")]
+        return serve_directory(arguments.directory, parameters_of(arguments), words)
+
+    if not arguments.directory.is_dir():
+        print(f"moldau pipeline: {arguments.directory} is no directory", file=sys.stderr)
+        return 2
+    return exit_code_of(serve)
 
 
 def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:

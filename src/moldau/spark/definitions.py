@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -85,6 +85,7 @@ class ModuleDefinitions(msgspec.Struct, frozen=True):
     sources: dict[str, Declared]
     outputs: dict[str, DefinedOutput]
     flows: list[DefinedFlow]
+    files: tuple[Path, ...]
 
 
 class Definitions(GraphElementRegistry):
@@ -175,18 +176,31 @@ def read_module(path: Path) -> ModuleDefinitions:
     try:
         with graph_element_registration_context(definitions), _no_session():
             spec.loader.exec_module(module)
-        return ModuleDefinitions(definitions.pipeline, definitions.sources, definitions.outputs, definitions.flows())
+        imported = [Path(str(sys.modules[name].__file__)) for name in _loaded(before, directory) if name != path.stem]
+        return ModuleDefinitions(
+            definitions.pipeline,
+            definitions.sources,
+            definitions.outputs,
+            definitions.flows(),
+            files=(path, *imported),
+        )
     except DefinitionError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DefinitionError(_line_in(path, error), _said(error)) from error
     finally:
         sys.path.remove(str(directory))
-        for name, loaded in list(sys.modules.items()):
-            if before.get(name) is not loaded and _is_below(loaded, directory):
-                sys.modules.pop(name)
+        for name in _loaded(before, directory):
+            sys.modules.pop(name)
         if path.stem in before:
             sys.modules[path.stem] = before[path.stem]
+
+
+def _loaded(before: Mapping[str, ModuleType], directory: Path) -> list[str]:
+    """The modules of the pipeline that were imported since."""
+    return [
+        name for name, module in sys.modules.items() if before.get(name) is not module and _is_below(module, directory)
+    ]
 
 
 def frame_of(function: Callable[[], DataFrame], spark: SparkSession) -> DataFrame:
@@ -298,15 +312,16 @@ def _is_below(module: ModuleType | None, directory: Path) -> bool:
     return file is not None and directory in Path(file).resolve().parents and "site-packages" not in Path(file).parts
 
 
-def _line_in(path: Path, error: Exception) -> int | None:
+def _line_in(path: Path, error: BaseException) -> int | None:
     """The last line of the module itself that led to the error."""
     if isinstance(error, SyntaxError):
         return error.lineno
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     return lines[-1] if lines else None
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     text = str(error).partition("\n")[0]
     if isinstance(error, MoldauError):
         return text

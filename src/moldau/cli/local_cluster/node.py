@@ -11,12 +11,13 @@ import threading
 from moldau.cli.main import main
 
 
-def _end_with_standard_input() -> None:
+def end_with_standard_input() -> None:
+    """Returns when standard input is closed, and asks this process to stop."""
     while os.read(sys.stdin.fileno(), 1 << 10):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_standard_input, daemon=True).start()
+    threading.Thread(target=end_with_standard_input, daemon=True).start()
     sys.exit(main(["up", "--no-page", *sys.argv[1:]]))

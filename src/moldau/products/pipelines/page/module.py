@@ -38,11 +38,13 @@ Entry = tuple[yaml.Node, yaml.Node]
 
 
 class WrittenModule(msgspec.Struct, frozen=True):
-    """`page`: all but the flows, as a page of YAML has it. `functions`: by the names of the flows."""
+    """`page`: all but the flows, as a page of YAML has it. `functions`: by the names of the flows. `files`: the module,
+    and those beside it that it imports."""
 
     page: yaml.Node
     flows: list[FlowStep]
     functions: dict[str, Callable[[], DataFrame]]
+    files: tuple[Path, ...]
 
 
 def read_pipeline(path: Path) -> WrittenModule:
@@ -81,6 +83,7 @@ def _written(defined: ModuleDefinitions) -> WrittenModule:
         page=_mapping(entries, head.line),
         flows=[_flow_step(name, flow) for name, flow in flows.items()],
         functions={name: flow.function for name, flow in flows.items()},
+        files=defined.files,
     )
 
 

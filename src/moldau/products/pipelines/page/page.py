@@ -92,14 +92,15 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
 
 class PipelinePage(msgspec.Struct, frozen=True):
-    """`checkpoint`: of all queries; the lease of the one driver is on it. `functions`: those flows that are no SQL.
-    `cases`: the tests that the page carries."""
+    """`checkpoint`: of all queries; the lease of the one driver is on it. `files`: what it was read from, if from
+    files. `functions`: those flows that are no SQL. `cases`: the tests that the page carries."""
 
     plan: Plan
     bootstrap_servers: str
     queries: tuple[PipelineQuery, ...]
     checkpoint: Path
     file_name: str
+    files: tuple[Path, ...] = ()
     functions: Mapping[str, Callable[[], DataFrame]] = {}
     cases: tuple[Case, ...] = ()
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
@@ -121,7 +122,8 @@ def load_page(path: Path, parameters: Mapping[str, str] | None = None) -> Pipeli
     if path.suffix == ".py":
         written = read_pipeline(path)
         return _make_page(Section(str(path), PAGE, written.page, parameters), directory, written)
-    return parse_page(read_text(path), file_name=str(path), directory=directory, parameters=parameters)
+    page = parse_page(read_text(path), file_name=str(path), directory=directory, parameters=parameters)
+    return msgspec.structs.replace(page, files=(path, *page.files))
 
 
 def read_text(path: Path) -> str:
@@ -171,6 +173,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
         queries=queries,
         checkpoint=checkpoint,
         file_name=page.file_name,
+        files=written.files if written else tuple(_sql_files(page, directory)),
         functions=written.functions if written else {},
         cases=tuple(parse_cases(page.section("tests"), views, results)) if page.has("tests") else (),
         first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
@@ -288,6 +291,13 @@ def _parse_flows(page: Section, directory: Path) -> list[FlowStep]:
             sql = flow.text("sql") if flow.has("sql") else _sql_of_file(flow, directory)
         steps.append(make_flow(_view(flows, name), sql, place=f"{flows.name}.{name}", line=flows.line_of(name)))
     return steps
+
+
+def _sql_files(page: Section, directory: Path) -> Iterator[Path]:
+    flows = page.section("flows") if page.has("flows") else None
+    for name in flows.entries() if flows else ():
+        if flows and not flows.is_text(name) and flows.section(name).has("sql_file"):
+            yield flows.section(name).local_path("sql_file", directory)
 
 
 def _sql_of_file(flow: Section, directory: Path) -> str:

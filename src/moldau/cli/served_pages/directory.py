@@ -1,0 +1,101 @@
+"""The pages of a directory: which of them can be run, and what has changed since the last look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.checkpoints.checkpoint import changed_facts
+from moldau.products.pipelines.page.conflicts import find_conflicts
+from moldau.products.pipelines.page.page import PipelinePage, load_page
+
+SUFFIXES = (".yaml", ".yml", ".py")
+
+Stamp = tuple[tuple[Path, int, int], ...]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What became of a file. `page`: run this from now on. `refusal`: why the page, as it stands there now, is not to
+    be run: what runs of it goes on. Neither: the file is gone."""
+
+    file: Path
+    page: PipelinePage | None = None
+    refusal: str | None = None
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """`page`: the last one that could be run."""
+
+    stamp: Stamp
+    page: PipelinePage | None
+    refusal: str | None
+
+
+class PageDirectory:
+    """Files whose names begin with a dot or an underscore are left out: modules that pages share."""
+
+    def __init__(self, directory: Path, parameters: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._parameters = parameters
+        self._known: dict[Path, _Known] = {}
+
+    def look(self) -> Iterator[Finding]:
+        """What is new. A page that was refused is read again at each look, others when one of their files changed."""
+        files = sorted(
+            path for path in self._directory.iterdir() if path.suffix in SUFFIXES and path.name[:1] not in "._"
+        )
+        for file in [file for file in self._known if file not in files]:
+            del self._known[file]
+            yield Finding(file)
+        for file in files:
+            before = self._known.get(file)
+            if before is None or before.refusal is not None or before.stamp != _stamp([one[0] for one in before.stamp]):
+                yield from self._read(file, before or _Known((), None, None))
+
+    def _read(self, file: Path, before: _Known) -> Iterator[Finding]:
+        try:
+            page = load_page(file, self._parameters)
+            refusal = self._refusal(file, page)
+        except MoldauError as error:
+            page, refusal = None, str(error)
+        stamp = _stamp(page.files if page else [file])
+        if page is None or refusal is not None:
+            self._known[file] = _Known(stamp, before.page, refusal)
+            if refusal != before.refusal:
+                yield Finding(file, refusal=refusal)
+            return
+        self._known[file] = _Known(stamp, page, None)
+        if before.page is None or _meaning(page) != _meaning(before.page):
+            yield Finding(file, page)
+
+    def _refusal(self, file: Path, page: PipelinePage) -> str | None:
+        """Why it is not run, though each of its lines can be meant. Raises CheckpointError."""
+        others = {one: known.page for one, known in self._known.items() if one != file and known.page is not None}
+        conflicts = find_conflicts({**others, file: page})
+        if conflicts:
+            return conflicts[0]
+        for query in page.queries:
+            changed = changed_facts(query.checkpoint, query.step.facts())
+            if changed:
+                keys = "`, `".join(changed)
+                return f"{file}: `{keys}` changed since its checkpoint was begun: undo it, or `moldau pipeline reset`"
+        return None
+
+
+def _stamp(files: tuple[Path, ...] | list[Path]) -> Stamp:
+    found = []
+    for file in files:
+        try:
+            stat = file.stat()
+            found.append((file, stat.st_mtime_ns, stat.st_size))
+        except OSError:
+            found.append((file, 0, -1))
+    return tuple(found)
+
+
+def _meaning(page: PipelinePage) -> PipelinePage:
+    """What two pages that do the same have in common: functions are compared by their texts, in the plan."""
+    return msgspec.structs.replace(page, files=(), functions={})

@@ -1,0 +1,140 @@
+"""Runs every page of a directory, each in a process of its own, and takes changes of their files as they come.
+
+A page that changed is stopped after the batch that is being written, and started anew. One that cannot be run as it
+stands there is named, and what runs of it goes on. A process that fails is started again, after pauses that double.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from moldau.cli.served_pages.directory import Finding, PageDirectory
+from moldau.products.pipelines.page.page import PipelinePage
+
+LOOK_EVERY_S = 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+STEADY_S = 60.0
+"""A process that lived so long is started again after the first pause."""
+STOP_WITHIN_S = 120.0
+RUNS = ": running, "
+"""In the lines that a run prints of each query."""
+_NO_PAGE = 2
+"""The exit code of a run whose page cannot be meant: as long as its file stays as it is, so does the code."""
+
+
+def serve_directory(directory: Path, parameters: Mapping[str, str], words: Sequence[str]) -> int:
+    """Runs until Ctrl-C or SIGTERM: then each page ends after the batch that is being written. `words`: arguments that
+    each run gets. Gives the exit code."""
+    return asyncio.run(_serve(directory, parameters, words))
+
+
+async def _serve(directory: Path, parameters: Mapping[str, str], words: Sequence[str]) -> int:
+    loop, is_stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, is_stopping.set)
+    pages: dict[Path, ServedPage] = {}
+    found, start_one = PageDirectory(directory, parameters), asyncio.Lock()
+    while not is_stopping.is_set():
+        for finding in found.look():
+            if finding.file not in pages:
+                pages[finding.file] = ServedPage(finding.file, start_one, words)
+            await _take(pages[finding.file], finding)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(is_stopping.wait(), LOOK_EVERY_S)
+    await asyncio.gather(*(page.stop() for page in pages.values()))
+    return 0
+
+
+async def _take(served: ServedPage, finding: Finding) -> None:
+    if finding.refusal is not None:
+        served.tell(("goes on as it was, for " if served.is_kept else "is not run: ") + finding.refusal)
+        return
+    await served.stop()
+    if finding.page is not None:
+        served.start(finding.page)
+    else:
+        served.tell("is gone, and has stopped")
+
+
+class ServedPage:
+    """The process of one page, and those that take its place."""
+
+    def __init__(self, file: Path, start_one: asyncio.Lock, words: Sequence[str]) -> None:
+        """`start_one`: held by the one page that starts: a start of Spark takes all cores for seconds."""
+        self._file = file
+        self._start_one = start_one
+        self._words = words
+        self._process: Process | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        return self._keeping is not None and not self._keeping.done()
+
+    def start(self, page: PipelinePage) -> None:
+        self.tell(f"runs {page.name}: {', '.join(query.name for query in page.queries)}")
+        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    async def stop(self) -> None:
+        """After the batch that is being written; a process that takes longer than STOP_WITHIN_S is killed."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait((self._keeping,))
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(_end_of(process), STOP_WITHIN_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def tell(self, what: str) -> None:
+        print(f"{self._file.name}: {what}", flush=True)
+
+    async def _keep(self) -> None:
+        """Starts it again whenever it fails, until it is cancelled."""
+        loop, pause_s = asyncio.get_running_loop(), FIRST_PAUSE_S
+        while True:
+            started_s = loop.time()
+            async with self._start_one:
+                process = await self._begin()
+            code = await _end_of(process)
+            if code in (0, _NO_PAGE):
+                self.tell(f"ended with exit code {code}; it is run again when its file changes")
+                return
+            if loop.time() - started_s >= STEADY_S:
+                pause_s = FIRST_PAUSE_S
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            self.tell(f"{how}, and is started again in {pause_s:g} s")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _begin(self) -> Process:
+        """Returns once a query runs, or the process has ended."""
+        process = self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "moldau.cli.served_pages.driver", str(self._file), *self._words),
+            stdin=PIPE,
+            stdout=PIPE,
+            start_new_session=True,  # Ctrl-C is for the supervisor
+        )
+        lines = process.stdout
+        while lines is not None and (line := await lines.readline()):
+            if RUNS in line.decode(errors="replace"):
+                break
+        return process
+
+
+async def _end_of(process: Process) -> int:
+    """The exit code; what the process prints until then is for nobody: `moldau pipeline status` tells it."""
+    while process.stdout is not None and await process.stdout.read(1 << 16):
+        pass
+    return await process.wait()

@@ -1,0 +1,62 @@
+"""`moldau pipeline serve`: a directory of pages, as processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+START_S = 120.0
+
+
+def first_value(servers: str, topic: str) -> bytes | None:
+    """Waits until the topic has a committed record."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": f"of-{topic}", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        record = consumer.poll(START_S)
+        assert record is not None, f"nothing came within {START_S} s"
+        return record.value()
+    finally:
+        consumer.close()
+
+
+@pytest.mark.slow
+def test_pages_run_change_and_stop_while_a_bad_one_is_named(
+    new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
+):
+    topic, before, after, name = new_topic(), new_topic(), new_topic(), new_name("served").replace(".", "-")
+    produce(topic, [(None, b"one")])
+    page = f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+source: {{topic: {topic}, format: string}}
+sql: select value from source
+sink: {{topic: {before}}}
+"""
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    bad.write_text("name: bad\nbootstrap_server: a:1\n", "utf-8")
+    good.write_text(page, "utf-8")
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "moldau.cli.main", "pipeline", "serve", str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert serving.stdout is not None
+    try:
+        assert serving.stdout.readline().startswith(f"bad.yaml: is not run: {bad}:2: `bootstrap_server` is not known")
+        assert serving.stdout.readline() == f"good.yaml: runs {name}: {name}\n"
+        assert first_value(bootstrap_servers, before) == b"one"
+        good.write_text(page.replace("select value", "select upper(value) as value"), "utf-8")
+        assert serving.stdout.readline().startswith(f"good.yaml: goes on as it was, for {good}: `sql` changed since")
+        good.write_text(page.replace(before, after), "utf-8")
+        assert serving.stdout.readline() == f"good.yaml: runs {name}: {name}\n"
+        produce(topic, [(None, b"two")])
+        assert first_value(bootstrap_servers, after) == b"two"
+        serving.terminate()
+        assert serving.wait(START_S) == 0
+        assert serving.stdout.read() == ""
+    finally:
+        serving.kill()
+        serving.wait(START_S)
