@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.testing import Cluster, history
+from moldau.testing import Cluster
+from tests.support.load import under_load
 from tests.support.running_broker import RunningBroker
 
 PATIENCE_S = 60
@@ -38,46 +37,17 @@ def replicas(cluster: Cluster, topic: str) -> list[set[int]]:
     return [set(row["replicas"]) for row in json.loads(lines)]
 
 
-def test_a_broker_is_taken_out_while_a_producer_writes(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_broker_is_taken_out_under_load(cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic(TOPIC, partitions=4)
-    path = tmp_path / "history.jsonl"
-    with history.record(path) as recorder:
-        settings = {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
-        producer = recorder.producer(settings)
-        errors: list[KafkaError] = []
-        has_to_stop = threading.Event()
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                errors.append(error)
-
-        def write() -> None:
-            number = 0
-            while not has_to_stop.is_set():
-                producer.produce(TOPIC, str(number), partition=number % 4, on_delivery=delivered)
-                number += 1
-                producer.poll(0.002)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            shown = run(cluster, "brokers", "decommission", "4")
-            assert "nothing was changed" in shown
-            told = run(cluster, "brokers", "decommission", "4", "--execute", "--throttle", "50000000")
-            assert "broker 4 holds no replica any more" in told
-            assert all(4 not in each for each in replicas(cluster, TOPIC))
-            assert "broker 4 holds no replica" in run(cluster, "brokers", "decommission", "4")
-            cluster.kill(4)
-        finally:
-            has_to_stop.set()
-            writer.join(PATIENCE_S)
-        assert producer.flush(PATIENCE_S) == 0
-        assert errors == []
-        read = list(recorder.read_to_end({"bootstrap.servers": cluster.bootstrap_servers}, [TOPIC]))
+    with under_load(cluster.bootstrap_servers, tmp_path / "history.jsonl", TOPIC, 4):
+        shown = run(cluster, "brokers", "decommission", "4")
+        assert "nothing was changed" in shown
+        told = run(cluster, "brokers", "decommission", "4", "--execute", "--throttle", "50000000")
+        assert "broker 4 holds no replica any more" in told
+        assert all(4 not in each for each in replicas(cluster, TOPIC))
+        assert "broker 4 holds no replica" in run(cluster, "brokers", "decommission", "4")
+        cluster.kill(4)
     cluster.restart(4)
-    verdict = history.judge(history.HistoryFile(path))
-    assert not verdict.findings, str(verdict)
-    assert len(read) == verdict.judged["records acknowledged"] > 0
 
 
 def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> None:

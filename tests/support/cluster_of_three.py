@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.types import Uuid, uuid_to_text
 from tests.support.apache_kafka import CLUSTER_ID, java, run_java
 from tests.support.held_port import held_port, port_of
 
@@ -46,9 +47,14 @@ def format_directory(config: Path, *more: str, by_kafka: bool, features: tuple[s
         subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S)
 
 
+def first_directory_id(node_id: int) -> str:
+    """Where the first voters are records of the log, of the directory of this node."""
+    return uuid_to_text(Uuid(bytes([node_id]) * 16))
+
+
 class ClusterOfThree:
     """`commands`: how each node is started, by id; `roles`: its `process.roles`. Every directory is formatted by
-    Moldau, or by Kafka for its own."""
+    Moldau, or by Kafka for its own. `voters_in_log`: they are records of the log (KIP-853), not a setting."""
 
     def __init__(
         self,
@@ -56,11 +62,14 @@ class ClusterOfThree:
         commands: dict[int, Command],
         formatted_by_kafka: tuple[int, ...] = (),
         roles: dict[int, str] = BOTH_ROLES,
+        *,
+        voters_in_log: bool = False,
     ) -> None:
         self._scratch = scratch
         self._commands = commands
-        self._roles = roles
+        self._roles = dict(roles)
         self._brokers = [node_id for node_id in NODE_IDS if "broker" in roles[node_id]]
+        self._factor = len(self._brokers)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._held = {node_id: (held_port(), held_port()) for node_id in NODE_IDS}
         """The voters are written before anybody listens."""
@@ -69,11 +78,22 @@ class ClusterOfThree:
         controllers = {node_id: port for node_id, (_, port) in ports.items() if "controller" in roles[node_id]}
         self.bootstrap_controllers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
+        self._quorum = {"controller.quorum.voters": voters}
+        first: tuple[str, ...] = ()
+        if voters_in_log:
+            self._quorum = {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}
+            first = (
+                "--initial-controllers",
+                ",".join(
+                    f"{voter}:{first_directory_id(node_id)}"
+                    for voter, node_id in zip(voters.split(","), controllers, strict=True)
+                ),
+            )
         for node_id, (port, controller_port) in ports.items():
-            self._write_config(node_id, port, controller_port, voters)
-            format_directory(self.config_of(node_id), by_kafka=node_id in formatted_by_kafka)
+            self._write_config(node_id, port, controller_port)
+            format_directory(self.config_of(node_id), *first, by_kafka=node_id in formatted_by_kafka)
 
-    def _write_config(self, node_id: int, port: int, controller_port: int, voters: str) -> None:
+    def _write_config(self, node_id: int, port: int, controller_port: int) -> None:
         roles = self._roles[node_id]
         points = {"broker": f"PLAINTEXT://127.0.0.1:{port}", "controller": f"CONTROLLER://127.0.0.1:{controller_port}"}
         listeners = ",".join(points[role] for role in roles.split(","))
@@ -84,11 +104,11 @@ class ClusterOfThree:
             "listeners": listeners,
             "advertised.listeners": listeners,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "controller.quorum.voters": voters,
+            **self._quorum,
             "log.dirs": str(self._scratch / f"data-{node_id}"),
-            "default.replication.factor": str(len(self._brokers)),
-            "min.insync.replicas": str(len(self._brokers) - 1),
-            "offsets.topic.replication.factor": str(len(self._brokers)),
+            "default.replication.factor": str(self._factor),
+            "min.insync.replicas": str(self._factor - 1),
+            "offsets.topic.replication.factor": str(self._factor),
             "offsets.topic.num.partitions": "1",
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
@@ -101,6 +121,35 @@ class ClusterOfThree:
             self._processes[node_id] = subprocess.Popen(
                 command, cwd=self._scratch, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def add_broker(self, node_id: int, command: Command) -> None:
+        """One more node, a broker alone, starts and is known to the others."""
+        held = self._held[node_id] = held_port(), held_port()
+        self._commands[node_id], self._roles[node_id] = command, "broker"
+        self._brokers.append(node_id)
+        self._write_config(node_id, port_of(held[0]), port_of(held[1]))
+        format_directory(self.config_of(node_id), by_kafka=command is not moldau_command)
+        self.start(node_id)
+        self.wait_for_brokers()
+
+    def replace(self, node_id: int, command: Command) -> None:
+        """kill -9 of a node whose disk is gone for good: another kind of node takes its id, with an empty directory,
+        and its place among the voters in the log. What is asked of the quorum is asked by Kafka's tool."""
+        self.kill(node_id)
+        self._brokers.remove(node_id)
+        self.wait_for_brokers()
+        gone = ("--controller-id", str(node_id), "--controller-directory-id", first_directory_id(node_id))
+        self._ask_quorum("remove-controller", *gone)
+        self.lose_directory(node_id)
+        self._commands[node_id] = command
+        format_directory(self.config_of(node_id), "--no-initial-controllers", by_kafka=command is not moldau_command)
+        self.start(node_id)
+        self._brokers.append(node_id)
+        self.wait_for_brokers()
+        self._ask_quorum("--command-config", str(self.config_of(node_id)), "add-controller")
+
+    def _ask_quorum(self, *words: str) -> None:
+        run_java("org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", self.bootstrap_servers, *words)
 
     def config_of(self, node_id: int) -> Path:
         """The settings of a node."""
@@ -138,7 +187,7 @@ class ClusterOfThree:
 
         def is_in_sync() -> bool:
             partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
-            return len(partitions) == PARTITIONS and all(len(each.isrs) == len(self._brokers) for each in partitions)
+            return len(partitions) == PARTITIONS and all(len(each.isrs) == self._factor for each in partitions)
 
         self._wait(is_in_sync)
 
@@ -155,7 +204,7 @@ class ClusterOfThree:
 
     def create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(self._brokers))])[TOPIC].result(WAIT_S)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, self._factor)])[TOPIC].result(WAIT_S)
 
     def new_producer(self) -> Producer:
         """Idempotent, with acks=all."""
@@ -197,9 +246,11 @@ def cluster_of_three(
     commands: dict[int, Command],
     formatted_by_kafka: tuple[int, ...] = (),
     roles: dict[int, str] = BOTH_ROLES,
+    *,
+    voters_in_log: bool = False,
 ) -> Iterator[ClusterOfThree]:
     """All three started, and known to each other."""
-    cluster = ClusterOfThree(scratch, commands, formatted_by_kafka, roles)
+    cluster = ClusterOfThree(scratch, commands, formatted_by_kafka, roles, voters_in_log=voters_in_log)
     try:
         for node_id in NODE_IDS:
             cluster.start(node_id)

@@ -12,12 +12,15 @@ import pytest
 
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, run_java
 from tests.support.cluster_of_three import (
+    PARTITIONS,
     SEPARATE_ROLES,
+    TOPIC,
     apache_command,
     check_that_each_may_die,
     cluster_of_three,
     moldau_command,
 )
+from tests.support.load import under_load
 
 pytestmark = NEEDS_APACHE_KAFKA
 
@@ -43,3 +46,18 @@ def test_with_separate_roles_each_may_be_killed_and_kafkas_tool_sees_one_quorum(
         told = run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words)
         rows = [line.split() for line in told.splitlines()[1:]]
         assert sorted((row[0], row[-1]) for row in rows) == [("1", "Leader"), ("2", "Observer"), ("3", "Observer")]
+
+
+@pytest.mark.timeout(600)
+def test_a_node_gone_for_good_is_replaced_by_an_empty_one_of_the_other_kind_under_load(tmp_path: Path) -> None:
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    commands = {1: kafka, 2: kafka, 3: moldau_command}
+    with cluster_of_three(tmp_path, commands, (1, 2), voters_in_log=True) as cluster:
+        cluster.create_topic()
+        with under_load(cluster.bootstrap_servers, tmp_path / "history.jsonl", TOPIC, PARTITIONS):
+            for node_id, command in ((2, moldau_command), (3, kafka)):
+                cluster.replace(node_id, command)
+                cluster.wait_in_sync()
+        words = ["--bootstrap-server", cluster.bootstrap_servers, "describe", "--replication"]
+        rows = [line.split() for line in run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words).splitlines()]
+        assert sorted(row[0] for row in rows if row[-1] in ("Leader", "Follower")) == ["1", "2", "3"]

@@ -1,0 +1,43 @@
+"""A fourth broker joins three, and partitions go to it, while clients write and read: none of them sees an error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster_of_three import (
+    NODE_IDS,
+    PARTITIONS,
+    TOPIC,
+    WAIT_S,
+    cluster_of_three,
+    moldau_command,
+)
+from tests.support.load import under_load
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_is_added_under_load(tmp_path: Path) -> None:
+    with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:
+        cluster.create_topic()
+        servers = cluster.bootstrap_servers
+        with under_load(servers, tmp_path / "history.jsonl", TOPIC, PARTITIONS):
+            cluster.add_broker(4, moldau_command)
+            topics = (TOPIC, "__consumer_offsets")
+            told = moldau(servers, "partitions", "reassign", *topics, "--brokers", "2,3,4", "--execute")
+            assert "0 of 4 partitions are still moving" in told
+            moldau(servers, "partitions", "elect", TOPIC)
+            for topic in topics:
+                rows = json.loads(moldau(servers, "partitions", "describe", topic, "--json"))
+                assert all(sorted(row["replicas"]) == [2, 3, 4] for row in rows)
+
+
+def moldau(servers: str, *words: str) -> str:
+    command = [sys.executable, "-m", "moldau.cli.main", *words, "-b", servers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
