@@ -56,10 +56,11 @@ class FlowStep(Step, frozen=True, kw_only=True):
 
 
 class TargetStep(Step, frozen=True, kw_only=True):
-    """`reads`: the flow or source whose rows go there."""
+    """`reads`: the flow or source whose rows go there. `facts`: beside the mode, what decides which rows they are."""
 
     reads: str
     mode: str
+    facts: Facts = {}
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -75,7 +76,8 @@ class Query(msgspec.Struct, frozen=True):
         for source in self.sources:
             found |= {f"{source.place}.{name}": fact for name, fact in source.facts.items()}
         found |= {flow.place: flow.text for flow in self.flows}
-        return {**found, f"{self.target.place}.mode": self.target.mode}
+        target = {"mode": self.target.mode, **self.target.facts}
+        return {**found, **{f"{self.target.place}.{name}": fact for name, fact in target.items()}}
 
 
 class Plan(msgspec.Struct, frozen=True):

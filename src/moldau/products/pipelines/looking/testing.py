@@ -90,7 +90,7 @@ def _written(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataF
     """The rows of every micro-batch."""
     rows: list[Row] = []
     make_result(page, query, views)  # refused as the real one
-    stream = views[query.step.target.reads].writeStream.outputMode(query.target.mode)
+    stream = query.target.newest(views[query.step.target.reads]).writeStream.outputMode(query.target.mode)
     stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     running = stream.foreachBatch(lambda batch, _: rows.extend(rows_of(batch))).start()
     running.awaitTermination()

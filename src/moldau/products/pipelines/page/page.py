@@ -263,7 +263,9 @@ def _parse_target(section: Section, key: str, name: str, directory: Path, *, rea
     kind = _kind(sink, kinds)
     sink.allow(kind.NAMED_BY, *kind.KEYS, *more)
     parsed = kind.parse(sink, directory)
-    step = TargetStep(name=name, place=sink.name, line=section.line_of(key), reads=reads, mode=parsed.mode)
+    step = TargetStep(
+        name=name, place=sink.name, line=section.line_of(key), reads=reads, mode=parsed.mode, facts=parsed.facts()
+    )
     return step, parsed
 
 

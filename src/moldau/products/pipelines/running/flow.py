@@ -102,7 +102,7 @@ def make_result(page: PipelinePage, query: PipelineQuery, views: Mapping[str, Da
     """The rows that go to the query's target. Raises FlowError."""
     step = query.step.target
     try:
-        return query.target.rows_of(views[step.reads])
+        return query.target.rows_of(query.target.newest(views[step.reads]))
     except _REFUSALS as error:
         raise _at(page, step.line, step.place, error) from error
 

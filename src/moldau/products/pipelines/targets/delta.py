@@ -24,6 +24,7 @@ from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets.table_target import (
+    DELETED,
     TableTarget,
     TableTargetError,
     check_keys,
@@ -63,6 +64,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
         return cls(
             mode=mode,
             key=cls.parse_key(sink, mode),
+            changes=cls.parse_changes(sink, mode),
             directory=sink.local_path("delta", directory),
             compact_every=sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES),
         )
@@ -82,7 +84,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
 
         self.check_columns(result.columns)
         if DeltaTable.is_deltatable(str(self.directory)):
-            _check_takes(DeltaTable(self.directory), arrow_schema(result))
+            _check_takes(DeltaTable(self.directory), arrow_schema(result.drop(DELETED)))
         return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
@@ -123,7 +125,7 @@ class _Writer:
 
         self._directory.mkdir(parents=True, exist_ok=True)
         if not DeltaTable.is_deltatable(str(self._directory)):
-            nullable = [column.with_nullable(True) for column in arrow_schema(batch)]
+            nullable = [column.with_nullable(True) for column in arrow_schema(batch.drop(DELETED))]
             DeltaTable.create(self._directory, _schema(nullable), mode="ignore")
 
     def _write_once(self, batch: DataFrame, batch_id: int) -> None:
@@ -176,7 +178,13 @@ class _Writer:
                 target_alias="older",
                 commit_properties=self._commit_properties(batch_id),
             )
-            merge.when_matched_update_all().when_not_matched_insert_all().execute()
+            if DELETED in batch.columns:
+                merge.when_matched_delete(f"newer.{DELETED}")
+                merge.when_matched_update_all(except_cols=[DELETED])
+                merge.when_not_matched_insert_all(f"not newer.{DELETED}", except_cols=[DELETED])
+                merge.execute()
+            else:
+                merge.when_matched_update_all().when_not_matched_insert_all().execute()
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _commit_properties(self, batch_id: int) -> CommitProperties:

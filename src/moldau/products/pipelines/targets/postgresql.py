@@ -36,6 +36,7 @@ from moldau.products.pipelines.targets.sql_table import (
     quoted,
 )
 from moldau.products.pipelines.targets.table_target import (
+    DELETED,
     TableTarget,
     TableTargetError,
     check_not_ahead,
@@ -80,7 +81,8 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
         table = tuple(sink.text("table").split("."))
         if len(table) > 2 or not all(table):
             sink.refuse("table", "must be `table` or `schema.table`")
-        return cls(mode=mode, key=cls.parse_key(sink, mode), server=server, table=table)
+        key, changes = cls.parse_key(sink, mode), cls.parse_changes(sink, mode)
+        return cls(mode=mode, key=key, changes=changes, server=server, table=table)
 
     def describe(self) -> tuple[str, str]:
         return f"PostgreSQL table {'.'.join(self.table)}", "exactly once: one transaction for each batch"
@@ -97,7 +99,7 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
                 raise FlowError(f"the column {name!r} has the type {kind}, which PostgreSQL lacks: cast it to another")
         with self.connected() as connection:
             if self.exists(connection):
-                self._check_takes(connection, result.columns)
+                self._check_takes(connection, result.drop(DELETED).columns)
         return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
@@ -166,7 +168,7 @@ class _Writer:
         keep_trying(lambda: self._write_once(batch, batch_id), may_pass, patience_ms, f"batch {batch_id}")
 
     def _write_once(self, batch: DataFrame, batch_id: int) -> None:
-        columns = batch.columns
+        columns = batch.drop(DELETED).columns
         with self._target.connected() as connection:
             if is_committed(self._newest(connection), batch_id):
                 return
@@ -175,7 +177,8 @@ class _Writer:
             _execute(connection, f"drop table if exists {self._staging}")
             _execute(
                 connection,
-                f"create unlogged table {self._staging} as select {listed(columns)}, ''::text as {ATTEMPT} "
+                f"create unlogged table {self._staging} as "
+                f"select {listed(columns)}, false as {DELETED}, ''::text as {ATTEMPT} "
                 f"from {self._table} with no data",
             )
         copied = _copied(batch, self._target.server, self._staging)
@@ -183,7 +186,7 @@ class _Writer:
             self._take_over(connection, columns, copied, batch_id)
 
     def _make_table(self, connection: Connection[Any], batch: DataFrame) -> None:
-        columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in batch.dtypes)
+        columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in batch.drop(DELETED).dtypes)
         _execute(connection, f"create table if not exists {self._table} ({columns}{primary_key(self._target.key)})")
 
     def _take_over(
@@ -198,9 +201,20 @@ class _Writer:
             return
         if self._target.key:
             self._check_keys(connection, attempts)
-        names = listed(columns)
-        insert = f"insert into {self._table} ({names}) select {names} from {self._staging} where {ATTEMPT} = any($1)"
-        taken = _execute(connection, insert + on_conflict(columns, self._target.key), attempts).rowcount
+        names, mine = listed(columns), f"{ATTEMPT} = any($1)"
+        gone = 0
+        if self._target.changes is not None:
+            deleted = f"from {self._staging} newer where {mine} and {DELETED}"
+            same = " and ".join(f"older.{quoted(name)} = newer.{quoted(name)}" for name in self._target.key)
+            _execute(
+                connection, f"delete from {self._table} older using (select * {deleted}) newer where {same}", attempts
+            )
+            (gone,) = _execute(connection, f"select count(*) {deleted}", attempts).fetchone() or (0,)
+        insert = (
+            f"insert into {self._table} ({names}) select {names} from {self._staging} "
+            f"where {mine} and {DELETED} is not true"
+        )
+        taken = gone + _execute(connection, insert + on_conflict(columns, self._target.key), attempts).rowcount
         if taken != sum(copied.values()):
             raise TableTargetError(f"{self._staging} lost rows: another driver runs on the same checkpoint")
         _execute(

@@ -28,6 +28,7 @@ from moldau.products.pipelines.targets.sql_table import (
     quoted,
 )
 from moldau.products.pipelines.targets.table_target import (
+    DELETED,
     TableTarget,
     TableTargetError,
     check_keys,
@@ -62,7 +63,8 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
     def parse(cls, sink: Section, directory: Path) -> SqliteTarget:
         mode = cls.parse_mode(sink)
         file, table = sink.local_path("sqlite", directory), sink.text("table")
-        return cls(mode=mode, key=cls.parse_key(sink, mode), file=file, table=table)
+        key, changes = cls.parse_key(sink, mode), cls.parse_changes(sink, mode)
+        return cls(mode=mode, key=key, changes=changes, file=file, table=table)
 
     def describe(self) -> tuple[str, str]:
         return f"table {self.table} of {self.file}", "exactly once: one transaction for each batch"
@@ -76,7 +78,7 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
         self.check_columns(result.columns)
         if self.file.exists():
             with self.connected() as connection:
-                self._check_takes(connection, result.columns)
+                self._check_takes(connection, result.drop(DELETED).columns)
         return result.selectExpr(*(_as_it_fits(name, kind) for name, kind in result.dtypes))
 
     def _check_takes(self, connection: sqlite3.Connection, columns: list[str]) -> None:
@@ -93,6 +95,9 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
         return f"insert into {quoted(self.table)} ({listed(columns)}) values ({values})" + on_conflict(
             columns, self.key
         )
+
+    def delete(self) -> str:
+        return f"delete from {quoted(self.table)} where " + " and ".join(f"{quoted(name)} = ?" for name in self.key)
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         return _Writer(self, query).write
@@ -142,7 +147,8 @@ class _Writer:
         return row[0] if row is not None else None
 
     def _make_table(self, connection: sqlite3.Connection, batch: DataFrame) -> None:
-        columns = ", ".join(f"{quoted(name)} {TYPES.get(kind, 'text')}" for name, kind in batch.dtypes)
+        stored = batch.drop(DELETED).dtypes
+        columns = ", ".join(f"{quoted(name)} {TYPES.get(kind, 'text')}" for name, kind in stored)
         key = primary_key(self._target.key)
         connection.execute(f"create table if not exists {quoted(self._target.table)} ({columns}{key})")
 
@@ -155,8 +161,17 @@ class _Writer:
         for path in paths:
             with pq.ParquetFile(path) as file:
                 for rows in file.iter_batches():
-                    columns = [_values(column) for column in rows.columns]
-                    connection.executemany(self._target.insert(rows.schema.names), zip(*columns, strict=True))
+                    self._take(connection, rows)
+
+    def _take(self, connection: sqlite3.Connection, rows: pa.RecordBatch) -> None:
+        import pyarrow.compute as pc
+
+        if DELETED in rows.schema.names:
+            is_deleted = rows.column(DELETED)
+            gone = rows.filter(is_deleted).select(list(self._target.key))
+            connection.executemany(self._target.delete(), _rows(gone))
+            rows = rows.filter(pc.invert(is_deleted)).drop_columns([DELETED])
+        connection.executemany(self._target.insert(rows.schema.names), _rows(rows))
 
 
 def _exists(connection: sqlite3.Connection, table: str) -> bool:
@@ -168,6 +183,10 @@ def _as_it_fits(name: str, kind: str) -> str:
     """As SQL of Spark: nested values as JSON."""
     column = spark_quoted(name)
     return f"to_json({column}) as {column}" if kind.startswith(NESTED) else column
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
+    return zip(*(_values(column) for column in batch.columns), strict=True)
 
 
 def _values(column: pa.Array) -> list[object]:

@@ -2,6 +2,11 @@
 
 A table takes a batch and the batch's number in one commit of its own. So a batch that Spark runs again after a crash
 is found there, and is not written again.
+
+With `sequence_by` the rows are changes of the table's rows, such as a database's log has them, in any order: of each
+key Spark's state keeps the newest change, so that an older one that comes later changes nothing. Where
+`apply_as_deletes` says so, a change removes the row of its key. (As `create_auto_cdc_flow` of Spark Declarative
+Pipelines, SCD type 1.)
 """
 
 from __future__ import annotations
@@ -10,9 +15,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
+
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 if TYPE_CHECKING:
@@ -28,12 +37,27 @@ class TableTargetError(MoldauError):
     """The table cannot be this pipeline's target, or could not take a batch; the message says why."""
 
 
-class TableTarget(Target, frozen=True, kw_only=True):
-    """`key`: in the mode update, the columns by which a row takes the place of an older one."""
+DELETED = "_moldau_deleted"
+"""The column of a change that says whether it removes its row; not there without `apply_as_deletes`."""
 
-    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key")
+
+class Changes(msgspec.Struct, frozen=True):
+    """SQL over the columns of a row: `sequence_by` orders the changes of a key, `deletes` says which remove the row;
+    None: none does. `left_out`: columns that the table does not get."""
+
+    sequence_by: str
+    deletes: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class TableTarget(Target, frozen=True, kw_only=True):
+    """`key`: in the mode update, the columns by which a row takes the place of an older one. `changes`: how the newest
+    row of a key is found; None: each row is newer than those before it."""
+
+    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", "sequence_by", "apply_as_deletes", "except_column_list")
 
     key: tuple[str, ...] = ()
+    changes: Changes | None = None
 
     @staticmethod
     def parse_key(sink: Section, mode: str) -> tuple[str, ...]:
@@ -43,6 +67,44 @@ class TableTarget(Target, frozen=True, kw_only=True):
         if mode == "append" and key:
             sink.refuse("key", "is for the mode update; with append every row is another one")
         return key
+
+    @staticmethod
+    def parse_changes(sink: Section, mode: str) -> Changes | None:
+        if not sink.has("sequence_by"):
+            for key in ("apply_as_deletes", "except_column_list"):
+                if sink.has(key):
+                    sink.refuse(key, "needs `sequence_by`: SQL that orders the changes of a key")
+            return None
+        if mode != "update":
+            sink.refuse("sequence_by", "is for the mode update; with append every row is another one")
+        deletes, left_out = sink.text("apply_as_deletes", default="") or None, sink.names("except_column_list")
+        if set(left_out) & set(sink.names("key")):
+            sink.refuse("except_column_list", "must not leave out the `key`")
+        return Changes(sink.text("sequence_by"), deletes, left_out)
+
+    def facts(self) -> Facts:
+        if self.changes is None:
+            return {}
+        changes = self.changes
+        return {
+            "key": ", ".join(self.key),
+            "sequence_by": changes.sequence_by,
+            "apply_as_deletes": changes.deletes,
+            "except_column_list": ", ".join(changes.left_out) or None,
+        }
+
+    def newest(self, result: DataFrame) -> DataFrame:
+        """Raises FlowError. With DELETED, where changes delete."""
+        if self.changes is None:
+            return result
+        from moldau.spark import expression  # a page is checked without Spark
+
+        self.check_columns(result.columns)
+        if self.changes.deletes is not None:
+            result = result.withColumn(DELETED, expression(f"coalesce({self.changes.deletes}, false)"))
+        newest = expression(f"max_by(struct(*), {self.changes.sequence_by}) as newest")
+        groups = result.groupBy(*(quoted(name) for name in self.key)).agg(newest)
+        return groups.select("newest.*").drop(*self.changes.left_out)
 
     def check_columns(self, names: Sequence[str]) -> None:
         """`names`: the columns of the SQL's result. Raises FlowError."""

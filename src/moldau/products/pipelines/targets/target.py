@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 
@@ -55,11 +56,20 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def describe(self) -> tuple[str, str]:
         """Where the rows go, and how often each gets there, for people."""
 
+    def facts(self) -> Facts:
+        """What decides, beside the mode, which rows are written: with any of it changed, an old checkpoint has no
+        meaning."""
+        return {}
+
+    def newest(self, result: DataFrame) -> DataFrame:
+        """Where the page asks for it, the newest row of each key of all that the query has read."""
+        return result
+
     def check(self) -> None:
         """Called before anything else. Raises MoldauError where the target cannot be this pipeline's."""
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        """What is written of the result of the page's SQL. Raises FlowError."""
+        """What is written of the result of the page's SQL, or of `newest` of it. Raises FlowError."""
         return result
 
     @property

@@ -1,0 +1,77 @@
+"""Changes by key, as a database's log has them, into a table: in any order, and with deletes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import polars
+import psycopg
+import pytest
+
+from moldau.cli.main import main
+from moldau.products.pipelines.core.section import PageError
+from moldau.products.pipelines.page.page import parse_page
+
+PAGE = """
+sources:
+  changes: {topic: TOPIC, format: json, schema: "id int, name string, version int, op string"}
+flows:
+  rows: select id, name, version, op from changes
+targets:
+  lake: {from: rows, delta: lake, mode: update, key: id, sequence_by: version, apply_as_deletes: "op = 'd'",
+         except_column_list: [version, op]}
+  file: {from: rows, sqlite: shop.db, table: users, mode: update, key: id, sequence_by: version,
+         apply_as_deletes: "op = 'd'", except_column_list: [version, op]}
+  server: {from: rows, postgresql: "SERVER", table: users, mode: update, key: id, sequence_by: version,
+           apply_as_deletes: "op = 'd'", except_column_list: [version, op]}
+tests:
+  the newest change of a key counts, in whatever order they come:
+    given:
+      changes: [[{id: 1, version: 3, name: new}, {id: 1, version: 1, name: old}], [{id: 1, version: 2, name: late}]]
+    expect:
+      lake: [{id: 1, name: new}, {id: 1, name: new}]
+"""
+
+
+def test_the_newest_change_of_each_key_is_in_the_table(
+    run_page, new_topic, produce, postgresql, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    topic = new_topic()
+
+    def change(*rows: tuple[int, str, int, str]) -> None:
+        names = ("id", "name", "version", "op")
+        produce(topic, [(None, json.dumps(dict(zip(names, row, strict=True))).encode()) for row in rows])
+
+    def tables() -> list[list[tuple[int, str]]]:
+        with sqlite3.connect(tmp_path / "shop.db") as connection:
+            of_file = connection.execute("select id, name from users").fetchall()
+        with psycopg.connect(postgresql.url) as server:
+            of_server = server.execute("select id, name from users").fetchall()
+        return [sorted(one) for one in (polars.read_delta(str(tmp_path / "lake")).rows(), of_file, of_server)]
+
+    page = PAGE.replace("TOPIC", topic).replace("SERVER", postgresql.url)
+    change((1, "a", 1, "u"), (2, "b", 1, "u"), (1, "A", 3, "u"), (3, "gone before it came", 5, "d"))
+    run_page(page)
+    assert tables() == [[(1, "A"), (2, "b")]] * 3
+    change((1, "older than A", 2, "u"), (2, "b", 4, "d"), (3, "older than its end", 4, "u"), (4, "d", 1, "u"))
+    run_page(page)
+    assert tables() == [[(1, "A"), (4, "d")]] * 3
+    file = tmp_path / "page.yaml"
+    file.write_text(f"name: pipe\nbootstrap_servers: a:1\n{page}", "utf-8")
+    assert main(["pipeline", "test", str(file)]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("sequence_by: version, ", "", "`apply_as_deletes` needs `sequence_by`"),
+        ("mode: update, key: id", "mode: append", "`sequence_by` is for the mode update"),
+        ("[version, op]", "[id, op]", "`except_column_list` must not leave out the `key`"),
+    ],
+)
+def test_what_cannot_be_meant_of_changes_is_refused(tmp_path: Path, before: str, after: str, reason: str):
+    text = "name: pipe\nbootstrap_servers: a:1\n" + PAGE.replace(before, after, 1)
+    with pytest.raises(PageError, match=reason):
+        parse_page(text, file_name="page.yaml", directory=tmp_path)
