@@ -100,9 +100,11 @@ def test_a_module_makes_the_plan_of_a_page(load, tmp_path: Path):
 def test_a_table_stands_beside_the_module_in_the_format_delta_unless_it_says_so(load, tmp_path: Path):
     page = load(MODULE.replace('(format="parquet", table_properties={"path": "out/named"})', ""))
     assert describe(page)["target named"].startswith(f"Delta table {tmp_path / 'tables' / 'named'} (append)")
-    by_key = 'materialized_view(table_properties={"key": "user"})'
-    page = load(MODULE.replace('table(format="parquet", table_properties={"path": "out/named"})', by_key))
+    table = 'table(format="parquet", table_properties={"path": "out/named"})'
+    page = load(MODULE.replace(table, 'materialized_view(table_properties={"key": "user"})'))
     assert page.queries[0].target.key == ("user",)
+    page = load(MODULE.replace(table, 'materialized_view(table_properties={"key": "user", "sequence_by": "version"})'))
+    assert page.queries[0].step.facts()["targets.named.sequence_by"] == "version"
 
 
 def test_flows_are_made_in_loops_and_of_modules_beside_it(load, tmp_path: Path):
@@ -153,6 +155,8 @@ def test_layout_and_comments_of_a_function_are_no_part_of_it_and_what_it_calls_i
         ("LEAST = 100", "LEAST = spark.range(1)", "LEAST =", "this needs Spark"),
         ("LEAST = 100", 'LEAST = col("a")', "LEAST =", "this needs Spark, .* move it into the function"),
         ("LEAST = 100", '@udf("double")\ndef f(x): return x', "@udf", "this needs Spark, .* such as DoubleType"),
+        ("def orders", 'dp.create_auto_cdc_flow("a", "b", ["c"], "d")\ndef orders', "dp.create_auto",
+         "create_auto_cdc_flow is not known here"),
         ("LEAST = 100", "LEAST = 1 / 0", "LEAST =", "ZeroDivisionError: division by zero"),
         ("LEAST = 100", "LEAST = = 100", "LEAST =", "SyntaxError"),
         ('pipeline("shop", boot', 'dict(a="shop", boot', None, r"the module has no pipeline: write `pipeline\(NAME"),

@@ -35,6 +35,10 @@ _NO_SPARK = (
     "this needs Spark, which is not there while the module is read: move it into the function of a flow, or give a "
     "type as a value, such as DoubleType(), in place of its name"
 )
+_NO_AUTO_CDC = (
+    "create_auto_cdc_flow is not known here: a materialized_view whose table_properties have `key`, `sequence_by` and "
+    "`apply_as_deletes` is the same"
+)
 _session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
 
 
@@ -145,8 +149,7 @@ class Definitions(GraphElementRegistry):
         )
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        reason = "create_auto_cdc_flow is not known here: write changes by key into a table with `mode: update`"
-        raise DefinitionError(flow.source_code_location.line_number, reason)
+        raise DefinitionError(flow.source_code_location.line_number, _NO_AUTO_CDC)
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         raise DefinitionError(None, "SQL files of Spark Declarative Pipelines are not read; a page of YAML has SQL")
@@ -325,6 +328,8 @@ def _said(error: BaseException) -> str:
     text = str(error).partition("\n")[0]
     if isinstance(error, MoldauError):
         return text
+    if any(frame.name == "create_auto_cdc_flow" for frame in traceback.extract_tb(error.__traceback__)):
+        return _NO_AUTO_CDC  # Spark's own word needs grpc before it registers anything
     is_of_spark = "pyspark" in traceback.extract_tb(error.__traceback__)[-1].filename
     if is_of_spark and (isinstance(error, AssertionError) or "SESSION_OR_CONTEXT_NOT_EXISTS" in text):
         return _NO_SPARK
