@@ -49,7 +49,8 @@ def test_a_mistake_names_file_line_key_and_the_nearest_one(tmp_path: Path, capsy
     assert main(["pipeline", "check", misspelt, wrong, well]) == 2
     told = capsys.readouterr()
     assert f"{misspelt}:6: `shema` is not known here (did you mean `schema`?); known are topic" in told.err
-    assert f"{wrong}:5: `format` must be one of json, string, binary, not `jsn`; did you mean `json`?" in told.err
+    assert f"{wrong}:5: `format` must be one of " in told.err
+    assert "not `jsn`; did you mean `json`?" in told.err
     assert well in told.out
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
     from pyspark.sql.streaming.query import StreamingQuery as StreamingQuery
+    from pyspark.sql.types import StructType as StructType
     from rich.console import Console
 
     from moldau.spark.query_watch import QueryWatch

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from moldau.errors import MoldauError
@@ -47,8 +48,11 @@ def _offsets(line: str) -> dict[TopicPartition, int]:
         nested = json.loads(line)
     except ValueError:
         return {}
-    if not isinstance(nested, Mapping):
-        return {}
+    return offsets_if_topics(nested) if isinstance(nested, Mapping) else {}
+
+
+def offsets_if_topics(nested: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """What a source has noted, where it is a topic; nothing for another one."""
     for topic, partitions in nested.items():
         if topic.startswith("@"):
             continue  # the source's own notes: see moldau.spark.offsets

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.spark.checkpoint_offsets import VERSION_LINE
+from moldau.spark.checkpoint_offsets import VERSION_LINE, offsets_if_topics
 from moldau.spark.offsets import FIRST_START, read_by_all, topic_offsets
 from moldau.types import TopicPartition
 
@@ -37,10 +37,21 @@ class CheckpointError(MoldauError):
 
 
 class FinishedBatch(msgspec.Struct, frozen=True):
-    """`offsets`: the next offset to read of every partition of the source."""
+    """`offsets`: the next offset to read of every partition of the sources that are topics."""
 
     batch_id: int
     offsets: dict[TopicPartition, int]
+
+
+class BatchSpan(msgspec.Struct, frozen=True):
+    """The batches `first` to `last` of a query, all finished. `starts` and `ends`: as `FinishedBatch.offsets`, before
+    them and behind them; a partition without a start begins at 0."""
+
+    checkpoint: Path
+    first: int
+    last: int
+    starts: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
 
 
 def newest_finished_batch(checkpoint: Path) -> FinishedBatch | None:
@@ -205,9 +216,15 @@ def _source(path: Path, line: str) -> dict[str, Any]:
     return nested
 
 
+def source_offsets(path: Path) -> list[dict[str, Any] | None]:
+    """What each source of a batch has noted, in their order; None where it has given no offset yet. Raises
+    CheckpointError."""
+    return [None if line == NO_OFFSET else _source(path, line) for line in _lines(path)[2:]]
+
+
 def _sources(path: Path) -> list[dict[str, Any]]:
-    return [_source(path, line) for line in _lines(path)[2:] if line != NO_OFFSET]
+    return [offset for offset in source_offsets(path) if offset is not None]
 
 
 def _source_offsets(path: Path) -> dict[TopicPartition, int]:
-    return read_by_all(map(topic_offsets, _sources(path)))
+    return read_by_all(map(offsets_if_topics, _sources(path)))

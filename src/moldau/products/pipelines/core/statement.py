@@ -54,6 +54,12 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def literal(text: str) -> str:
+    """`text` as a string in SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def groups(sql: str) -> bool:
     """Whether rows are grouped (GROUP BY, SELECT DISTINCT): in append mode a stream gives no such row before a
     watermark says that its group is complete."""

@@ -31,7 +31,7 @@ count from the page's own directory, so that a page means the same wherever it i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -54,6 +54,7 @@ from moldau.products.pipelines.core.section import PAGE, PageError, Section
 from moldau.products.pipelines.page.cases import parse_cases
 from moldau.products.pipelines.page.module import WrittenModule, read_pipeline
 from moldau.products.pipelines.sources import all_sources
+from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import COMMON_KEYS, PageHead, Source
 from moldau.products.pipelines.sources.topic import TopicSource, servers_of
 from moldau.products.pipelines.targets import all_targets
@@ -240,8 +241,7 @@ def _view(section: Section, name: str) -> str:
 def _parse_source(section: Section, key: str, name: str, head: PageHead) -> tuple[SourceStep, Source]:
     source = section.section(key)
     kinds = all_sources()
-    source.allow(*kinds, *dict.fromkeys(key for kind in kinds.values() for key in kind.KEYS), *COMMON_KEYS)
-    kind = _kind(source, kinds)
+    kind = _kind(source, kinds, COMMON_KEYS)
     source.allow(*kind.NAMED_BY, *kind.KEYS, *COMMON_KEYS)
     parsed = kind.parse(source, head)
     step = SourceStep(
@@ -259,8 +259,7 @@ def _parse_target(section: Section, key: str, name: str, directory: Path, *, rea
     sink = section.section(key)
     kinds = all_targets()
     more = () if section.name == PAGE else ("from",)
-    sink.allow(*kinds, *dict.fromkeys(key for kind in kinds.values() for key in kind.KEYS), *more)
-    kind = _kind(sink, kinds)
+    kind = _kind(sink, kinds, more)
     sink.allow(kind.NAMED_BY, *kind.KEYS, *more)
     parsed = kind.parse(sink, directory)
     step = TargetStep(
@@ -269,9 +268,11 @@ def _parse_target(section: Section, key: str, name: str, directory: Path, *, rea
     return step, parsed
 
 
-def _kind(section: Section, kinds: Mapping[str, type[Kind]]) -> type[Kind]:
+def _kind(section: Section, kinds: Mapping[str, type[Kind]], more: Sequence[str]) -> type[Kind]:
+    """`more`: what may stand in each kind."""
     named = [kind for key, kind in kinds.items() if section.has(key)]
     if len(named) != 1:
+        section.allow(*kinds, *dict.fromkeys(key for kind in kinds.values() for key in kind.KEYS), *more)
         section.refuse(None, f"needs exactly one of `{'`, `'.join(kinds)}`")
     return named[0]
 
@@ -352,7 +353,7 @@ def describe(page: PipelinePage) -> Mapping[str, str]:
         if source.as_table:
             when = f"every {source.refresh_ms / 1_000:g} s" if source.refresh_ms else "by each batch"
             facts[f"table {name}"] += f", read again {when}"
-        if isinstance(source, TopicSource) and source.dead_letters is not None:
+        if isinstance(source, RecordSource) and source.dead_letters is not None:
             facts["dead letters"] = f"topic {source.dead_letters}"
     if is_long:
         facts |= {f"flow {flow.name}": f"reads {', '.join(flow.reads)}" for flow in page.plan.flows}

@@ -75,8 +75,8 @@ def _starts(page: PipelinePage, to: Start) -> dict[str, dict[TopicPartition, int
                 raise ResetError(f"{source.describe()}: there is no such topic on {source.bootstrap_servers}")
             later = cluster.since(bounds, to) if isinstance(to, int) else {}
         starts[name] = {one: _offset(one, first, end, to, later) for one, (first, end) in bounds.items()}
-    if not starts:
-        raise ResetError("no source of the page is a topic")
+    if not starts and to != EARLIEST:
+        raise ResetError("no source of the page is a topic: only `--to earliest` has a meaning")
     return starts
 
 

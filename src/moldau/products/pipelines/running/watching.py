@@ -16,6 +16,7 @@ from moldau.products.pipelines.running.dead_letters import DeadLetters
 from moldau.products.pipelines.running.flow import metric_of
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
+from moldau.products.pipelines.sources.records import RecordSource
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,7 +31,11 @@ class QueryProgress:
         self._page = page
         self._query = query
         streams = query.streams()
-        parsed = {name: source for name, source in streams.items() if source.dead_letters is not None}
+        parsed = {
+            name: source
+            for name, source in query.sources.items()
+            if isinstance(source, RecordSource) and source.dead_letters is not None
+        }
         kept = [source for name, source in parsed.items() if name in query.dead_letters_of]
         self._counter = BatchCounter([metric_of(name) for name in parsed])
         self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None

@@ -24,7 +24,7 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from moldau.spark import DataFrame, SparkSession
+    from moldau.spark import DataFrame, SparkSession, StructType
 
 COMMON_KEYS = ("event_time", "watermark", "as", "refresh")
 DEAD_LETTERS_METRIC = "dead_letters"
@@ -78,11 +78,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         for key in ("event_time", "watermark") if as_table else ("refresh",):
             if source.has(key):
                 source.refuse(key, f"has no meaning for a {'table' if as_table else 'stream'}")
+        event_time = source.text("event_time", default="") or None
         watermark = source.text("watermark", default="") or None
         if watermark:
             source.interval_ms("watermark", 0)
+            if event_time is None and cls.DEFAULT_EVENT_TIME is None:
+                source.refuse("watermark", "needs `event_time`, a column of type timestamp: rows are late by it")
         return {
-            "event_time": source.text("event_time", default="") or None,
+            "event_time": event_time,
             "watermark": watermark,
             "as_table": as_table,
             "refresh_ms": source.interval_ms("refresh", 0) or None,
@@ -124,7 +127,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return {**self.facts(), "event_time": self.event_time, "watermark": self.watermark, "as": read_as}
 
 
-def read_anew(spark: SparkSession, columns: str, read: Callable[[], Iterator[pa.RecordBatch]]) -> DataFrame:
+def read_anew(
+    spark: SparkSession, columns: str | StructType, read: Callable[[], Iterator[pa.RecordBatch]]
+) -> DataFrame:
     """A table of `columns` (names and Spark types) that calls `read` in a task whenever it is read: so a stream that is
     joined with it finds in every micro-batch what is there then. Spark itself may list a table's files or partitions
     once, at the start of the query."""

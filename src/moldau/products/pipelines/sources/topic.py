@@ -13,77 +13,72 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, PageHead, Source, read_anew
+from moldau.products.pipelines.formats import all_decoders, decoder_keys
+from moldau.products.pipelines.formats.text import JsonDecoder
+from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.sources.source import PageHead, read_anew
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
     from moldau.spark import DataFrame, SparkSession
 
-FORMATS = ("json", "string", "binary")
+STRING, BINARY = "string", "binary"
+FORMATS = (*all_decoders(), STRING, BINARY)
 STARTS = ("earliest", "latest")
 
 MAX_OFFSETS_PER_TRIGGER = 1_000_000
 """So that the first run over a full topic shows progress, and a killed driver repeats at most this much."""
 
-CORRUPT_COLUMN = "_moldau_corrupt"
-DOES_NOT_PARSE = f"_value is null or _value.{CORRUPT_COLUMN} is not null"
-"""No value, no JSON object, or a field that does not fit the schema."""
 
-_RECORD_COLUMNS = (
-    "cast(key as string) as _key",
-    "topic as _topic",
-    "partition as _partition",
-    "offset as _offset",
-    "timestamp as _timestamp",
-)
 _NEWEST = "max_by(struct(*), struct(timestamp, offset)) as record"
 """A key has one partition, unless partitions were added: then offsets alone do not say what is newer."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
-_RECORD_NAMES = ("_key", "_topic", "_partition", "_offset", "_timestamp")
 
 
-class TopicSource(Source, frozen=True, kw_only=True):
-    """`topic` or `pattern`, a regular expression of whole names. `dead_letters`: the topic for records that do not
-    parse; None where every record does (formats string and binary), and for a table."""
+class TopicSource(RecordSource, frozen=True, kw_only=True):
+    """`topic` or `pattern`, a regular expression of whole names."""
 
     NAMED_BY = ("topic", "pattern")
-    KEYS = ("bootstrap_servers", "format", "schema", "start", "dead_letters")
+    KEYS = ("bootstrap_servers", "format", *decoder_keys(), "start", "bad_records", "dead_letters")
     DEFAULT_EVENT_TIME = "_timestamp"
     GIVEN_COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
+    RECORD_COLUMNS: ClassVar = {
+        "_key": "cast(key as string)",
+        "_topic": "topic",
+        "_partition": "partition",
+        "_offset": "offset",
+        "_timestamp": "timestamp",
+    }
+    ADDRESS: ClassVar = {"moldau.topic": "topic", "moldau.partition": "partition", "moldau.offset": "offset"}
 
     bootstrap_servers: str
     topic: str | None = None
     pattern: str | None = None
-    format: str
-    schema: str | None = None
     start: str = "earliest"
-    dead_letters: str | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> TopicSource:
         record_format = source.choice("format", FORMATS)
-        if record_format == "json" and not source.has("schema"):
-            source.refuse("format", "json needs a `schema`, such as `user string, amount double`")
-        for key in ("schema", "event_time", "dead_letters"):
-            if record_format != "json" and source.has(key):
-                source.refuse(key, f"has no meaning for the format {record_format}")
+        decoded = cls.parse_decoder(source, record_format, head)
+        if decoded["decoder"] is None and source.has("event_time"):
+            source.refuse("event_time", f"has no meaning for the format {record_format}")
         common = cls.parse_common(source)
-        for key in ("pattern", "start", "dead_letters"):
+        for key in ("pattern", "start"):
             if common["as_table"] and source.has(key):
                 source.refuse(key, "has no meaning for a table: it is the newest record of each key of one topic")
         topic = source.topic("topic") if source.has("topic") else None
-        dead_letters = source.topic("dead_letters") if source.has("dead_letters") else f"{head.name}.dead-letters"
         pattern = _pattern(source)
-        if record_format == "json" and (dead_letters == topic or (pattern and re.fullmatch(pattern, dead_letters))):
+        dead_letters = decoded["dead_letters"]
+        if dead_letters is not None and (dead_letters == topic or (pattern and re.fullmatch(pattern, dead_letters))):
             key = "dead_letters" if source.has("dead_letters") else "pattern"
             source.refuse(key, "must not be the topic that is read: what does not parse would be read again")
         return cls(
@@ -91,9 +86,8 @@ class TopicSource(Source, frozen=True, kw_only=True):
             topic=topic,
             pattern=pattern,
             format=record_format,
-            schema=source.text("schema", default="") or None,
             start=source.choice("start", STARTS, default="earliest"),
-            dead_letters=dead_letters if record_format == "json" and not common["as_table"] else None,
+            **decoded,
             **common,
         )
 
@@ -104,7 +98,7 @@ class TopicSource(Source, frozen=True, kw_only=True):
         return f"{which} ({self.format}), first run from the {self.start} offsets"
 
     def facts(self) -> Facts:
-        return {"topic": self.topic, "pattern": self.pattern, "format": self.format, "schema": self.schema}
+        return {"topic": self.topic, "pattern": self.pattern, **self.format_facts()}
 
     def reads(self, topic: str) -> bool:
         return topic == self.topic if self.pattern is None else re.fullmatch(self.pattern, topic) is not None
@@ -124,6 +118,28 @@ class TopicSource(Source, frozen=True, kw_only=True):
     def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         return read_anew(spark, self.GIVEN_COLUMNS, partial(_records, self, times))
 
+    def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+        """With the column `headers`."""
+        starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
+        waiting = {one: span.ends[one] for one, first in starts.items() if span.ends[one] > first}
+        if not waiting:
+            return None
+        from moldau.spark.options import nested_offsets, offsets_to_json  # a page is checked without Spark
+
+        numbers = {topic: [int(number) for number in ends] for topic, ends in nested_offsets(waiting).items()}
+        return (
+            spark.read.format("moldau")
+            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .option("assign", json.dumps(numbers))
+            .option("startingOffsets", offsets_to_json({one: starts[one] for one in waiting}))
+            .option("endingOffsets", offsets_to_json(waiting))
+            .option("includeHeaders", "true")
+            # what retention took away meanwhile cannot be kept any more, and is no reason to end the pipeline
+            .option("failOnDataLoss", "false")
+            .options(**times.options())
+            .load()
+        )
+
     def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
         """A text is the value of a record; a mapping is the JSON that it has (other formats: `value`), and beside it
         `_key`, `_value`, `_topic`, `_partition`, `_offset` and `_timestamp` of the record."""
@@ -132,10 +148,18 @@ class TopicSource(Source, frozen=True, kw_only=True):
     def _given(self, record: object, offset: int) -> dict[str, object]:
         given = record if isinstance(record, Mapping) else {"_value": record}
         fields = {name: value for name, value in given.items() if name[:1] != "_"}
-        unknown = [name for name in given if name not in fields and name not in (*_RECORD_NAMES, "_value")]
+        unknown = [name for name in given if name not in fields and name not in (*self.RECORD_COLUMNS, "_value")]
         if unknown:
-            raise FlowError(f"a record of a topic has no {unknown[0]!r}; it has _value, {', '.join(_RECORD_NAMES)}")
-        value = given.get("_value") if "_value" in given else fields if self.format == "json" else fields.get("value")
+            raise FlowError(
+                f"a record of a topic has no {unknown[0]!r}; it has _value, {', '.join(self.RECORD_COLUMNS)}"
+            )
+        value = (
+            given.get("_value")
+            if "_value" in given
+            else fields
+            if self.format == JsonDecoder.NAMED_BY
+            else fields.get("value")
+        )
         return {
             "key": _bytes(given.get("_key")),
             "value": _bytes(value),
@@ -146,30 +170,15 @@ class TopicSource(Source, frozen=True, kw_only=True):
         }
 
     def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
+        if not self.as_table:
+            return super().rows(loaded, counted_as=counted_as)
         from moldau.spark import expression  # a page is checked without Spark
 
-        if self.as_table:
-            keyed = loaded.where("key is not null").groupBy("key")
-            loaded = keyed.agg(expression(_NEWEST)).select("record.*").where("value is not null")
-        frame = loaded.selectExpr(*self.value_columns(), *_RECORD_COLUMNS)
-        if self.format != "json":
-            return frame
-        if counted_as is not None:
-            frame = frame.observe(counted_as, expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}"))
-        names = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
-        parsed = [f"_value.{quoted(name)}" for name in names]
-        return frame.where(f"not ({DOES_NOT_PARSE})").selectExpr(*parsed, *_RECORD_NAMES)
+        keyed = loaded.where("key is not null").groupBy("key")
+        return super().rows(keyed.agg(expression(_NEWEST)).select("record.*").where("value is not null"))
 
-    def value_columns(self) -> tuple[str, ...]:
-        """The value of a record as SQL; with the format json a struct `_value`: DOES_NOT_PARSE says what is none."""
-        if self.format == "json":
-            schema = str(self.schema).strip()
-            if schema.lower().startswith("struct<") and schema.endswith(">"):
-                schema = schema[len("struct<") : -1]
-            text = f"{schema}, {CORRUPT_COLUMN} string".replace("\\", "\\\\").replace("'", "\\'")
-            options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}')"
-            return (f"from_json(cast(value as string), '{text}', {options}) as _value",)
-        return ("cast(value as string) as value" if self.format == "string" else "value",)
+    def plain_columns(self, loaded: DataFrame) -> Sequence[str]:
+        return ("cast(value as string) as value" if self.format == STRING else "value",)
 
 
 def _records(source: TopicSource, times: SourceTimes) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.databases.names import quoted
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,
@@ -170,7 +171,7 @@ class _Writer:
         if paths:
             key = self._target.key
             check_keys(pq.read_table(paths, columns=list(key)), key)
-            same = " and ".join(f"older.{_quoted(name)} = newer.{_quoted(name)}" for name in key)
+            same = " and ".join(f"older.{quoted(name)} = newer.{quoted(name)}" for name in key)
             merge = table.merge(
                 _rows(paths),
                 same,
@@ -240,11 +241,6 @@ def _schema(columns: list[pa.Field]) -> Schema:
 def _columns(fields: Iterable[Field]) -> str:
     # a primitive type says its name only as JSON
     return ", ".join(f"{field.name} {json.loads(field.type.to_json())}" for field in fields)
-
-
-def _quoted(name: str) -> str:
-    """`name` as a column in Delta's SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _rows(paths: list[Path]) -> pa.RecordBatchReader:

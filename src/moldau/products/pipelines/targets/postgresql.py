@@ -5,16 +5,13 @@
 The transaction that takes a batch over writes the batch's number into `moldau_batches`, beside the table. A batch whose
 number is there is not written again. A row of the staging table names the attempt of the task that copied it: what
 was copied by a task that was lost is not taken over.
-
-The password is libpq's own affair: PGPASSWORD, or ~/.pgpass, on each machine that runs tasks.
 """
 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -23,18 +20,20 @@ from uuid import uuid4
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
-from moldau.products.pipelines.targets.patience import keep_trying
-from moldau.products.pipelines.targets.sql_table import (
-    BATCHES,
-    BATCHES_COLUMNS,
-    NESTED,
-    listed,
-    on_conflict,
-    primary_key,
-    quoted,
+from moldau.products.pipelines.databases.names import listed, path_of, quoted
+from moldau.products.pipelines.databases.postgresql import (
+    CONNECT_SECONDS,
+    UnreachableError,
+    connected,
+    execute,
+    sentence,
+    server_of,
+    table_of,
 )
+from moldau.products.pipelines.targets.sql_table import BATCHES, BATCHES_COLUMNS, NESTED, on_conflict, primary_key
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,
@@ -48,11 +47,10 @@ from moldau.products.pipelines.targets.target import TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from psycopg import Connection, Cursor
+    from psycopg import Connection
 
     from moldau.spark import DataFrame
 
-CONNECT_SECONDS = 10
 ATTEMPT = "moldau_attempt"
 """The column of a staging table that names the attempt of a task."""
 
@@ -75,14 +73,8 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> PostgresqlTarget:
         mode = cls.parse_mode(sink)
-        server = sink.text("postgresql")
-        if re.search(r"://[^/@]*:[^/]+@|\bpassword\s*=", server):
-            sink.refuse("postgresql", "must not hold a password: put it into ~/.pgpass, or PGPASSWORD")
-        table = tuple(sink.text("table").split("."))
-        if len(table) > 2 or not all(table):
-            sink.refuse("table", "must be `table` or `schema.table`")
         key, changes = cls.parse_key(sink, mode), cls.parse_changes(sink, mode)
-        return cls(mode=mode, key=key, changes=changes, server=server, table=table)
+        return cls(mode=mode, key=key, changes=changes, server=server_of(sink), table=table_of(sink))
 
     def describe(self) -> tuple[str, str]:
         return f"PostgreSQL table {'.'.join(self.table)}", "exactly once: one transaction for each batch"
@@ -105,45 +97,23 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         return _Writer(self, query).write
 
-    @contextmanager
-    def connected(self) -> Iterator[Connection[Any]]:
-        """One transaction, committed at the end. Raises TableTargetError for what PostgreSQL refuses, but its
-        OperationalError, which may pass, as it is, once there was a connection."""
-        import psycopg  # a page is checked without it
-
-        try:
-            connection = psycopg.connect(self.server, connect_timeout=CONNECT_SECONDS, cursor_factory=psycopg.RawCursor)
-        except psycopg.OperationalError as error:
-            raise UnreachableError(f"PostgreSQL cannot be reached: {_sentence(error)}") from error
-        except psycopg.Error as error:
-            raise TableTargetError(f"`postgresql` is no connection string: {_sentence(error)}") from error
-        try:
-            with connection:
-                yield connection
-        except psycopg.OperationalError as error:
-            raise UnreachableError(f"PostgreSQL took no batch: {_sentence(error)}") from error
-        except psycopg.Error as error:
-            raise TableTargetError(f"PostgreSQL took no batch: {_sentence(error)}") from error
+    def connected(self) -> AbstractContextManager[Connection[Any]]:
+        """One transaction, committed at the end. Raises PostgresqlError."""
+        return connected(self.server, "PostgreSQL took no batch")
 
     def exists(self, connection: Connection[Any]) -> bool:
-        return _execute(connection, "select to_regclass($1)", _path(self.table)).fetchone() != (None,)
+        return execute(connection, "select to_regclass($1)", path_of(self.table)).fetchone() != (None,)
 
     def _check_takes(self, connection: Connection[Any], columns: list[str]) -> None:
         """PostgreSQL itself says whether it could run the INSERT."""
         import psycopg
 
-        names, table = listed(columns), _path(self.table)
+        names, table = listed(columns), path_of(self.table)
         insert = f"explain insert into {table} ({names}) select {names} from {table}"
         try:
-            _execute(connection, insert + on_conflict(columns, self.key))
+            execute(connection, insert + on_conflict(columns, self.key))
         except psycopg.Error as error:
-            raise FlowError(
-                f"the PostgreSQL table {'.'.join(self.table)} cannot take it: {_sentence(error)}"
-            ) from error
-
-
-class UnreachableError(TableTargetError):
-    """PostgreSQL is away, or refuses for a reason that may pass."""
+            raise FlowError(f"the PostgreSQL table {'.'.join(self.table)} cannot take it: {sentence(error)}") from error
 
 
 class _Writer:
@@ -151,11 +121,11 @@ class _Writer:
         """Raises TableTargetError."""
         self._target = target
         self._query = query
-        self._table = _path(target.table)
-        self._batches = _path((*target.table[:-1], BATCHES))
-        self._staging = _path((*target.table[:-1], f"moldau_staging_{query.checkpoint_id}"))
+        self._table = path_of(target.table)
+        self._batches = path_of((*target.table[:-1], BATCHES))
+        self._staging = path_of((*target.table[:-1], f"moldau_staging_{query.checkpoint_id}"))
         with target.connected() as connection:
-            _execute(connection, f"create table if not exists {self._batches} {BATCHES_COLUMNS}")
+            execute(connection, f"create table if not exists {self._batches} {BATCHES_COLUMNS}")
             check_not_ahead(self._newest(connection), query, f"PostgreSQL's {self._batches}")
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -174,8 +144,8 @@ class _Writer:
                 return
             if not self._target.exists(connection):
                 self._make_table(connection, batch)
-            _execute(connection, f"drop table if exists {self._staging}")
-            _execute(
+            execute(connection, f"drop table if exists {self._staging}")
+            execute(
                 connection,
                 f"create unlogged table {self._staging} as "
                 f"select {listed(columns)}, false as {DELETED}, ''::text as {ATTEMPT} "
@@ -187,7 +157,7 @@ class _Writer:
 
     def _make_table(self, connection: Connection[Any], batch: DataFrame) -> None:
         columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in batch.drop(DELETED).dtypes)
-        _execute(connection, f"create table if not exists {self._table} ({columns}{primary_key(self._target.key)})")
+        execute(connection, f"create table if not exists {self._table} ({columns}{primary_key(self._target.key)})")
 
     def _take_over(
         self, connection: Connection[Any], columns: list[str], copied: dict[str, int], batch_id: int
@@ -195,7 +165,7 @@ class _Writer:
         """`copied`: the rows of each attempt."""
         attempts = list(copied)
         owner = (self._query.pipeline, self._query.checkpoint_id)
-        _execute(connection, f"insert into {self._batches} values ($1, $2, -1) on conflict do nothing", *owner)
+        execute(connection, f"insert into {self._batches} values ($1, $2, -1) on conflict do nothing", *owner)
         # the row is locked from here on: of two drivers, the second one sees what the first one wrote
         if is_committed(self._newest(connection, " for update"), batch_id):
             return
@@ -206,27 +176,27 @@ class _Writer:
         if self._target.changes is not None:
             deleted = f"from {self._staging} newer where {mine} and {DELETED}"
             same = " and ".join(f"older.{quoted(name)} = newer.{quoted(name)}" for name in self._target.key)
-            _execute(
+            execute(
                 connection, f"delete from {self._table} older using (select * {deleted}) newer where {same}", attempts
             )
-            (gone,) = _execute(connection, f"select count(*) {deleted}", attempts).fetchone() or (0,)
+            (gone,) = execute(connection, f"select count(*) {deleted}", attempts).fetchone() or (0,)
         insert = (
             f"insert into {self._table} ({names}) select {names} from {self._staging} "
             f"where {mine} and {DELETED} is not true"
         )
-        taken = gone + _execute(connection, insert + on_conflict(columns, self._target.key), attempts).rowcount
+        taken = gone + execute(connection, insert + on_conflict(columns, self._target.key), attempts).rowcount
         if taken != sum(copied.values()):
             raise TableTargetError(f"{self._staging} lost rows: another driver runs on the same checkpoint")
-        _execute(
+        execute(
             connection,
             f"update {self._batches} set batch = $1 where pipeline = $2 and checkpoint = $3",
             batch_id,
             *owner,
         )
-        _execute(connection, f"drop table {self._staging}")
+        execute(connection, f"drop table {self._staging}")
 
     def _newest(self, connection: Connection[Any], lock: str = "") -> int | None:
-        row = _execute(
+        row = execute(
             connection,
             f"select batch from {self._batches} where pipeline = $1 and checkpoint = $2{lock}",
             self._query.pipeline,
@@ -238,10 +208,10 @@ class _Writer:
         key = self._target.key
         rows = f"select {listed(key)} from {self._staging} where {ATTEMPT} = any($1)"
         for name in key:
-            if _execute(connection, f"{rows} and {quoted(name)} is null limit 1", attempts).fetchone():
+            if execute(connection, f"{rows} and {quoted(name)} is null limit 1", attempts).fetchone():
                 raise no_key(name)
         several = f"{rows} group by {listed(key)} having count(*) > 1 limit 1"
-        row = _execute(connection, several, attempts).fetchone()
+        row = execute(connection, several, attempts).fetchone()
         if row is not None:
             raise several_rows_of_a_key(key, row)
 
@@ -281,15 +251,6 @@ def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Ite
     yield pa.RecordBatch.from_pylist([{"attempt": attempt, "rows": copied}])
 
 
-def _execute(connection: Connection[Any], sql: str, *values: object) -> Cursor[Any]:
-    """`sql` holds quoted names only; every value is a parameter `$1`, `$2`, ..."""
-    return connection.execute(sql, values or None)
-
-
-def _path(names: tuple[str, ...]) -> str:
-    return ".".join(map(quoted, names))
-
-
 def _type_of(kind: str) -> str | None:
     """The column of a new table for Spark's type `kind`; None where there is none."""
     if kind.startswith("decimal"):
@@ -303,8 +264,3 @@ def _as_text(name: str, kind: str) -> str:
     if kind.startswith(NESTED):
         return f"to_json({column}) as {column}"
     return f"concat('\\\\x', hex({column})) as {column}" if kind == "binary" else column
-
-
-def _sentence(error: Exception) -> str:
-    """PostgreSQL's own words in one line. They hold no password."""
-    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

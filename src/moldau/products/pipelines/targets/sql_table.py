@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.products.pipelines.databases.names import listed, quoted
+
 BATCHES = "moldau_batches"
 BATCHES_COLUMNS = (
     "(pipeline text not null, checkpoint text not null, batch bigint not null, primary key (pipeline, checkpoint))"
@@ -12,15 +14,6 @@ BATCHES_COLUMNS = (
 
 NESTED = ("struct", "array", "map")
 """How those types of Spark begin whose values are stored as JSON."""
-
-
-def quoted(name: str) -> str:
-    """`name` as an identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(map(quoted, names))
 
 
 def on_conflict(columns: Sequence[str], key: Sequence[str]) -> str:

@@ -18,15 +18,8 @@ from typing import TYPE_CHECKING
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
-from moldau.products.pipelines.targets.sql_table import (
-    BATCHES,
-    BATCHES_COLUMNS,
-    NESTED,
-    listed,
-    on_conflict,
-    primary_key,
-    quoted,
-)
+from moldau.products.pipelines.databases.names import listed, quoted
+from moldau.products.pipelines.targets.sql_table import BATCHES, BATCHES_COLUMNS, NESTED, on_conflict, primary_key
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.targets.patience import keep_trying
 from moldau.products.pipelines.targets.target import Target, TargetQuery
 from moldau.products.pipelines.targets.topic import write_to_topic
 

@@ -1,0 +1,1 @@
+"""What sources and targets share that are tables of databases."""

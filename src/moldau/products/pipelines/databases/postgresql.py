@@ -1,0 +1,74 @@
+"""A table in PostgreSQL, as a page names it, and connections to its server.
+
+The password is libpq's own affair: PGPASSWORD, or ~/.pgpass, on each machine that runs tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.core.section import Section
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Cursor
+
+CONNECT_SECONDS = 10
+
+
+class PostgresqlError(MoldauError):
+    """PostgreSQL refuses; the message says why."""
+
+
+class UnreachableError(PostgresqlError):
+    """PostgreSQL is away, or refuses for a reason that may pass."""
+
+
+def server_of(section: Section) -> str:
+    """libpq's connection string, under `postgresql`. Raises PageError."""
+    server = section.text("postgresql")
+    if re.search(r"://[^/@]*:[^/]+@|\bpassword\s*=", server):
+        section.refuse("postgresql", "must not hold a password: put it into ~/.pgpass, or PGPASSWORD")
+    return server
+
+
+def table_of(section: Section) -> tuple[str, ...]:
+    """The name under `table`, after that of its schema if the page says one. Raises PageError."""
+    table = tuple(section.text("table").split("."))
+    if len(table) > 2 or not all(table):
+        section.refuse("table", "must be `table` or `schema.table`")
+    return table
+
+
+@contextmanager
+def connected(server: str, refused: str) -> Iterator[Connection[Any]]:
+    """One transaction, committed at the end. `refused`: how the sentence begins that says what went wrong in it. Raises
+    UnreachableError for what may pass, PostgresqlError for all else."""
+    import psycopg  # a page is checked without it
+
+    try:
+        connection = psycopg.connect(server, connect_timeout=CONNECT_SECONDS, cursor_factory=psycopg.RawCursor)
+    except psycopg.OperationalError as error:
+        raise UnreachableError(f"PostgreSQL cannot be reached: {sentence(error)}") from error
+    except psycopg.Error as error:
+        raise PostgresqlError(f"`postgresql` is no connection string: {sentence(error)}") from error
+    try:
+        with connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise UnreachableError(f"{refused}: {sentence(error)}") from error
+    except psycopg.Error as error:
+        raise PostgresqlError(f"{refused}: {sentence(error)}") from error
+
+
+def execute(connection: Connection[Any], sql: str, *values: object) -> Cursor[Any]:
+    """`sql` holds quoted names only; every value is a parameter `$1`, `$2`, ..."""
+    return connection.execute(sql, values or None)
+
+
+def sentence(error: Exception) -> str:
+    """PostgreSQL's own words in one line. They hold no password."""
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -1,0 +1,40 @@
+"""What a pipeline needs of a format.
+
+To add one, write a module beside this one with one subclass of `Decoder`: the word of the page that asks for it
+(`NAMED_BY`), the keys that describe it (`KEYS`, `parse`), and `decoded`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from moldau.products.pipelines.core.section import Section
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+CORRUPT_COLUMN = "_moldau_corrupt"
+DOES_NOT_PARSE = f"_value is null or _value.{CORRUPT_COLUMN} is not null"
+"""Of `decoded`: no value, or one that is not of the format or does not fit its schema."""
+
+
+class Decoder(msgspec.Struct, frozen=True, kw_only=True):
+    NAMED_BY: ClassVar[str]
+    KEYS: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, section: Section) -> Decoder:
+        """What the page says. Raises PageError."""
+
+    @abstractmethod
+    def decoded(self, records: DataFrame) -> DataFrame:
+        """Adds the column `_value` to records with a column `value` (bytes or text): a struct of the fields, and of
+        CORRUPT_COLUMN, which is not null where the value could not be decoded."""
+
+    @abstractmethod
+    def reason(self) -> str:
+        """As SQL over `decoded`: why DOES_NOT_PARSE."""

@@ -1,0 +1,79 @@
+"""Formats that are text: JSON, one object a record, and CSV, one line a record. The schema is that of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import literal
+from moldau.products.pipelines.formats.decoder import CORRUPT_COLUMN, Decoder
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+
+class JsonDecoder(Decoder, frozen=True, kw_only=True):
+    """`schema`: names and Spark types."""
+
+    NAMED_BY = "json"
+    KEYS = ("schema",)
+
+    schema: str
+
+    @classmethod
+    def parse(cls, section: Section) -> JsonDecoder:
+        return cls(schema=_schema(section, cls.NAMED_BY))
+
+    def decoded(self, records: DataFrame) -> DataFrame:
+        return _decoded(records, "from_json", self.schema, {})
+
+    def reason(self) -> str:
+        return (
+            "case when value is null then 'the record has no value' "
+            "when try_parse_json(cast(value as string)) is null then 'the value is no JSON' "
+            f"else {literal(f'the JSON does not fit the schema: {self.schema}')} end"
+        )
+
+
+class CsvDecoder(Decoder, frozen=True, kw_only=True):
+    """`header`: a record that says this is none; None: there is no such record."""
+
+    NAMED_BY = "csv"
+    KEYS = ("schema", "separator", "header")
+
+    schema: str
+    separator: str = ","
+    header: str | None = None
+
+    @classmethod
+    def parse(cls, section: Section) -> CsvDecoder:
+        return cls(
+            schema=_schema(section, cls.NAMED_BY),
+            separator=section.text("separator", default=","),
+            header=section.text("header", default="") or None,
+        )
+
+    def decoded(self, records: DataFrame) -> DataFrame:
+        lines = records
+        if self.header is not None:
+            lines = records.where(f"value is null or trim(cast(value as string)) <> {literal(self.header)}")
+        return _decoded(lines, "from_csv", self.schema, {"sep": self.separator})
+
+    def reason(self) -> str:
+        misfit = literal(f"the line does not fit the schema: {self.schema}")
+        return f"case when value is null then 'the record has no value' else {misfit} end"
+
+
+def _schema(section: Section, name: str) -> str:
+    if not section.has("schema"):
+        section.refuse("format", f"{name} needs a `schema`, such as `user string, amount double`")
+    schema = section.text("schema")
+    is_struct = schema.lower().startswith("struct<") and schema.endswith(">")
+    return schema[len("struct<") : -1] if is_struct else schema
+
+
+def _decoded(records: DataFrame, function: str, schema: str, more: dict[str, str]) -> DataFrame:
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, **more}
+    texts = ", ".join(f"{literal(name)}, {literal(text)}" for name, text in options.items())
+    columns = literal(f"{schema}, {CORRUPT_COLUMN} string")
+    return records.selectExpr("*", f"{function}(cast(value as string), {columns}, map({texts})) as _value")

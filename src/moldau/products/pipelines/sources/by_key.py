@@ -1,0 +1,143 @@
+"""What a database's tables share as sources: rows in the order of one column, each read once.
+
+The column `by` holds numbers that grow with every new row, as those of a sequence do, and that no two rows share; or
+times. What is read is never looked at again: changes of a row that was read, and rows that get a smaller number later,
+are not seen. Rows without a number are never read.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.sources.source import CommonKeys, Source, read_anew
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from moldau.spark import DataFrame, SparkSession
+
+MOST_ROWS_PER_BATCH = 1_000_000
+ROWS_AT_A_TIME = 10_000
+LOOK_EVERY_SECONDS = 0.5
+"""A table without new rows is asked so often."""
+
+Key = int | str | None
+Span = tuple[Key, Key]
+"""Rows behind the first key, up to the second; None: there is no such bound."""
+
+
+class DatabaseSourceError(MoldauError):
+    """The table cannot be read; the message says why."""
+
+
+class ByKey(CommonKeys):
+    by: str | None
+
+
+class ByKeySource(Source, frozen=True, kw_only=True):
+    """`by`: the column; None for a table to join with."""
+
+    table: str
+    by: str | None = None
+
+    @classmethod
+    def parse_by(cls, source: Section) -> ByKey:
+        """What the page says of the column, and of all sources. Raises PageError."""
+        common = cls.parse_common(source)
+        for key in ("by", "delay"):
+            if common["as_table"] and source.has(key):
+                source.refuse(key, "has no meaning for a table, which is read as it is")
+        return {**common, "by": None if common["as_table"] else source.text("by")}
+
+    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        from moldau.spark.feeds import stream_of  # a page is checked without Spark
+
+        return stream_of(spark, self.feed(times))
+
+    def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        from moldau.spark.feeds import columns_of, read_whole
+
+        feed = self.feed(times)
+        return read_anew(spark, columns_of(feed), partial(read_whole, feed))
+
+    @abstractmethod
+    def feed(self, times: SourceTimes) -> ByKeyFeed:
+        """With the columns that the table has now. Raises DatabaseSourceError."""
+
+
+class ByKeyFeed:
+    """A place is a key: all rows up to it are read. None: none is."""
+
+    def __init__(self, columns: pa.Schema) -> None:
+        self.columns = columns
+
+    def beginning(self) -> Mapping[str, Key]:
+        return {"after": None}
+
+    def end(self, after: Mapping[str, Key]) -> Mapping[str, Key]:
+        newest = self._newest(after["after"])
+        if newest is None:
+            time.sleep(LOOK_EVERY_SECONDS)
+            return after
+        return {"after": newest}
+
+    def step(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Mapping[str, Key]:
+        return {"after": self._key_of_row(MOST_ROWS_PER_BATCH, (after["after"], end["after"])) or end["after"]}
+
+    def parts(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Sequence[Span]:
+        return [] if after == end else [(after["after"], end["after"])]
+
+    def whole(self) -> Sequence[Span]:
+        return [(None, None)]
+
+    def read(self, part: Span) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for rows in self._rows(part):
+            columns = zip(self.columns, zip(*rows, strict=True), strict=True)
+            yield pa.RecordBatch.from_arrays([_array(field, values) for field, values in columns], schema=self.columns)
+
+    @abstractmethod
+    def _newest(self, after: Key) -> Key:
+        """The newest key behind `after` that no row can come before any more; None where there is none."""
+
+    @abstractmethod
+    def _key_of_row(self, number: int, span: Span) -> Key:
+        """The key of the row of that number, counted from 1; None where there are fewer."""
+
+    @abstractmethod
+    def _rows(self, span: Span) -> Iterator[Sequence[tuple[object, ...]]]:
+        """Some at a time, none of them empty."""
+
+
+def _array(field: pa.Field, values: Sequence[object]) -> pa.Array:
+    """Raises DatabaseSourceError for the first value that is not of the column's type."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError):
+        for value in values:
+            try:
+                pa.scalar(value, field.type)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                reason = f"the column {field.name!r} has {value!r}, which is not {field.type}"
+                raise DatabaseSourceError(reason) from error
+        raise
+
+
+def bounds(column: str, span: Span, mark: str) -> tuple[str, list[Key]]:
+    """A condition of SQL, and what stands for its marks. `mark`: how each is written, `{}` stands for its number."""
+    after, end = span
+    if end is None:
+        return "true", []
+    if after is None:
+        return f"{column} <= {mark.format(1)}", [end]
+    return f"{column} > {mark.format(1)} and {column} <= {mark.format(2)}", [after, end]

@@ -1,0 +1,225 @@
+"""A Delta table as a pipeline's source: the rows of every version, each once.
+
+    sources:
+      orders: {delta: lake/orders}
+
+The first batch has the rows of the table as it is then; each later one those of the files that the versions since then
+have added. Versions that only join small files add no row. A version that also takes rows away (a merge, an update, a
+delete) has no meaning for a stream of rows: it is refused, or with `removed_rows: skip` left out, the rows that it
+adds too. (Delta protocol, "Add File and Remove File": `dataChange`.)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.extras import require_extra
+from moldau.products.pipelines.core.plan import Facts
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.sources.source import PageHead, Source, read_anew
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from moldau.spark import DataFrame, SparkSession
+
+REFUSE, SKIP = "refuse", "skip"
+ROWS_A_BATCH = 10_000
+
+READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+"""Those of Delta's reader features that change nothing in the files."""
+
+
+class DeltaSourceError(MoldauError):
+    """The table cannot be read as a stream of rows; the message says why."""
+
+
+class DeltaSource(Source, frozen=True, kw_only=True):
+    NAMED_BY = ("delta",)
+    KEYS = ("removed_rows",)
+
+    directory: Path
+    removed_rows: str = REFUSE
+
+    @classmethod
+    def parse(cls, source: Section, head: PageHead) -> DeltaSource:
+        common = cls.parse_common(source)
+        if common["as_table"] and source.has("removed_rows"):
+            source.refuse("removed_rows", "has no meaning for a table, which is as its newest version says")
+        return cls(
+            directory=source.local_path("delta", head.directory),
+            removed_rows=source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE),
+            **common,
+        )
+
+    def describe(self) -> str:
+        return f"Delta table {self.directory}" + ("" if self.as_table else ", version by version")
+
+    def facts(self) -> Facts:
+        return {"delta": str(self.directory)}
+
+    def check(self) -> None:
+        require_extra("`delta`", "delta")
+        self.feed()
+
+    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        from moldau.spark.feeds import stream_of  # a page is checked without Spark
+
+        return stream_of(spark, self.feed())
+
+    def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        from moldau.spark.feeds import columns_of, read_whole
+
+        feed = self.feed()
+        return read_anew(spark, columns_of(feed), partial(read_whole, feed))
+
+    def feed(self) -> DeltaFeed:
+        """With the columns that the table has now. Raises DeltaSourceError."""
+        import pyarrow as pa
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            table = DeltaTable(self.directory)
+        except (DeltaError, OSError) as error:
+            raise DeltaSourceError(f"{self.directory} is no Delta table that can be read: {error}") from error
+        metadata, protocol = table.metadata(), table.protocol()
+        unknown = sorted(set(protocol.reader_features or ()) - READ_FEATURES)
+        if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
+            unknown.append("columnMapping")
+        if unknown:
+            raise DeltaSourceError(f"the Delta table {self.directory} has {unknown[0]}, which a pipeline cannot read")
+        return DeltaFeed(
+            directory=self.directory,
+            columns=pa.schema(table.schema()),
+            partitioned_by=tuple(metadata.partition_columns),
+            skips_removals=self.removed_rows == SKIP,
+        )
+
+
+class DeltaFile(msgspec.Struct, frozen=True):
+    """A Parquet file of the table. `partition`: the columns that are the same in all of its rows, as text."""
+
+    path: str
+    partition: Mapping[str, str | None]
+
+
+class DeltaFeed(msgspec.Struct, frozen=True):
+    """A place is a version: all rows up to it are read. -1: none is."""
+
+    directory: Path
+    columns: Any  # pa.Schema
+    partitioned_by: tuple[str, ...]
+    skips_removals: bool
+
+    def beginning(self) -> Mapping[str, int]:
+        return {"version": -1}
+
+    def end(self, after: Mapping[str, int]) -> Mapping[str, int]:
+        found = (re.fullmatch(r"(\d{20})\.json", path.name) for path in self._log.iterdir())
+        return {"version": max([after["version"], *(int(name[1]) for name in found if name)])}
+
+    def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
+        return end
+
+    def parts(self, after: Mapping[str, int], end: Mapping[str, int]) -> Sequence[DeltaFile]:
+        """Raises DeltaSourceError for versions that are gone, and for those that no stream of rows can show."""
+        if after["version"] < 0:
+            return self._files_of(end["version"])
+        versions = range(after["version"] + 1, end["version"] + 1)
+        return [file for version in versions for file in self._added_by(version)]
+
+    def whole(self) -> Sequence[DeltaFile]:
+        return self._files_of(None)
+
+    def read(self, part: DeltaFile) -> Iterator[pa.RecordBatch]:
+        """Columns that the file does not have, because they were added to the table later, are null."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        stored = pa.schema([column for column in self.columns if column.name not in self.partitioned_by])
+        options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+        try:
+            file = ds.dataset(part.path, schema=stored, format=ds.ParquetFileFormat(read_options=options))
+            for batch in file.to_batches(batch_size=ROWS_A_BATCH):
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        _repeated(part.partition.get(column.name), column.type, batch.num_rows)
+                        if column.name in self.partitioned_by
+                        else batch.column(column.name)
+                        for column in self.columns
+                    ],
+                    schema=self.columns,
+                )
+        except FileNotFoundError as error:
+            raise DeltaSourceError(
+                f"the file {part.path} of the Delta table is gone: a vacuum removed it before it was read"
+            ) from error
+
+    @property
+    def _log(self) -> Path:
+        return self.directory / "_delta_log"
+
+    def _files_of(self, version: int | None) -> list[DeltaFile]:
+        """All files of the table as it was in that version; None: as it is."""
+        import pyarrow as pa
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            table = DeltaTable(self.directory, version=version)
+        except (DeltaError, OSError) as error:
+            raise DeltaSourceError(f"version {version} of {self.directory} cannot be read: {error}") from error
+        files = pa.table(table.get_add_actions()).to_pylist()
+        return [self._file(file["path"], file.get("partition") or {}) for file in files]
+
+    def _added_by(self, version: int) -> list[DeltaFile]:
+        try:
+            text = (self._log / f"{version:020}.json").read_text("utf-8")
+        except FileNotFoundError as error:
+            raise DeltaSourceError(
+                f"version {version} is gone from the log of the Delta table {self.directory}: it was not read for "
+                "longer than the table keeps its log; `moldau pipeline reset` begins anew with the table as it is"
+            ) from error
+        actions = [json.loads(line) for line in text.splitlines()]
+        if any(one["remove"].get("dataChange", True) for one in actions if "remove" in one):
+            if self.skips_removals:
+                return []
+            raise DeltaSourceError(
+                f"version {version} of the Delta table {self.directory} takes rows away, which a stream of rows cannot "
+                "show; `removed_rows: skip` leaves such versions out, with the rows that they add"
+            )
+        for one in actions:
+            if "metaData" in one:
+                self._check_columns(version, one["metaData"]["schemaString"])
+        added = [one["add"] for one in actions if "add" in one and one["add"].get("dataChange", True)]
+        return [self._file(one["path"], one["partitionValues"]) for one in added]
+
+    def _check_columns(self, version: int, schema: str) -> None:
+        import pyarrow as pa
+        from deltalake import Schema
+
+        if not pa.schema(Schema.from_json(schema)).equals(self.columns):
+            raise DeltaSourceError(
+                f"version {version} of the Delta table {self.directory} has other columns: start the pipeline again"
+            )
+
+    def _file(self, path: str, partition: Mapping[str, object]) -> DeltaFile:
+        texts = {name: None if value is None else str(value) for name, value in partition.items()}
+        return DeltaFile(str(self.directory / unquote(path)), texts)
+
+
+def _repeated(text: str | None, kind: pa.DataType, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(text, pa.string()).cast(kind), count)

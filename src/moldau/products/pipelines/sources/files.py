@@ -1,0 +1,127 @@
+"""Files as a pipeline's source, each read once, as they arrive in a directory.
+
+    sources:
+      orders: {files: incoming, format: json, schema: "user string, amount double"}
+      visits: {files: "logs/*.csv", format: csv, schema: "at timestamp, page string", header: "at,page"}
+
+A record is a line (formats json, csv and text), or a row (parquet). A file is taken as it is when it is first seen:
+move it into the directory when it is whole. Columns: those of the schema, or `value` (text), or those of the Parquet
+files; and `_file`, where the row came from.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.core.failures import FlowError, what_failed
+from moldau.products.pipelines.core.plan import Facts
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.formats.text import CsvDecoder, JsonDecoder
+from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.sources.source import PageHead
+
+if TYPE_CHECKING:
+    from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
+    from moldau.spark import DataFrame, SparkSession, StructType
+
+TEXT, PARQUET = "text", "parquet"
+FORMATS = (JsonDecoder.NAMED_BY, CsvDecoder.NAMED_BY, TEXT, PARQUET)
+MOST_FILES_PER_BATCH = 1_000
+
+_FILE = "_metadata.file_path as _file"
+_IS_NO_PATTERN = (
+    "if(_file rlike '%5B|%5D|%7B|%7D|%3F|%5C|[*]', cast(raise_error(concat('rename the file ', _file, "
+    "': Spark takes its name for a pattern, and reads other files twice')) as boolean), true)"
+)
+"""Of a file with such a name, Spark 4.3 gives the rows of other files of its batch in place of a refusal."""
+
+
+class FilesError(MoldauError):
+    """The place where files shall arrive is not there."""
+
+
+class FileSource(RecordSource, frozen=True, kw_only=True):
+    """`files`: a directory, or a pattern with `*`, `?` and `[...]`."""
+
+    NAMED_BY = ("files",)
+    KEYS = ("format", "schema", "separator", "header", "bad_records", "dead_letters")
+    GIVEN_COLUMNS = "value string, _file string"
+    RECORD_COLUMNS: ClassVar = {"_file": "_file"}
+    ADDRESS: ClassVar = {"moldau.file": "_file"}
+
+    files: Path
+
+    @classmethod
+    def parse(cls, source: Section, head: PageHead) -> FileSource:
+        record_format = source.choice("format", FORMATS)
+        decoded = cls.parse_decoder(source, record_format, head)
+        if record_format == TEXT and source.has("event_time"):
+            source.refuse("event_time", f"has no meaning for the format {TEXT}")
+        return cls(
+            files=source.local_path("files", head.directory),
+            format=record_format,
+            **decoded,
+            **cls.parse_common(source),
+        )
+
+    def describe(self) -> str:
+        return f"files of {self.files} ({self.format})"
+
+    def facts(self) -> Facts:
+        return {"files": str(self.files), **self.format_facts()}
+
+    def check(self) -> None:
+        directory = Path(*takewhile(lambda part: not re.search(r"[*?\[{]", part), self.files.parts))
+        if not directory.exists():
+            raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
+
+    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        stream = spark.readStream.option("maxFilesPerTrigger", str(MOST_FILES_PER_BATCH))
+        if self.format == PARQUET:
+            return (
+                stream.schema(self._parquet_columns(spark))
+                .parquet(str(self.files))
+                .selectExpr("*", _FILE)
+                .where(_IS_NO_PATTERN)
+            )
+        return self._lines(stream.text(str(self.files)))
+
+    def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+        from moldau.products.pipelines.checkpoints.file_log import files_read  # a page is checked without Spark
+
+        roots = {Path(name) for name in glob.glob(str(self.files))}
+        paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
+        return self._lines(spark.read.text(paths)) if paths else None
+
+    def plain_columns(self, loaded: DataFrame) -> Sequence[str]:
+        return [quoted(name) for name in loaded.columns if name not in self.RECORD_COLUMNS]
+
+    def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
+        """A text is a line; a mapping has `_value`, the line, and `_file`."""
+        if self.format == PARQUET:
+            return super().given(records, first)
+        mappings = [record if isinstance(record, Mapping) else {"_value": record} for record in records]
+        for mapping in mappings:
+            if set(mapping) - {"_value", "_file"}:
+                raise FlowError("a record of a file is its line: a text, or a mapping with _value and _file")
+        return [{"value": mapping.get("_value"), "_file": mapping.get("_file")} for mapping in mappings]
+
+    def _lines(self, texts: DataFrame) -> DataFrame:
+        lines = texts.selectExpr("value", _FILE).where(_IS_NO_PATTERN)
+        return lines if self.format == TEXT else lines.where("trim(value) <> ''")
+
+    def _parquet_columns(self, spark: SparkSession) -> StructType:
+        from moldau.spark import spark_error
+
+        try:
+            return spark.read.parquet(str(self.files)).schema
+        except spark_error() as error:
+            raise FlowError(f"{self.files} tells no columns: {what_failed(str(error))}") from error

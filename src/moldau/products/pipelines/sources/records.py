@@ -1,0 +1,117 @@
+"""What sources share whose records are decoded: a record that does not decode is no row.
+
+The query counts such records batch by batch, and they are kept as dead letters (`running.dead_letters`); or, with
+`bad_records: stop`, the first one ends the query with its address.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, TypedDict
+
+import msgspec
+
+from moldau.products.pipelines.core.plan import Facts
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import literal, quoted
+from moldau.products.pipelines.core.times import SourceTimes
+from moldau.products.pipelines.formats import parse_decoder
+from moldau.products.pipelines.formats.decoder import CORRUPT_COLUMN, DOES_NOT_PARSE, Decoder
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, PageHead, Source
+
+if TYPE_CHECKING:
+    from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
+    from moldau.spark import DataFrame, SparkSession
+
+DEAD_LETTERS, STOP = "dead_letters", "stop"
+
+REASON_HEADER = "moldau.reason"
+
+
+class Decoded(TypedDict):
+    """Fields of a RecordSource."""
+
+    decoder: Decoder | None
+    stops: bool
+    dead_letters: str | None
+
+
+class RecordSource(Source, frozen=True, kw_only=True):
+    """`decoder`: None where a record is a row as it is. `stops`: a record that does not decode ends the query.
+    `dead_letters`: the topic where such records are kept; None: nowhere."""
+
+    RECORD_COLUMNS: ClassVar[Mapping[str, str]]
+    """What every row has beside its own columns: as SQL over `load`."""
+    ADDRESS: ClassVar[Mapping[str, str]]
+    """Where a record came from: names of headers of a dead letter, and SQL over `load`."""
+
+    format: str
+    decoder: Decoder | None = None
+    stops: bool = False
+    dead_letters: str | None = None
+
+    @staticmethod
+    def parse_decoder(source: Section, record_format: str, head: PageHead) -> Decoded:
+        """What the page says of the format. Raises PageError."""
+        decoder = parse_decoder(source, record_format)
+        if decoder is None:
+            for key in ("dead_letters", "bad_records"):
+                if source.has(key):
+                    source.refuse(key, f"has no meaning for the format {record_format}")
+            return Decoded(decoder=None, stops=False, dead_letters=None)
+        stops = source.choice("bad_records", (DEAD_LETTERS, STOP), default=DEAD_LETTERS) == STOP
+        is_table = source.text("as", default="") == "table"
+        if source.has("dead_letters") and (stops or is_table):
+            source.refuse("dead_letters", f"has no meaning {'with `bad_records: stop`' if stops else 'for a table'}")
+        topic = source.topic("dead_letters") if source.has("dead_letters") else f"{head.name}.dead-letters"
+        return Decoded(decoder=decoder, stops=stops, dead_letters=None if stops or is_table else topic)
+
+    @abstractmethod
+    def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+        """The records of batches that are finished, as those of `load`; None where there are none."""
+
+    def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
+        record = [f"{sql} as {name}" for name, sql in self.RECORD_COLUMNS.items()]
+        if self.decoder is None:
+            return loaded.selectExpr(*self.plain_columns(loaded), *record)
+        frame = self.decoder.decoded(loaded)
+        if self.stops:
+            address = ", ".join(f"'{name.removeprefix('moldau.')} ', {sql}, ', '" for name, sql in self.ADDRESS.items())
+            error = f"raise_error(concat({address}, {self.decoder.reason()}))"
+            frame = frame.where(f"if({DOES_NOT_PARSE}, cast({error} as boolean), true)")
+        else:
+            if counted_as is not None:
+                from moldau.spark import expression  # a page is checked without Spark
+
+                frame = frame.observe(counted_as, expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}"))
+            frame = frame.where(f"not ({DOES_NOT_PARSE})")
+        fields = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
+        return frame.selectExpr(*(f"_value.{quoted(name)}" for name in fields), *record)
+
+    @abstractmethod
+    def plain_columns(self, loaded: DataFrame) -> Sequence[str]:
+        """A row of a format without a decoder, as SQL over `load`."""
+
+    def format_facts(self) -> Facts:
+        """The part of `facts` that says how records become rows."""
+        described = {} if self.decoder is None else msgspec.structs.asdict(self.decoder)
+        texts = {name: None if fact is None else str(fact) for name, fact in described.items()}
+        return {"format": self.format, **texts}
+
+    def letters(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+        """The records of finished batches that do not decode, as those of their dead-letter topic."""
+        records = self.read_again(spark, span, times)
+        if records is None or self.decoder is None:
+            return None
+        found = self.decoder.decoded(records).where(DOES_NOT_PARSE)
+        ours = {REASON_HEADER: self.decoder.reason(), **self.ADDRESS}
+        structs = [
+            f"named_struct('key', {literal(name)}, 'value', cast(cast({sql} as string) as binary))"
+            for name, sql in ours.items()
+        ]
+        none = "cast(array() as array<struct<key: string, value: binary>>)"
+        theirs = f"coalesce(headers, {none})" if "headers" in records.columns else none
+        key = "key" if "key" in records.columns else "cast(null as binary)"
+        headers = f"concat({theirs}, array({', '.join(structs)}))"
+        return found.selectExpr(f"{key} as key", "cast(value as binary) as value", f"{headers} as headers")

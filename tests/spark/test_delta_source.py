@@ -1,0 +1,113 @@
+"""A pipeline that reads a Delta table version by version: every row once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.sources.delta import SKIP, DeltaSource
+from tests.spark.feeds import Reader
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "a lake"
+
+
+def append(lake: Path, *numbers: int, **more: object) -> None:
+    write_deltalake(
+        lake, pa.table({"id": pa.array(numbers, pa.int64()), "day": ["a b"] * len(numbers)}), mode="append", **more
+    )
+
+
+def ids(rows: list[dict]) -> list[int]:
+    return sorted(row["id"] for row in rows)
+
+
+@pytest.mark.parametrize("partition", [{}, {"partition_by": "day"}], ids=["plain", "partitioned"])
+def test_the_first_batch_is_the_table_and_each_later_one_what_versions_add(lake, partition):
+    append(lake, 1, **partition)
+    append(lake, 2, **partition)
+    reader = Reader(DeltaSource(directory=lake).feed())
+    first = reader.batch()
+    assert (ids(first), first[0]["day"]) == ([1, 2], "a b")
+    assert reader.batch() == []
+    append(lake, 3, 4, **partition)
+    append(lake, 5, **partition)
+    DeltaTable(lake).optimize.compact()
+    place = reader.place
+    assert ids(reader.batch()) == [3, 4, 5]
+    assert ids(reader.between(place, reader.place)) == [3, 4, 5]
+    assert ids(reader.between({"version": -1}, place)) == [1, 2]
+
+
+def test_a_version_that_takes_rows_away_is_refused_or_left_out(lake):
+    append(lake, 1, 2)
+    reader, skipping = (Reader(DeltaSource(directory=lake, **more).feed()) for more in ({}, {"removed_rows": SKIP}))
+    assert ids(reader.batch()) == ids(skipping.batch()) == [1, 2]
+    DeltaTable(lake).update(updates={"id": "id + 10"})
+    append(lake, 3)
+    assert ids(skipping.batch()) == [3]
+    with pytest.raises(MoldauError, match=r"version 1 of the Delta table .* takes rows away"):
+        reader.batch()
+    assert ids(Reader(DeltaSource(directory=lake).feed()).batch()) == [3, 11, 12]
+
+
+def test_a_column_that_came_later_is_null_in_older_files(lake):
+    append(lake, 1)
+    reader = Reader(DeltaSource(directory=lake).feed())
+    assert ids(reader.batch()) == [1]
+    append(lake, 2)
+    rows = pa.table({"id": pa.array([3], pa.int64()), "day": ["c"], "name": ["new"]})
+    write_deltalake(lake, rows, mode="append", schema_mode="merge")
+    with pytest.raises(MoldauError, match=r"version 2 .* has other columns: start the pipeline again"):
+        reader.batch()
+    again = DeltaSource(directory=lake).feed()
+    assert [row["name"] for row in Reader(again).between({"version": 0}, {"version": 2})] == [None, "new"]
+
+
+def test_what_is_gone_is_named(lake):
+    append(lake, 1)
+    reader = Reader(DeltaSource(directory=lake).feed())
+    reader.batch()
+    append(lake, 2)
+    append(lake, 3)
+    (lake / "_delta_log" / f"{1:020}.json").rename(lake / "elsewhere")
+    with pytest.raises(MoldauError, match="version 1 is gone from the log"):
+        reader.batch()
+    (lake / "elsewhere").rename(lake / "_delta_log" / f"{1:020}.json")
+    for file in lake.glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(MoldauError, match="a vacuum removed it before it was read"):
+        reader.between({"version": 0}, {"version": 2})
+
+
+def test_what_is_no_table_of_rows_is_refused(tmp_path, lake):
+    with pytest.raises(MoldauError, match="is no Delta table that can be read"):
+        DeltaSource(directory=tmp_path / "absent").check()
+    rows = pa.table({"id": [1]})
+    write_deltalake(lake, rows, configuration={"delta.enableDeletionVectors": "true", "delta.minReaderVersion": "3"})
+    log = lake / "_delta_log" / f"{0:020}.json"
+    text = log.read_text("utf-8")
+    assert '"deletionVectors"' in text
+    with pytest.raises(MoldauError, match="has deletionVectors, which a pipeline cannot read"):
+        DeltaSource(directory=lake).check()
+
+
+def test_a_page_copies_a_growing_table_and_goes_on_where_it_ended(run_page, lake, new_topic, read_back):
+    target = new_topic()
+    page = f'source: {{delta: "{lake}"}}\nsql: select id, day from source where id > 1\nsink: {{topic: {target}}}'
+    append(lake, 1, 2)
+    assert [state.state for state in run_page(page)] == ["finished"]
+    append(lake, 3)
+    run_page(page)
+    run_page(page)
+    assert sorted(value for _, value in read_back(target)) == [b'{"id":2,"day":"a b"}', b'{"id":3,"day":"a b"}']
+    append(lake, 4)
+    DeltaTable(lake).delete("id = 4")
+    with pytest.raises(MoldauError, match="`removed_rows: skip` leaves such versions out"):
+        run_page(page)

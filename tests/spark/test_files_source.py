@@ -1,0 +1,145 @@
+"""A pipeline that reads files as they arrive: each once; what does not decode is kept, or ends it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from moldau.columnar.reader import read_topic
+from moldau.errors import MoldauError
+from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
+from moldau.products.pipelines.checkpoints.file_log import files_read
+
+
+@pytest.fixture
+def incoming(tmp_path: Path) -> Path:
+    directory = tmp_path / "in coming"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def letters(bootstrap_servers):
+    """The value, the reason and the file of each dead letter of a pipeline."""
+
+    def read(pipeline: str) -> list[tuple[bytes, str, str]]:
+        found = []
+        for batch in read_topic(bootstrap_servers, f"{pipeline}.dead-letters", include_headers=True):
+            for row in batch.select(["value", "headers"]).to_pylist():
+                headers = {header["key"]: header["value"].decode() for header in row["headers"]}
+                found.append((row["value"], headers["moldau.reason"], headers["moldau.file"].rpartition("/")[2]))
+        return sorted(found)
+
+    return read
+
+
+def lines(path: Path, *texts: str) -> None:
+    path.write_text("".join(f"{text}\n" for text in texts), "utf-8")
+
+
+def ids(directory: Path) -> list[int]:
+    return sorted(pq.read_table(directory).column("id").to_pylist())
+
+
+def test_lines_of_json_are_read_once_and_what_does_not_parse_is_kept(run_page, new_name, incoming, tmp_path, letters):
+    page = f"""
+source: {{files: "{incoming}", format: json, schema: "id int, at timestamp", event_time: at, watermark: 1 minute}}
+sql: select id, _file from source
+sink: {{path: out}}
+"""
+    name = new_name("files")[:60]
+    lines(incoming / "a.json", '{"id": 1}', "no JSON", "", '{"id": 2}')
+    (state,) = run_page(page, name)
+    assert (state.state, state.dead_letters) == ("finished", 1)
+    lines(incoming / "b 1.json", '{"id": "three"}', '{"id": 4}')
+    lines(incoming / "c.json", '{"id": 5}')
+    (state,) = run_page(page, name)
+    assert (state.dead_letters, ids(tmp_path / "out")) == (1, [1, 2, 4, 5])
+    assert letters(name) == [
+        (b"no JSON", "the value is no JSON", "a.json"),
+        (b'{"id": "three"}', "the JSON does not fit the schema: id int, at timestamp", "b%201.json"),
+    ]  # fmt: skip
+    run_page(page, name)
+    assert len(letters(name)) == 2
+    files = set(pq.read_table(tmp_path / "out").column("_file").to_pylist())
+    assert {file.rpartition("/")[2] for file in files} == {"a.json", "b%201.json", "c.json"}
+
+
+def test_lines_of_csv_have_a_header_that_is_no_row(run_page, new_name, incoming, tmp_path, letters):
+    page = f"""
+source: {{files: "{incoming}/*.csv", format: csv, schema: "id int, name string", separator: ";", header: id;name}}
+sql: select id, name from source
+sink: {{path: out}}
+"""
+    name = new_name("files")[:60]
+    lines(incoming / "a.csv", "id;name", '1;"a; b"', "two;b", "3;c;d")
+    lines(incoming / "a.txt", "9;z")
+    run_page(page, name)
+    assert pq.read_table(tmp_path / "out").to_pylist() == [{"id": 1, "name": "a; b"}]
+    assert [value for value, _, _ in letters(name)] == [b"3;c;d", b"two;b"]
+
+
+STOPPING = "source: {}\nsql: select id from source\nsink: {{path: out}}"
+
+
+def test_the_first_line_that_does_not_parse_stops_as_declared(run_page, incoming):
+    lines(incoming / "a.json", '{"id": 1}', "no JSON")
+    source = f'{{files: "{incoming}", format: json, schema: id int, bad_records: stop}}'
+    with pytest.raises(MoldauError, match=r"file file:/.*/a\.json, the value is no JSON"):
+        run_page(STOPPING.format(source))
+
+
+def test_the_first_record_of_a_topic_that_does_not_parse_stops_as_declared(run_page, new_topic, produce):
+    topic = new_topic()
+    produce(topic, [(None, b'{"id": 1}'), (None, b'{"id": "x"}')])
+    source = f"{{topic: {topic}, format: json, schema: id int, bad_records: stop}}"
+    with pytest.raises(MoldauError, match=f"topic {topic}, partition 0, offset 1, the JSON does not fit the schema"):
+        run_page(STOPPING.format(source))
+
+
+def test_a_name_that_spark_takes_for_a_pattern_is_refused(run_page, incoming):
+    lines(incoming / "a [1].txt", "a")
+    lines(incoming / "b.txt", "b")
+    with pytest.raises(MoldauError, match=r"rename the file file:/.*%5B1%5D\.txt: Spark takes its name for a pattern"):
+        run_page(f'source: {{files: "{incoming}", format: text}}\nsql: select value from source\nsink: {{path: out}}')
+
+
+def test_parquet_files_tell_their_columns(run_page, incoming, tmp_path):
+    page = f'source: {{files: "{incoming}", format: parquet}}\nsql: select * from source\nsink: {{path: out}}'
+    with pytest.raises(MoldauError, match="tells no columns"):
+        run_page(page)
+    pq.write_table(pa.table({"id": [1], "name": ["a"]}), incoming / "a.parquet")
+    run_page(page)
+    (row,) = pq.read_table(tmp_path / "out").to_pylist()
+    assert (row["id"], row["name"], row["_file"].endswith("/a.parquet")) == (1, "a", True)
+
+
+def test_a_directory_that_is_not_there_is_refused(run_page, tmp_path):
+    with pytest.raises(MoldauError, match="absent does not exist: make the directory"):
+        run_page('source: {files: "absent/*.txt", format: text}\nsql: select value from source\nsink: {path: out}')
+
+
+def test_the_files_of_some_batches_are_found_in_the_log(tmp_path):
+    """As Spark writes it: every tenth file of the log has the lines of all before."""
+    log, offsets = tmp_path / "sources" / "0", tmp_path / "offsets"
+    log.mkdir(parents=True)
+    offsets.mkdir()
+    entries = []
+    for number in range(12):
+        file = tmp_path / f"{number}.txt"
+        file.touch()
+        entries.append(json.dumps({"path": file.as_uri(), "timestamp": 0, "batchId": number}))
+        shown = entries if number == 9 else entries[-1:]
+        (log / (f"{number}.compact" if number == 9 else str(number))).write_text("\n".join(["v1", *shown]), "utf-8")
+        (offsets / str(number)).write_text(f'v1\n{{}}\n{{"logOffset":{number}}}', "utf-8")
+    (tmp_path / "11.txt").unlink()
+
+    def names(first: int, last: int) -> list[str]:
+        return [path.name for path in files_read(BatchSpan(tmp_path, first, last, {}, {}))]
+
+    assert names(0, 1) == ["0.txt", "1.txt"]
+    assert names(8, 11) == ["10.txt", "8.txt", "9.txt"]
