@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 PACKAGES: dict[str, tuple[str, ...]] = {
+    "avro": ("fastavro",),
     "columnar": ("numpy", "pyarrow"),
     "delta": ("deltalake",),
     "iceberg": ("pyiceberg", "sqlalchemy"),
     "postgresql": ("psycopg",),
+    "protobuf": ("google.protobuf", "grpc_tools"),
     "simulation": ("greenlet",),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "matplotlib", "psutil", "rich"),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from moldau.products.pipelines.core.kinds import kinds_in
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.decoder import Decoder
@@ -17,12 +19,12 @@ def decoder_keys() -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for kind in all_decoders().values() for key in kind.KEYS))
 
 
-def parse_decoder(section: Section, name: str) -> Decoder | None:
+def parse_decoder(section: Section, name: str, directory: Path) -> Decoder | None:
     """That of the format `name`, as the page describes it; None for a format whose records are rows as they are.
-    Raises PageError."""
+    `directory`: where relative paths begin. Raises PageError."""
     kind = all_decoders().get(name)
     known = kind.KEYS if kind is not None else ()
     for key in decoder_keys():
         if section.has(key) and key not in known:
             section.refuse(key, f"has no meaning for the format {name}")
-    return kind.parse(section) if kind is not None else None
+    return kind.parse(section, directory) if kind is not None else None

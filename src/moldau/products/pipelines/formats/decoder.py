@@ -7,10 +7,12 @@ To add one, write a module beside this one with one subclass of `Decoder`: the w
 from __future__ import annotations
 
 from abc import abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 
 if TYPE_CHECKING:
@@ -27,8 +29,13 @@ class Decoder(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     @abstractmethod
-    def parse(cls, section: Section) -> Decoder:
-        """What the page says. Raises PageError."""
+    def parse(cls, section: Section, directory: Path) -> Decoder:
+        """What the page says; relative paths count from `directory`. Raises PageError."""
+
+    def facts(self) -> Facts:
+        """What decides which rows there are."""
+        fields = msgspec.structs.asdict(self)
+        return {name: None if fact is None else str(fact) for name, fact in fields.items()}
 
     @abstractmethod
     def decoded(self, records: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.section import Section
@@ -21,7 +22,7 @@ class JsonDecoder(Decoder, frozen=True, kw_only=True):
     schema: str
 
     @classmethod
-    def parse(cls, section: Section) -> JsonDecoder:
+    def parse(cls, section: Section, directory: Path) -> JsonDecoder:
         return cls(schema=_schema(section, cls.NAMED_BY))
 
     def decoded(self, records: DataFrame) -> DataFrame:
@@ -46,7 +47,7 @@ class CsvDecoder(Decoder, frozen=True, kw_only=True):
     header: str | None = None
 
     @classmethod
-    def parse(cls, section: Section) -> CsvDecoder:
+    def parse(cls, section: Section, directory: Path) -> CsvDecoder:
         return cls(
             schema=_schema(section, cls.NAMED_BY),
             separator=section.text("separator", default=","),

@@ -10,8 +10,6 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
-import msgspec
-
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
@@ -54,7 +52,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
     @staticmethod
     def parse_decoder(source: Section, record_format: str, head: PageHead) -> Decoded:
         """What the page says of the format. Raises PageError."""
-        decoder = parse_decoder(source, record_format)
+        decoder = parse_decoder(source, record_format, head.directory)
         if decoder is None:
             for key in ("dead_letters", "bad_records"):
                 if source.has(key):
@@ -95,9 +93,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
     def format_facts(self) -> Facts:
         """The part of `facts` that says how records become rows."""
-        described = {} if self.decoder is None else msgspec.structs.asdict(self.decoder)
-        texts = {name: None if fact is None else str(fact) for name, fact in described.items()}
-        return {"format": self.format, **texts}
+        return {"format": self.format, **(self.decoder.facts() if self.decoder is not None else {})}
 
     def letters(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         """The records of finished batches that do not decode, as those of their dead-letter topic."""

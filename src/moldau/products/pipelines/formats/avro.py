@@ -1,0 +1,185 @@
+"""Avro, record by record, with `fastavro`.
+
+With a `registry`, a value names the schema that it was written with, and is read with the reader's schema: that of
+`schema_file`, or the newest one of the subject when the pipeline starts. A schema that turns up while the pipeline runs
+is asked for then. Without a registry, values are bare, and all are written with the schema of `schema_file`.
+(Avro specification, "Schema Resolution".)
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moldau.extras import require_extra
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.formats.by_schema import Row, SchemaDecoder, Values
+from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+AvroSchema = Any
+"""As JSON has it: a text, a list, or a mapping."""
+
+READERS_KEPT = 1_000
+
+
+class AvroDecoder(SchemaDecoder, frozen=True, kw_only=True):
+    NAMED_BY = "avro"
+
+    @classmethod
+    def parse(cls, section: Section, directory: Path) -> SchemaDecoder:
+        decoder = super().parse(section, directory)
+        if decoder.schema_file is not None:
+            try:
+                json.loads(decoder.schema_file.read_text("utf-8"))
+            except (OSError, ValueError) as error:
+                section.refuse("schema_file", f"holds no Avro schema: {error}")
+        return decoder
+
+    def values(self) -> Values:
+        require_extra("`format: avro`", "avro")
+        if self.schema_file is not None:
+            return AvroValues(RegisteredSchema(-1, self.schema_file.read_text("utf-8")), self.registry)
+        if self.registry is None or self.subject is None:
+            raise FlowError("avro has no schema")
+        return AvroValues(self.registry.newest(self.subject), self.registry)
+
+
+class AvroValues(Values):
+    """`schema`: the reader's."""
+
+    def __init__(self, schema: RegisteredSchema, registry: Registry | None) -> None:
+        """Raises FlowError for a schema that has no columns."""
+        parsed, named = _parsed(schema)
+        if not isinstance(parsed, dict) or parsed.get("type") != "record":
+            raise FlowError("the Avro schema is no record, so it has no columns")
+        super().__init__(_Columns(named).struct(parsed), registry)
+        self._schema = schema
+
+    def reader(self, schema_id: int | None) -> Callable[[bytes], Row]:
+        return _reader(self._schema, self._registry, schema_id)
+
+
+@lru_cache(READERS_KEPT)
+def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> Callable[[bytes], Row]:
+    """Kept for the life of the process: what an id stands for never changes."""
+    import fastavro
+
+    as_read, _ = _parsed(reader)
+    as_written = as_read if registry is None or schema_id is None else _parsed(registry.schema_of_id(schema_id))[0]
+
+    def read(value: bytes) -> Row:
+        stream = io.BytesIO(value)
+        row: Any = fastavro.schemaless_reader(stream, as_written, as_read)
+        if stream.tell() != len(value):
+            raise ValueError(f"{len(value) - stream.tell()} bytes stand behind the last field")
+        found: Row = row
+        return found
+
+    return read
+
+
+def _parsed(schema: RegisteredSchema) -> tuple[AvroSchema, dict[str, AvroSchema]]:
+    """The schema, and all types with a name that it uses. Raises FlowError."""
+    import fastavro
+
+    names: dict[str, AvroSchema] = {}
+    try:
+        for _, text in schema.references:
+            fastavro.parse_schema(_without_uuids(json.loads(text)), names)
+        return fastavro.parse_schema(_without_uuids(json.loads(schema.text)), names), names
+    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        raise FlowError(f"the Avro schema cannot be read: {error}") from error
+
+
+def _without_uuids(schema: AvroSchema) -> AvroSchema:
+    """The text of a uuid, and not Python's object for it, fits a column of text."""
+    if isinstance(schema, list):
+        return [_without_uuids(one) for one in schema]
+    if isinstance(schema, dict):
+        return {
+            key: _without_uuids(value)
+            for key, value in schema.items()
+            if (key, value) != ("logicalType", "uuid") or schema.get("type") == "fixed"
+        }
+    return schema
+
+
+class _Columns:
+    """The columns of a schema. `named`: all types with a name."""
+
+    def __init__(self, named: Mapping[str, AvroSchema]) -> None:
+        self._named = named
+        self._open: list[str] = []
+
+    def struct(self, record: AvroSchema) -> pa.StructType:
+        import pyarrow as pa
+
+        name = record["name"]
+        if name in self._open:
+            raise FlowError(f"the Avro record {name} holds itself, which no column can")
+        self._open.append(name)
+        fields = [pa.field(field["name"], self.kind(field["type"])) for field in record["fields"]]
+        self._open.pop()
+        return pa.struct(fields)
+
+    def kind(self, schema: AvroSchema) -> pa.DataType:
+        import pyarrow as pa
+
+        if isinstance(schema, list):
+            others = [one for one in schema if one != "null"]
+            if len(others) != 1:
+                raise FlowError(f"a union of {len(others)} types has no column: {json.dumps(others)[:200]}")
+            return self.kind(others[0])
+        if isinstance(schema, str):
+            return self.kind(self._named[schema]) if schema in self._named else _primitive(schema)
+        name = schema["type"]
+        logical = _logical(schema)
+        if logical is not None:
+            return logical
+        if name in ("record", "error"):
+            return self.struct(schema)
+        if name == "array":
+            return pa.list_(self.kind(schema["items"]))
+        if name == "map":
+            return pa.map_(pa.string(), self.kind(schema["values"]))
+        if name in ("enum", "fixed"):
+            return pa.string() if name == "enum" else pa.binary()
+        return self.kind(name)
+
+
+def _logical(schema: AvroSchema) -> pa.DataType | None:
+    import pyarrow as pa
+
+    logical = schema.get("logicalType")
+    if logical == "decimal":
+        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+    known = {
+        "date": pa.date32(),
+        "time-millis": pa.time64("us"),
+        "time-micros": pa.time64("us"),
+        "timestamp-millis": pa.timestamp("us", "UTC"),
+        "timestamp-micros": pa.timestamp("us", "UTC"),
+        "local-timestamp-millis": pa.timestamp("us"),
+        "local-timestamp-micros": pa.timestamp("us"),
+    }
+    return known.get(logical)
+
+
+def _primitive(name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    known = {
+        "null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+        "double": pa.float64(), "bytes": pa.binary(), "string": pa.string(),
+    }  # fmt: skip
+    if name not in known:
+        raise FlowError(f"the Avro schema names {name}, which it does not define")
+    return known[name]

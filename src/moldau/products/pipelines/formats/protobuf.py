@@ -1,0 +1,314 @@
+"""Protobuf, message by message, with Google's runtime.
+
+With a `registry`, a value begins with the id of its schema and the place of its message in it. Fields are told by their
+numbers, so every version is read with the reader's schema: that of `schema_file`, or the newest one of the subject when
+the pipeline starts. Without a registry, values are bare messages. A `schema_file` is a `.proto`, which is compiled, or
+a descriptor set, as `protoc --include_imports --descriptor_set_out` writes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moldau.extras import require_extra
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.formats.by_schema import Row, SchemaDecoder, Values
+from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+WELL_KNOWN = ("timestamp", "duration", "wrappers", "struct", "any", "empty", "field_mask")
+"""Those of `google/protobuf` that schemas use without bringing them."""
+TIMESTAMP = "google.protobuf.Timestamp"
+READERS_KEPT = 100
+COMPILES_WITHIN_S = 60
+MOST_LEVELS = 100
+"""Of messages in messages."""
+MAIN = "schema.proto"
+"""The name under which a schema of a registry is known here."""
+
+Files = tuple[bytes, ...]
+"""Serialized FileDescriptorProtos, each behind those that it needs. The last one is the schema itself."""
+
+
+class ProtobufDecoder(SchemaDecoder, frozen=True, kw_only=True):
+    """`message`: its full name, or None for the first one of the schema."""
+
+    NAMED_BY = "protobuf"
+    KEYS = (*SchemaDecoder.KEYS, "message")
+
+    message: str | None = None
+
+    @classmethod
+    def parse_more(cls, section: Section) -> dict[str, Any]:
+        return {"message": section.text("message", default="") or None}
+
+    def values(self) -> Values:
+        require_extra("`format: protobuf`", "protobuf")
+        if self.schema_file is not None:
+            files = _files_of(self.schema_file)
+        elif self.registry is not None and self.subject is not None:
+            files = _registered(self.registry.newest(self.subject, "serialized"))
+        else:
+            raise FlowError("protobuf has no schema")
+        return ProtobufValues(files, self.message or _first_message(files), self.registry)
+
+
+class ProtobufValues(Values):
+    """`message`: the full name of one in the last of `files`."""
+
+    def __init__(self, files: Files, message: str, registry: Registry | None) -> None:
+        """Raises FlowError for a message that is not there, or has no columns."""
+        super().__init__(_struct(_message(files, message), ()), registry)
+        self._files, self._message = files, message
+
+    def reader(self, schema_id: int | None) -> Callable[[bytes], Row]:
+        return _reader(self._files, self._message, is_indexed=schema_id is not None)
+
+
+@lru_cache(READERS_KEPT)
+def _reader(files: Files, name: str, *, is_indexed: bool) -> Callable[[bytes], Row]:
+    """`is_indexed`: the place of the message in the schema stands before it."""
+    from google.protobuf import message_factory
+
+    descriptor = _message(files, name)
+    parse = message_factory.GetMessageClass(descriptor).FromString
+    row, place = _row_of(descriptor), _place_of(descriptor)
+
+    def read(value: bytes) -> Row:
+        if is_indexed:
+            found, behind = _read_place(value)
+            if found != place:
+                raise ValueError(f"it is the message at the place {found} of its schema, and not {name}")
+            value = value[behind:]
+        found_row: Row = row(parse(value))
+        return found_row
+
+    return read
+
+
+# --- where schemas come from ---
+
+
+def _files_of(path: Path) -> Files:
+    """Raises FlowError."""
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    if path.suffix == ".proto":
+        return _compiled({}, path.name, path.parent)
+    try:
+        found = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes())
+    except (OSError, DecodeError) as error:
+        raise FlowError(f"{path} is no .proto and no descriptor set: {error}") from error
+    if not found.file:
+        raise FlowError(f"{path} describes nothing")
+    return tuple(file.SerializeToString() for file in found.file)
+
+
+def _registered(schema: RegisteredSchema) -> Files:
+    """A registry that does not know `format=serialized` gives the text. Raises FlowError."""
+    texts = {**dict(schema.references), MAIN: schema.text}
+    try:
+        return tuple(_renamed(name, base64.b64decode(text, validate=True)) for name, text in texts.items())
+    except binascii.Error:
+        return _compiled(texts, MAIN)
+
+
+def _renamed(name: str, data: bytes) -> bytes:
+    """The file under the name by which others refer to it."""
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    file.name = name
+    return bytes(file.SerializeToString())
+
+
+def _compiled(texts: Mapping[str, str], main: str, directory: Path | None = None) -> Files:
+    """`main` and all that it imports, from `texts` or below `directory`. Raises FlowError."""
+    from google.protobuf import descriptor_pb2
+
+    require_extra("a .proto", "protobuf", ("grpc_tools",))
+    with tempfile.TemporaryDirectory(prefix="moldau-proto-") as scratch:
+        for name, text in texts.items():
+            path = Path(scratch) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        out = Path(scratch) / ".descriptors"
+        roots = [f"-I{root}" for root in (scratch, directory) if root]
+        words = [sys.executable, "-m", "grpc_tools.protoc", *roots, "--include_imports", f"--descriptor_set_out={out}"]
+        told = subprocess.run([*words, main], capture_output=True, text=True, check=False, timeout=COMPILES_WITHIN_S)
+        if told.returncode:
+            errors = [line.replace(f"{scratch}/", "") for line in told.stderr.splitlines() if ": " in line]
+            raise FlowError(f"the schema does not compile: {errors[-1] if errors else told.stderr}")
+        found = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+    return tuple(file.SerializeToString() for file in found.file)
+
+
+def _first_message(files: Files) -> str:
+    """Raises FlowError."""
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto.FromString(files[-1])
+    if not file.message_type:
+        raise FlowError("the Protobuf schema has no message")
+    return ".".join(filter(None, (file.package, file.message_type[0].name)))
+
+
+@lru_cache(READERS_KEPT)
+def _message(files: Files, name: str) -> Descriptor:
+    """Raises FlowError."""
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        parsed = [descriptor_pb2.FileDescriptorProto.FromString(file) for file in files]
+        brought = {file.name for file in parsed}
+        for file in (*(one for one in _well_known() if one.name not in brought), *parsed):
+            pool.Add(file)
+        return pool.FindMessageTypeByName(name)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FlowError(f"the Protobuf schema has no message {name} that can be read: {error}") from error
+
+
+def _well_known() -> Iterator[FileDescriptorProto]:
+    from google.protobuf import descriptor_pb2
+
+    for name in WELL_KNOWN:
+        module = import_module(f"google.protobuf.{name}_pb2")
+        yield descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+
+
+# --- the place of a message in its schema: Confluent's wire format ---
+
+
+def _place_of(message: Descriptor) -> tuple[int, ...]:
+    """Its number among the messages of the file; of a nested one, behind that of the message around it."""
+    around = message.containing_type
+    siblings = message.file.message_types_by_name.values() if around is None else around.nested_types
+    number = next(number for number, one in enumerate(siblings) if one.full_name == message.full_name)
+    return (*(() if around is None else _place_of(around)), number)
+
+
+def _read_place(value: bytes) -> tuple[tuple[int, ...], int]:
+    """And where the message begins. The place (0,) is a single zero. Raises IndexError, ValueError."""
+    count, behind = _read_number(value, 0)
+    if count == 0:
+        return (0,), behind
+    place = []
+    for _ in range(min(count, MOST_LEVELS + 1)):
+        number, behind = _read_number(value, behind)
+        place.append(number)
+    return tuple(place), behind
+
+
+def _read_number(value: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint of at most 32 bits, and what is behind it."""
+    number = 0
+    for shift in range(0, 35, 7):
+        byte = value[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+    raise ValueError("the place of the message is no number")
+
+
+# --- columns and rows ---
+
+
+def _struct(message: Descriptor, around: tuple[str, ...]) -> pa.StructType:
+    import pyarrow as pa
+
+    if message.full_name in around:
+        raise FlowError(f"the Protobuf message {message.full_name} holds itself, which no column can")
+    inside = (*around, message.full_name)
+    return pa.struct([pa.field(field.name, _kind(field, inside)) for field in message.fields])
+
+
+def _kind(field: FieldDescriptor, around: tuple[str, ...]) -> pa.DataType:
+    import pyarrow as pa
+
+    if _is_map(field):
+        key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+        return pa.map_(_kind(key, around), _kind(value, around))
+    kind = _kind_of_one(field, around)
+    return pa.list_(kind) if field.is_repeated else kind
+
+
+def _kind_of_one(field: FieldDescriptor, around: tuple[str, ...]) -> pa.DataType:
+    import pyarrow as pa
+
+    if field.message_type is not None:
+        if field.message_type.full_name == TIMESTAMP:
+            return pa.timestamp("us", "UTC")
+        wrapped = _wrapped(field.message_type)
+        return _struct(field.message_type, around) if wrapped is None else _kind_of_one(wrapped, around)
+    if field.type == field.TYPE_BYTES:
+        return pa.binary()
+    known = {
+        field.CPPTYPE_INT32: pa.int32(), field.CPPTYPE_INT64: pa.int64(), field.CPPTYPE_UINT32: pa.int64(),
+        field.CPPTYPE_UINT64: pa.decimal128(20, 0), field.CPPTYPE_DOUBLE: pa.float64(),
+        field.CPPTYPE_FLOAT: pa.float32(), field.CPPTYPE_BOOL: pa.bool_(),
+    }  # fmt: skip
+    return known.get(field.cpp_type, pa.string())
+
+
+def _row_of(message: Descriptor) -> Callable[[Any], Row]:
+    """From a message to its row: a field that can be absent, and is, is null."""
+    fields = [(field.name, field.has_presence, _value_of(field)) for field in message.fields]
+
+    def row(found: Any) -> Row:
+        return {
+            name: None if has_presence and not found.HasField(name) else value(getattr(found, name))
+            for name, has_presence, value in fields
+        }
+
+    return row
+
+
+def _value_of(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if _is_map(field):
+        value = _value_of_one(field.message_type.fields_by_name["value"])
+        return lambda found: [(key, value(found[key])) for key in found]
+    value = _value_of_one(field)
+    return (lambda found: [value(one) for one in found]) if field.is_repeated else value
+
+
+def _value_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if field.message_type is not None:
+        if field.message_type.full_name == TIMESTAMP:
+            return lambda found: found.ToDatetime(tzinfo=UTC)
+        wrapped = _wrapped(field.message_type)
+        if wrapped is None:
+            return _row_of(field.message_type)
+        inner = _value_of_one(wrapped)
+        return lambda found: inner(found.value)
+    if field.enum_type is not None:
+        names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
+        return lambda found: names.get(found, str(found))
+    return lambda found: found
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.is_repeated and field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _wrapped(message: Descriptor) -> FieldDescriptor | None:
+    """The value of a message such as google.protobuf.StringValue, which is a value that can be absent."""
+    is_wrapper = message.file.name == "google/protobuf/wrappers.proto"
+    return message.fields_by_name["value"] if is_wrapper else None

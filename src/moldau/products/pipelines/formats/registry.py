@@ -1,0 +1,127 @@
+"""A schema registry, asked over HTTP as Confluent's: schemas by the ids that stand in records.
+
+A record's value is a zero byte, four bytes of the schema's id, and what the schema describes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.core.patience import keep_trying
+from moldau.products.pipelines.core.section import Section
+
+MAGIC = 0
+HEADER_BYTES = 5
+
+ANSWER_SECONDS = 10
+PATIENCE_MS = 60_000
+"""So long a registry is asked again that does not answer."""
+_CONTENT = "application/vnd.schemaregistry.v1+json"
+
+
+class RegistryError(MoldauError):
+    """The registry cannot be reached, or refuses; the message says why."""
+
+
+class UnknownSchemaError(RegistryError):
+    """There is no such schema, subject or version."""
+
+
+class RegistryUnreachableError(RegistryError):
+    """It does not answer, or not now."""
+
+
+class RegisteredSchema(msgspec.Struct, frozen=True):
+    """`references`: the texts that it builds on by the names it has for them, each behind those that it needs."""
+
+    id: int
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+class Registry(msgspec.Struct, frozen=True):
+    url: str
+
+    @classmethod
+    def parse(cls, section: Section) -> Registry | None:
+        """The one under `registry`. Raises PageError."""
+        if not section.has("registry"):
+            return None
+        url = section.text("registry").rstrip("/")
+        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", url):
+            section.refuse("registry", "must be an address such as http://localhost:8081, without user and password")
+        return cls(url)
+
+    def schema_of_id(self, schema_id: int) -> RegisteredSchema:
+        """Raises RegistryError."""
+        return self._schema(schema_id, self._ask(f"/schemas/ids/{schema_id}"))
+
+    def newest(self, subject: str, form: str = "") -> RegisteredSchema:
+        """`form`: `serialized` for descriptors of Protobuf in place of its text. Raises RegistryError."""
+        form = f"?format={form}" if form else ""
+        found = self._ask(f"/subjects/{_path(subject)}/versions/latest{form}")
+        return self._schema(int(found["id"]), found, form)
+
+    def register(self, subject: str, text: str, kind: str) -> int:
+        """The id of the schema, which is a version of the subject then. Raises RegistryError, where the registry finds
+        it incompatible with an older version too."""
+        found = self._ask(f"/subjects/{_path(subject)}/versions", {"schema": text, "schemaType": kind})
+        return int(found["id"])
+
+    def _schema(self, schema_id: int, found: Mapping[str, Any], form: str = "") -> RegisteredSchema:
+        references: dict[str, str] = {}
+        for one in found.get("references", ()):
+            there = self._ask(f"/subjects/{_path(one['subject'])}/versions/{int(one['version'])}{form}")
+            references |= dict(self._schema(int(there["id"]), there, form).references)
+            references[str(one["name"])] = str(there["schema"])
+        return RegisteredSchema(schema_id, str(found["schema"]), tuple(references.items()))
+
+    def _ask(self, path: str, body: Mapping[str, str] | None = None) -> Any:
+        """The answer as JSON. `body`: of a POST. A registry that is away is tried again."""
+        found: list[Any] = []
+        keep_trying(
+            lambda: found.append(self._ask_once(path, body)),
+            lambda error: isinstance(error, RegistryUnreachableError),
+            PATIENCE_MS,
+            f"{self.url}{path}",
+        )
+        return found[0]
+
+    def _ask_once(self, path: str, body: Mapping[str, str] | None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Accept": _CONTENT, "Content-Type": _CONTENT})
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            reason = f"{self.url}{path} answered {error.code}: {_message(error)}"
+            if error.code == 404:
+                raise UnknownSchemaError(reason) from error
+            if error.code == 429 or error.code >= 500:
+                raise RegistryUnreachableError(reason) from error
+            raise RegistryError(reason) from error
+        except OSError as error:
+            raise RegistryUnreachableError(f"the schema registry {self.url} does not answer: {error}") from error
+        except ValueError as error:
+            raise RegistryError(f"{self.url}{path} did not answer with JSON: {error}") from error
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """What the registry says, in its own words."""
+    try:
+        return str(json.loads(error.read())["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(error.reason)
+
+
+def _path(subject: str) -> str:
+    return urllib.parse.quote(subject, safe="")

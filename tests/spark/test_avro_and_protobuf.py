@@ -1,0 +1,243 @@
+"""Topics of Avro and Protobuf: written by Confluent's own serializers, with their schemas in a registry."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+import struct
+import subprocess
+import sys
+from importlib import util
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from moldau.columnar.reader import read_topic
+from moldau.errors import MoldauError
+from moldau.products.pipelines.formats.avro import AvroValues
+from moldau.products.pipelines.formats.protobuf import ProtobufDecoder
+from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
+from tests.support.schema_registry import SchemaRegistry
+
+USER = {"name": "user", "type": "string"}
+ORDER = {"type": "record", "name": "Order", "fields": [USER, {"name": "amount", "type": "int"}]}
+CITY = {"name": "city", "type": ["null", "string"], "default": None}
+NEWER = {**ORDER, "fields": [{"name": "amount", "type": "long"}, USER, CITY]}
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+message Other { string text = 1; }
+message Order {
+  string user = 1;
+  int32 amount = 2;
+  optional string city = 3;
+  google.protobuf.Timestamp at = 4;
+  google.protobuf.Int64Value wrapped = 5;
+  repeated Line lines = 6;
+  map<string, double> prices = 7;
+  State state = 8;
+  uint64 large = 9;
+  bytes raw = 10;
+  message Line { string item = 1; }
+  enum State { NEW = 0; PAID = 1; }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def registry():
+    registry = SchemaRegistry()
+    yield registry
+    registry.close()
+
+
+@pytest.fixture
+def avro(registry):
+    """`avro(topic, schema)(row)` gives the bytes."""
+
+    def serializer(topic: str, schema: dict):
+        client = SchemaRegistryClient({"url": registry.url})
+        serialize = AvroSerializer(client, json.dumps(schema))
+        return lambda row: serialize(row, SerializationContext(topic, MessageField.VALUE))
+
+    return serializer
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory):
+    """The Python module that protoc makes of PROTO."""
+    directory = tmp_path_factory.mktemp("proto")
+    (directory / "order.proto").write_text(PROTO, "utf-8")
+    words = [sys.executable, "-m", "grpc_tools.protoc", f"-I{directory}", f"--python_out={directory}", "order.proto"]
+    subprocess.run(words, check=True, timeout=60)
+    spec = util.spec_from_file_location("order_pb2", directory / "order_pb2.py")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.directory = directory
+    return module
+
+
+def decoded(values, *records: bytes | None) -> list[dict]:
+    return values(pa.array(records, pa.binary())).to_pylist()
+
+
+def test_a_page_reads_avro_while_its_schema_evolves(
+    run_page, new_topic, new_name, produce, avro, registry, tmp_path, bootstrap_servers
+):
+    topic, name = new_topic(), new_name("avro")[:60]
+    old, new = avro(topic, ORDER), avro(topic, NEWER)
+    produce(topic, [(None, old({"user": "ann", "amount": 1})), (None, b"no Avro"), (None, None)])
+    produce(topic, [(None, new({"user": "bob", "amount": 2, "city": "Brno"})), (None, struct.pack(">bI", 0, 999))])
+    page = f"""
+source: {{topic: {topic}, format: avro, registry: "{registry.url}"}}
+sql: select user, amount, city from source
+sink: {{path: out}}
+"""
+    (state,) = run_page(page, name)
+    assert (state.state, state.dead_letters) == ("finished", 3)
+    newest = avro(topic, {**NEWER, "fields": [*NEWER["fields"], {"name": "paid", "type": "boolean", "default": False}]})
+    produce(topic, [(None, newest({"user": "cid", "amount": 3, "city": None, "paid": True}))])
+    run_page(page, name)
+    rows = sorted(pq.read_table(tmp_path / "out").to_pylist(), key=lambda row: row["user"])
+    assert rows == [
+        {"user": "ann", "amount": 1, "city": None},
+        {"user": "bob", "amount": 2, "city": "Brno"},
+        {"user": "cid", "amount": 3, "city": None},
+    ]
+    letters = [row for batch in read_topic(bootstrap_servers, f"{name}.dead-letters") for row in batch.to_pylist()]
+    reasons = {
+        row["value"]: next(header["value"] for header in row["headers"] if header["key"] == "moldau.reason").decode()
+        for row in letters
+    }
+    assert reasons[b"no Avro"] == "the value does not begin with a zero byte and the id of a schema"
+    assert reasons[None] == "the record has no value"
+    assert "answered 404: Schema not found" in reasons[struct.pack(">bI", 0, 999)]
+
+
+def test_a_writer_s_schema_is_resolved_against_the_reader_s_and_asked_for_once(avro, registry):
+    reader = Schema(json.dumps(NEWER), "AVRO")
+    values = AvroValues(RegisteredSchema(0, reader.schema_str), Registry(registry.url))
+    old = avro("resolved", ORDER)
+    first = old({"user": "ann", "amount": 1})
+    before = len(registry.asked)
+    assert decoded(values, *[first] * 3) == [{"amount": 1, "user": "ann", "city": None, "_moldau_corrupt": None}] * 3
+    decoded(values, first)
+    assert [path for path in registry.asked[before:] if path.startswith("/schemas/ids/")] in (
+        [f"/schemas/ids/{int.from_bytes(first[1:5], 'big')}"], [],
+    )  # fmt: skip
+
+
+def test_what_cannot_be_decoded_is_a_reason_and_its_neighbours_are_rows(avro, registry):
+    values = AvroValues(RegisteredSchema(0, json.dumps(ORDER)), Registry(registry.url))
+    good = avro("damaged", ORDER)({"user": "ann", "amount": 1})
+    rows = decoded(values, good, good[:-1], good + b"x", None, good)
+    assert [row and row["user"] for row in rows] == ["ann", None, None, None, "ann"]
+    assert rows[1]["_moldau_corrupt"] is not None
+    assert rows[2]["_moldau_corrupt"] == "ValueError: 1 bytes stand behind the last field"
+    assert rows[3] is None
+
+
+def test_every_type_of_avro_has_its_column():
+    fields = {
+        "day": {"type": "int", "logicalType": "date"},
+        "at": {"type": "long", "logicalType": "timestamp-millis"},
+        "local": {"type": "long", "logicalType": "local-timestamp-micros"},
+        "money": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "uid": {"type": "string", "logicalType": "uuid"},
+        "state": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]},
+        "again": "State",
+        "tags": {"type": "array", "items": ["null", "string"]},
+        "prices": {"type": "map", "values": "double"},
+        "line": ["null", {"type": "record", "name": "Line", "fields": [{"name": "item", "type": "string"}]}],
+        "raw": {"type": "fixed", "name": "Two", "size": 2},
+        "ratio": "float",
+        "yes": "boolean",
+    }
+    schema = {"type": "record", "name": "All", "fields": [{"name": key, "type": kind} for key, kind in fields.items()]}
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    row = {
+        "day": datetime.date(2026, 1, 2), "at": at, "local": at.replace(tzinfo=None), "money": decimal.Decimal("1.50"),
+        "uid": "00000000-0000-0000-0000-000000000001", "state": "PAID", "again": "NEW", "tags": ["a", None],
+        "prices": {"tea": 1.5}, "line": {"item": "tea"}, "raw": b"ab", "ratio": 0.5, "yes": True,
+    }  # fmt: skip
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
+    (found,) = decoded(AvroValues(RegisteredSchema(-1, json.dumps(schema)), None), out.getvalue())
+    assert found == {**row, "prices": [("tea", 1.5)], "_moldau_corrupt": None}
+
+
+@pytest.mark.parametrize(
+    ("schema", "refused"),
+    [
+        ('"string"', "is no record"),
+        ('{"type": "record", "name": "A", "fields": [{"name": "a", "type": ["int", "string"]}]}', "a union of 2 types"),
+        ('{"type": "record", "name": "A", "fields": [{"name": "a", "type": ["null", "A"]}]}', "A holds itself"),
+        ('{"type": "record", "name": "A", "fields": [{"name": "a", "type": "B"}]}', "cannot be read"),
+    ],
+)
+def test_an_avro_schema_without_columns_is_refused(schema, refused):
+    with pytest.raises(MoldauError, match=refused):
+        AvroValues(RegisteredSchema(-1, schema), None)
+
+
+def test_protobuf_is_read_from_a_registry_and_from_a_file(messages, registry):
+    client = SchemaRegistryClient({"url": registry.url})
+    serialize = ProtobufSerializer(messages.Order, client, {"use.deprecated.format": False})
+    order = messages.Order(
+        user="ann", amount=1, lines=[{"item": "tea"}], prices={"tea": 1.5}, state="PAID", large=2**63, raw=b"r"
+    )
+    order.at.FromDatetime(datetime.datetime(2026, 1, 2))
+    order.wrapped.value = 7
+    framed = serialize(order, SerializationContext("protos", MessageField.VALUE))
+    expected = {
+        "user": "ann", "amount": 1, "city": None, "at": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+        "wrapped": 7, "lines": [{"item": "tea"}], "prices": [("tea", 1.5)], "state": "PAID",
+        "large": decimal.Decimal(2**63), "raw": b"r", "_moldau_corrupt": None,
+    }  # fmt: skip
+    by_registry = ProtobufDecoder(registry=Registry(registry.url), subject="protos-value", message="shop.Order")
+    assert decoded(by_registry.values(), framed) == [expected]
+    by_file = ProtobufDecoder(schema_file=messages.directory / "order.proto", message="shop.Order")
+    assert decoded(by_file.values(), order.SerializeToString(), messages.Order().SerializeToString()) == [
+        expected,
+        {
+            "user": "", "amount": 0, "city": None, "at": None, "wrapped": None, "lines": [], "prices": [],
+            "state": "NEW", "large": 0, "raw": b"", "_moldau_corrupt": None,
+        },
+    ]  # fmt: skip
+
+
+def test_another_message_of_the_schema_and_damage_are_reasons(messages, registry):
+    client = SchemaRegistryClient({"url": registry.url})
+    other = ProtobufSerializer(messages.Other, client, {"use.deprecated.format": False})
+    framed = other(messages.Other(text="a"), SerializationContext("others", MessageField.VALUE))
+    decoder = ProtobufDecoder(registry=Registry(registry.url), subject="others-value", message="shop.Order")
+    values = decoder.values()
+    first, *damaged = decoded(values, framed, framed[:5], framed[:5] + b"\xff", framed[:5] + b"\x02\x02\x0a\xff")
+    assert (
+        first["_moldau_corrupt"] == "ValueError: it is the message at the place (0,) of its schema, and not shop.Order"
+    )
+    assert all(row["_moldau_corrupt"] for row in damaged)
+
+
+def test_a_protobuf_schema_that_cannot_be_read_is_refused(tmp_path: Path):
+    broken = tmp_path / "broken.proto"
+    broken.write_text("message {", "utf-8")
+    with pytest.raises(MoldauError, match=r"does not compile: .*broken\.proto:1:9: Expected message name"):
+        ProtobufDecoder(schema_file=broken).values()
+    broken.write_text('syntax = "proto3"; message A { A a = 1; }', "utf-8")
+    with pytest.raises(MoldauError, match="A holds itself"):
+        ProtobufDecoder(schema_file=broken).values()
+    with pytest.raises(MoldauError, match=r"has no message shop\.Order"):
+        ProtobufDecoder(schema_file=broken, message="shop.Order").values()
