@@ -294,3 +294,35 @@ def test_a_page_is_a_mapping(text: str):
 def test_an_absent_file_is_a_page_error(tmp_path: Path):
     with pytest.raises(PageError, match="cannot be read"):
         load_page(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("{files: in, format: jsn}", "`format` must be one of json, csv, text, parquet, not `jsn`; did you"),
+        ("{files: in, format: csv}", "`format` csv needs a `schema`"),
+        ("{files: in, format: text, bad_records: stop}", "`bad_records` has no meaning for the format text"),
+        ("{files: in, format: json, schema: a int, header: a}", "`header` has no meaning for the format json"),
+        ("{files: in, format: json, schema: a int, watermark: 1 minute}", "`watermark` needs `event_time`"),
+        ("{files: in, format: json, schema: a int, as: table}", "`as` table is not possible here"),
+        ("{topic: t, format: json, schema: a int, bad_records: skip}", "`bad_records` must be one of "),
+        ("{topic: t, format: json, schema: a int, bad_records: stop, dead_letters: d}", "`dead_letters` has"),
+        ("{topic: t, format: avro}", "`format` avro needs a `schema_file`, or a `registry`"),
+        ("{topic: t, format: avro, schema_file: none.avsc}", "`schema_file` there is no file /pages/none.avsc"),
+        ("{pattern: t.*, format: avro, registry: 'http://r:1'}", "`format` needs a `subject`"),
+        ("{topic: t, format: avro, registry: 'http://me:secret@r:1'}", "`registry` must be an address"),
+        ("{topic: t, format: avro, registry: 'http://r:1', message: A}", "`message` has no meaning"),
+        ("{delta: in, removed_rows: keep}", "`removed_rows` must be one of refuse, skip"),
+        ("{delta: in, as: table, removed_rows: skip}", "`removed_rows` has no meaning for a table"),
+        ("{sqlite: f.db, table: t}", "`by` is missing"),
+        ("{sqlite: f.db, table: t, by: id, delay: 1 minute}", "`delay` is not known here"),
+        ("{postgresql: 'postgresql://h/d', table: a.b.c, by: id}", "`table` must be `table` or `schema.table`"),
+        ("{postgresql: 'postgresql://u:p@h/d', table: t, by: id}", "`postgresql` must not hold a password"),
+        ("{postgresql: 'postgresql://h/d', table: t, by: id, as: table}", "`by` has no meaning for a table"),
+    ],
+)  # fmt: skip
+def test_a_source_that_cannot_be_read_so_is_refused_with_its_line(source: str, refused: str):
+    text = f"name: n\nbootstrap_servers: a:1\nsource: {source}\nsql: select 1 from source\nsink: {{path: out}}"
+    with pytest.raises(PageError) as error:
+        parse(text)
+    assert f"page.yaml:3: {refused}" in str(error.value)
