@@ -134,7 +134,7 @@ def _renamed(name: str, data: bytes) -> bytes:
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto.FromString(data)
-    file.name = name
+    file.MergeFrom(descriptor_pb2.FileDescriptorProto(name=name))
     return bytes(file.SerializeToString())
 
 
