@@ -35,11 +35,12 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     init.set_defaults(run=write_first_page)
     graph = verbs.add_parser(
         "graph",
-        help="show sources, flows and targets as a tree",
+        help="show sources, flows and targets, as a tree or as a picture",
         description="Shows what reads what. No broker is asked, and no Spark is started.",
-        examples=("moldau pipeline graph orders.yaml",),
+        examples=("moldau pipeline graph orders.yaml", "moldau pipeline graph orders.yaml --svg orders.svg"),
     )
     add_page(graph)
+    graph.add_argument("--svg", type=Path, metavar="FILE", help="write a picture for a browser or a document instead")
     graph.set_defaults(run=lambda arguments: of_page(arguments, show_graph))
     status = verbs.add_parser(
         "status",
@@ -114,11 +115,16 @@ def write_first_page(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def show_graph(page: PipelinePage, _: argparse.Namespace) -> int:
+def show_graph(page: PipelinePage, arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from moldau.products.pipelines.looking.graph import graph_of
+    from moldau.products.pipelines.looking.picture import STYLE, boxes_and_edges, draw_plan
 
+    if arguments.svg is not None:
+        arguments.svg.write_text(draw_plan(*boxes_and_edges(page), style=STYLE), "utf-8")
+        print(f"{arguments.svg} is written")
+        return 0
     Console(highlight=False, soft_wrap=True).print(graph_of(page), markup=False)
     return 0
 

@@ -29,6 +29,10 @@ _TABLE = (
     Metric("moldau_spark_query_input_records_per_second", "gauge", ("query",), "Rate at which records arrived", ""),
     Metric("moldau_spark_query_processed_records_per_second", "gauge", ("query",), "Rate of processing", ""),
     Metric("moldau_spark_query_batch_seconds", "gauge", ("query",), "Time that the last micro-batch took", ""),
+    Metric("moldau_spark_query_phase_seconds", "gauge", ("query", "phase"), "Of the last micro-batch, by phase", ""),
+    Metric("moldau_spark_query_state_rows", "gauge", ("query",), "Rows that stateful operators keep", ""),
+    Metric("moldau_spark_query_state_bytes", "gauge", ("query",), "Memory of what stateful operators keep", ""),
+    Metric("moldau_spark_query_late_rows_total", "counter", ("query",), "Rows dropped behind the watermark", ""),
     Metric(
         "moldau_spark_query_end_offset", "gauge", ("query", "topic", "partition"), "End of the last micro-batch", ""
     ),
@@ -41,6 +45,15 @@ _TABLE = (
         "",
     ),
 )
+
+PHASES = {
+    "latest": ("latestOffset",),
+    "plan": ("getBatch", "queryPlanning"),
+    "work": ("addBatch",),
+    "checkpoint": ("walCommit", "commitOffsets"),
+}
+"""What a micro-batch does, and Spark's names for it: ask the sources for their latest offsets, plan, read and compute
+and write the rows (which Spark does in one go), write the two files of the checkpoint."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -66,6 +79,12 @@ class QueryState(msgspec.Struct, frozen=True):
     input_rate: float = 0.0
     processed_rate: float = 0.0
     batch_ms: int = 0
+    phases_ms: dict[str, int] = {}
+    """Of the last batch, by PHASES."""
+    state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0
+    """Dropped behind the watermark, by all batches."""
     partitions: dict[TopicPartition, Bounds] = {}
 
     @property
@@ -88,6 +107,8 @@ class QueryState(msgspec.Struct, frozen=True):
         for source in progress.get("sources", ()):
             partitions.update(_bounds(source, partitions))
         rows = progress.get("numInputRows", 0)
+        operators = progress.get("stateOperators", ())
+        late = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in operators)
         return msgspec.structs.replace(
             self,
             batch_id=progress["batchId"] if is_batch else self.batch_id,
@@ -96,6 +117,10 @@ class QueryState(msgspec.Struct, frozen=True):
             input_rate=float(progress.get("inputRowsPerSecond") or 0.0),
             processed_rate=float(progress.get("processedRowsPerSecond") or 0.0),
             batch_ms=int(progress.get("batchDuration") or 0) if is_batch else self.batch_ms,
+            phases_ms=_phases(progress["durationMs"]) if is_batch else self.phases_ms,
+            state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators),
+            state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+            late_rows=self.late_rows + (late if is_batch else 0),
             partitions=partitions,
         )
 
@@ -142,6 +167,12 @@ def metrics_page(states: list[QueryState]) -> bytes:
         out.add("moldau_spark_query_input_records_per_second", state.input_rate, labels)
         out.add("moldau_spark_query_processed_records_per_second", state.processed_rate, labels)
         out.add("moldau_spark_query_batch_seconds", state.batch_ms / 1_000, labels)
+        for phase, spent_ms in state.phases_ms.items():
+            phase_labels = labels_text(query=state.name, phase=phase)
+            out.add("moldau_spark_query_phase_seconds", spent_ms / 1_000, phase_labels)
+        out.add("moldau_spark_query_state_rows", state.state_rows, labels)
+        out.add("moldau_spark_query_state_bytes", state.state_bytes, labels)
+        out.add("moldau_spark_query_late_rows_total", state.late_rows, labels)
         for one, bounds in sorted(state.partitions.items()):
             labels = labels_text(query=state.name, topic=one.topic, partition=one.partition)
             out.add("moldau_spark_query_end_offset", bounds.end, labels)
@@ -178,6 +209,10 @@ def state_line(state: QueryState) -> str:
         f"records, {state.input_rate:,.0f}/s in, {state.processed_rate:,.0f}/s processed, last batch "
         f"{state.batch_ms:,} ms, behind {state.behind:,}" + (f"; {state.error}" if state.error else "")
     )
+
+
+def _phases(durations: Mapping[str, int]) -> dict[str, int]:
+    return {phase: sum(durations.get(name, 0) for name in names) for phase, names in PHASES.items()}
 
 
 def _bounds(source: Mapping[str, Any], before: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
