@@ -16,26 +16,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import jinja2
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from moldau import __version__
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import Cluster, ClusterError, GroupFacts, TopicFacts
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterState, is_in_sync, read_state
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
-from moldau.products.console.core.charts import draw
-from moldau.products.console.core.shown import ShownRecord, show_count, show_duration, show_rate, show_size, visible
+from moldau.products.console.core.shown import ShownRecord
 from moldau.products.console.sampler import Sampler, Snapshot
 from moldau.products.console.tail import Tail, show_record
 from moldau.products.record_json import record_as_json
+from moldau.products.service.look.charts import draw
+from moldau.products.service.look.pages import STATIC, render_main, templates_in
+from moldau.products.service.look.words import visible
 from moldau.products.service.service import Service, event
 
 TOPICS_PER_PAGE = 50
@@ -53,24 +52,10 @@ class Pages:
         self.service = service
         self.cluster = cluster
         self.sampler = sampler
-        self.templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_HERE / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.templates.filters.update(
-            size=show_size,
-            count=show_count,
-            rate=show_rate,
-            duration=show_duration,
-            visible=visible,
-            when=show_time,
-            path=quote_path,
-        )
+        self.templates = templates_in(_HERE / "templates")
+        self.templates.filters.update(when=show_time, path=quote_path)
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
-        self.templates.globals.update(version=__version__, spark=self._spark, chart=self._chart, rate_of=self._rate)
+        self.templates.globals.update(spark=self._spark, chart=self._chart, rate_of=self._rate)
 
     def app(self) -> ASGIApp:
         routes = [
@@ -85,7 +70,7 @@ class Pages:
             Route("/groups/{group:path}", self.page),
             Route("/brokers", self.page),
             Route("/live", self.live),
-            Mount("/static", StaticFiles(directory=_HERE / "static")),
+            STATIC,
         ]
         return self.service.app(routes, self.no_such_page)
 
@@ -110,7 +95,8 @@ class Pages:
         return self.templates.get_template(name).render(values)
 
     def _frame(self) -> dict[str, Any]:
-        return {"bootstrap": self.cluster.bootstrap_servers, "q": "", "stylesheet": "/static/style.css"}
+        servers = self.cluster.bootstrap_servers
+        return {"bootstrap": servers, "cluster": servers, "q": ""}
 
     def gather(
         self, path: str, path_parameters: dict[str, str], parameters: dict[str, str]
@@ -289,15 +275,10 @@ class Pages:
             except MoldauError as error:
                 name, values = "error.html", {"title": "The cluster does not answer", "reason": str(error)}
             values = {"here": path, "live": path, **self._frame(), **values}
-            markup = await run_in_threadpool(self._render_main, name, values)
+            markup = await run_in_threadpool(render_main, self.templates, name, values)
             if markup != shown:
                 shown = markup
                 yield event("main", json.dumps(markup))
-
-    def _render_main(self, name: str, values: dict[str, Any]) -> str:
-        template = self.templates.get_template(name)
-        context = template.new_context(values)
-        return "".join(template.blocks["main"](context))
 
     async def stream(self, request: Request) -> Response:
         """Records of a topic as they come."""

@@ -14,7 +14,7 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.products.console.cluster import Cluster, GroupFacts, OpenTransactions, Overview, TopicFacts, total
-from moldau.products.console.core.history import History, Series
+from moldau.products.service.look.history import History, Series
 
 INTERVAL_S = 2.0
 IDLE_S = 30.0

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
 from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, TopicFacts
-from moldau.products.console.core.shown import MAX_HEADERS, ShownRecord, show_bytes, visible
+from moldau.products.console.core.shown import MAX_HEADERS, ShownRecord, show_bytes
+from moldau.products.service.look.words import visible
 
 MAX_PER_SECOND = 50
 MAX_TAIL_PARTITIONS = 200

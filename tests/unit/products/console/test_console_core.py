@@ -5,17 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.products.console.core.charts import draw, round_up
-from moldau.products.console.core.history import MAX_SAMPLES, History, Series
-from moldau.products.console.core.shown import (
-    MAX_SHOWN_BYTES,
-    show_bytes,
-    show_count,
-    show_duration,
-    show_rate,
-    show_size,
-    visible,
-)
+from moldau.products.console.core.shown import MAX_SHOWN_BYTES, show_bytes
+from moldau.products.service.look.charts import draw, round_up
+from moldau.products.service.look.history import MAX_SAMPLES, History, Series
+from moldau.products.service.look.words import show_count, show_duration, show_rate, show_size, visible
 
 
 @given(st.binary(max_size=6_000))

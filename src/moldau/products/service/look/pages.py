@@ -1,0 +1,36 @@
+"""Templates that stand in the frame of all pages, and the files that the frame loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from moldau import __version__
+from moldau.products.service.look.words import show_count, show_duration, show_rate, show_size, visible
+
+_HERE = Path(__file__).parent
+STATIC = Mount("/static", StaticFiles(directory=_HERE / "static"))
+
+
+def templates_in(directory: Path) -> jinja2.Environment:
+    """The templates of a product, which extend `frame.html`; each escapes every foreign text. `charts`: macros."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([directory, _HERE / "templates"]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(size=show_size, count=show_count, rate=show_rate, duration=show_duration, visible=visible)
+    templates.globals["version"] = __version__
+    templates.globals["charts"] = templates.get_template("charts.html").module
+    return templates
+
+
+def render_main(templates: jinja2.Environment, name: str, values: dict[str, object]) -> str:
+    """The block `main` alone: what a page puts in the place of its old one."""
+    template = templates.get_template(name)
+    return "".join(template.blocks["main"](template.new_context(values)))
