@@ -249,15 +249,24 @@ def test_what_does_not_fit_together_is_said_in_a_sentence(run_page, new_topic, t
         run_page(f"source: {source}\nsql: {sql}\nsink: {{topic: {new_topic()}, key: {key}}}")
 
 
-def test_a_port_for_metrics_that_is_taken_is_said_in_a_sentence(run_page, new_topic, produce):
+def test_the_board_shows_a_run_and_its_numbers(run_page, new_topic, produce, bootstrap_servers, tmp_path):
     source, target = new_topic(), new_topic()
-    produce(source, [(None, b"x")])
-    page = f"source: {{topic: {source}, format: string}}\nsql: select value from source\nsink: {{topic: {target}}}\n"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(MoldauError, match=rf"127\.0\.0\.1:{port} cannot serve /metrics: .*in use"):
-            run_page(page, metrics_port=port)
-    assert run_page(page, metrics_port=0)[0].records_read == 1
+    produce(source, [(None, b"x"), (None, b"y")])
+    text = f"source: {{topic: {source}, format: string}}\nsql: select value from source\nsink: {{topic: {target}}}\n"
+    page = parse_page(
+        f"name: pipe\nbootstrap_servers: {bootstrap_servers}\n{text}", file_name="page.yaml", directory=tmp_path
+    )
+    with Board(page, 0) as board:
+        assert run_page(text, onlooker=board)[0].records_read == 2
+        status = json.loads(urllib.request.urlopen(f"{board.address}status.json", timeout=60).read())
+        markup = urllib.request.urlopen(board.address, timeout=60).read().decode()
+        metrics = urllib.request.urlopen(f"{board.address}metrics", timeout=60).read().decode()
+    (query,) = status["queries"]
+    assert (status["pipeline"], query["name"], query["state"], query["records_read"]) == ("pipe", "pipe", "finished", 2)
+    assert query["phases_ms"]["work"] > 0
+    assert "<svg" in markup
+    assert f"topic {source}" in markup
+    assert 'moldau_spark_query_records_total{query="pipe"} 2\n' in metrics
 
 
 def test_a_broker_that_stays_away_ends_the_pipeline_with_one_sentence(spark, tmp_path, capsys):
@@ -285,7 +294,7 @@ retry_timeout: 2 seconds
         thread = threading.Thread(target=take_the_broker_away)
         thread.start()
         try:
-            code = pipeline_command.run_page(argparse.Namespace(file=page, once=False, metrics_port=None, set=[]))
+            code = pipeline_command.run_page(argparse.Namespace(file=page, once=False, port=None, set=[]))
         finally:
             thread.join(240)
     shown = capsys.readouterr()

@@ -47,10 +47,11 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add_page(run)
     run.add_argument("--once", action="store_true", help="process what is there now, then stop")
     run.add_argument(
-        "--metrics-port",
+        "--port",
         type=int,
         metavar="PORT",
-        help="serve rates and lag for Prometheus on http://127.0.0.1:PORT/metrics; default: not at all",
+        help="serve the board, a page that shows the run, on http://127.0.0.1:PORT/ (0: a free port), with /metrics "
+        "for Prometheus and /status.json; default: not at all",
     )
     run.set_defaults(run=run_page)
     serve = verbs.add_parser(
@@ -131,7 +132,14 @@ def run_page(arguments: argparse.Namespace) -> int:
     def run(page: PipelinePage, arguments: argparse.Namespace) -> int:
         from moldau.products.pipelines.running.runner import run_pipeline
 
-        run_pipeline(page, once=arguments.once, metrics_port=arguments.metrics_port)
+        if arguments.port is None:
+            run_pipeline(page, once=arguments.once)
+            return 0
+        from moldau.products.pipelines.looking.board.board import Board
+
+        with Board(page, arguments.port) as board:
+            print(f"board {board.address}", flush=True)
+            run_pipeline(page, once=arguments.once, onlooker=board)
         return 0
 
     return of_page(arguments, run)

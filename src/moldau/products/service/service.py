@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -50,10 +51,18 @@ class Service:
         self._streams = 0
         self._last_request_s = time.monotonic()
 
-    def app(self, routes: Sequence[BaseRoute], not_found: NotFound) -> ASGIApp:
-        """The application: `routes`, `/metrics`, and `not_found` for all other paths."""
+    def app(
+        self, routes: Sequence[BaseRoute], not_found: NotFound, more_metrics: Callable[[], bytes] = bytes
+    ) -> ASGIApp:
+        """The application: `routes`, `/metrics` with `more_metrics` in Prometheus' text, and `not_found` for all other
+        paths."""
+
+        async def metrics(_: Request) -> Response:
+            text = (await run_in_threadpool(more_metrics)).decode() + self._own_metrics()
+            return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
         served = Starlette(
-            routes=[*routes, Route("/metrics", self._metrics)],
+            routes=[*routes, Route("/metrics", metrics)],
             exception_handlers={404: not_found},
         )
 
@@ -109,7 +118,7 @@ class Service:
 
     # -- numbers
 
-    async def _metrics(self, _: Request) -> Response:
+    def _own_metrics(self) -> str:
         label = f'service="{self.name}"'
         answers = (
             f'moldau_service_responses_total{{{label},status="{status}"}} {count}'
@@ -121,7 +130,7 @@ class Service:
             "# TYPE moldau_service_streams gauge",
             f"moldau_service_streams{{{label}}} {self._streams}",
         )
-        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+        return "\n".join(lines) + "\n"
 
 
 def event(name: str, data: str) -> str:

@@ -1,4 +1,5 @@
-"""A service on a socket: uvicorn in this process, until a signal stops it, its parent is gone or nobody looks."""
+"""A service on a socket: uvicorn in this process, until a signal stops it, its parent is gone or nobody looks; or in a
+thread beside other work."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -17,6 +19,7 @@ from moldau.products.service.service import Service
 
 MAX_CONNECTIONS = 100
 IDLE_CHECK_S = 30.0
+END_WITHIN_S = 10.0
 
 
 def serve(
@@ -33,19 +36,7 @@ def serve(
     `is_child`: ends also when standard input closes, as it does when the parent dies. `idle_exit_s`: ends after so long
     without a request; 0 never.
     """
-    config = uvicorn.Config(
-        app,
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        http="h11",
-        ws="none",
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
+    server = _server(app)
 
     def end_with_parent() -> None:
         # not through sys.stdin: Python ends with an abort where a thread still holds its buffer
@@ -71,3 +62,36 @@ def serve(
     finally:
         service.close()
         close()
+
+
+@contextmanager
+def served_in_thread(service: Service, app: ASGIApp, listening: socket.socket) -> Iterator[None]:
+    """Serves beside what its process does, inside of the `with`; signals are left to the process."""
+    server = _server(app)
+    thread = threading.Thread(
+        target=lambda: asyncio.run(server.serve([listening])), name=f"{service.name}-pages", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        service.close()
+        server.should_exit = True
+        thread.join(END_WITHIN_S)
+
+
+def _server(app: ASGIApp) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            http="h11",
+            ws="none",
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=1,
+        )
+    )

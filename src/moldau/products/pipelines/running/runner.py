@@ -11,10 +11,10 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
@@ -35,6 +35,16 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
 DRIVER_LOG = "driver.log"
+
+
+class Onlooker(Protocol):
+    """Who sees a run beside the terminal."""
+
+    def watching(self, spark: SparkSession) -> AbstractContextManager[None]:
+        """Inside of the `with` the session may be listened to."""
+
+    def show(self, states: Sequence[PipelineState]) -> None:
+        """What the queries do now; comes several times a second."""
 
 
 class StoppedOnPurpose(Exception):
@@ -60,10 +70,10 @@ class StopRequest:
 
 
 def run_pipeline(
-    page: PipelinePage, *, once: bool = False, console: Console | None = None, metrics_port: int | None = None
+    page: PipelinePage, *, once: bool = False, console: Console | None = None, onlooker: Onlooker | None = None
 ) -> list[PipelineState]:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
-    query. `metrics_port`: where `/metrics` of 127.0.0.1 is served meanwhile.
+    query. `onlooker`: sees the run too.
 
     Raises PreflightError, LeaseError, CheckpointError, FlowError, SparkStartError, what a source or target refuses;
     and PipelineFailedError where a query was given up, when the others have ended.
@@ -81,11 +91,12 @@ def run_pipeline(
         spark = open_session(page.name, log_path=log, keep_open=(lease.fileno(),))
         try:
             with ExitStack() as stack:
-                stack.enter_context(_metrics(spark, metrics_port))
+                if onlooker is not None:
+                    stack.enter_context(onlooker.watching(spark))
                 views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
                 tables = stack.enter_context(closing(KeptTables(page, views)))
                 queries = list(_start_all(spark, page, views, ids, stop, stack, once=once))
-                states = _until_the_end(queries, tables, stop, display)
+                states = _until_the_end(queries, tables, stop, display, onlooker)
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
     _raise_failures(page, queries)
@@ -124,14 +135,24 @@ def _start_all(
 
 
 def _until_the_end(
-    queries: Sequence[Supervised], tables: KeptTables, stop: StopRequest, display: ProgressDisplay
+    queries: Sequence[Supervised],
+    tables: KeptTables,
+    stop: StopRequest,
+    display: ProgressDisplay,
+    onlooker: Onlooker | None,
 ) -> list[PipelineState]:
+    def show(states: list[PipelineState], *, force: bool = False) -> list[PipelineState]:
+        display.show(states, force=force)
+        if onlooker is not None:
+            onlooker.show(states)
+        return states
+
     while not all(query.is_over for query in queries) and not stop.wait(TURN_SECONDS):
         tables.turn()
-        display.show([query.turn() for query in queries])
-    states = [query.stop() for query in queries]
-    display.show(states, force=True)
-    return states
+        states = [query.turn() for query in queries]
+        if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
+            show(states)
+    return show([query.stop() for query in queries], force=True)
 
 
 def _raise_failures(page: PipelinePage, queries: Sequence[Supervised]) -> None:
@@ -142,23 +163,6 @@ def _raise_failures(page: PipelinePage, queries: Sequence[Supervised]) -> None:
     ]
     if failed:
         raise PipelineFailedError("\n".join(failed))
-
-
-@contextmanager
-def _metrics(spark: SparkSession, port: int | None) -> Iterator[None]:
-    """Serves `/metrics` of the session's queries, if a port is given. Raises PipelineFailedError for one that is
-    taken."""
-    if port is None:
-        yield
-        return
-    from moldau.spark import watch
-
-    try:
-        watching = watch(spark, metrics_port=port)
-    except (OSError, OverflowError) as error:
-        raise PipelineFailedError(f"127.0.0.1:{port} cannot serve /metrics: {error}") from error
-    with watching:
-        yield
 
 
 @contextmanager

@@ -1,0 +1,141 @@
+"""Paths of the board to pages. The one page is whole without JavaScript; `/live` streams its main part again."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from moldau.products.pipelines.looking.board.state import BoardState, Shown
+from moldau.products.pipelines.looking.picture import Box, Edge, boxes_and_edges, draw_plan
+from moldau.products.service.admission import this_machine
+from moldau.products.service.look.charts import Chart, draw
+from moldau.products.service.look.pages import STATIC, render_main, templates_in
+from moldau.products.service.look.words import show_count, show_rate
+from moldau.products.service.service import Service, event
+from moldau.products.service.serving import served_in_thread
+from moldau.spark.query_states import metrics_page
+
+HEARTBEAT_S = 10.0
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def serve_board(state: BoardState, listening: socket.socket) -> AbstractContextManager[None]:
+    """Serves inside of the `with`."""
+    service = Service("pipeline", this_machine)
+    return served_in_thread(service, BoardPages(service, state).app(), listening)
+
+
+class BoardPages:
+    """The board's page, its stream, its numbers."""
+
+    def __init__(self, service: Service, state: BoardState) -> None:
+        self._service = service
+        self._state = state
+        self._templates = templates_in(_TEMPLATES)
+
+    def app(self) -> Any:
+        routes = [Route("/", self.page), Route("/live", self.live), Route("/status.json", self.status), STATIC]
+        return self._service.app(routes, self.no_such_page, lambda: metrics_page(self._state.reports.all()))
+
+    async def page(self, _: Request) -> Response:
+        return HTMLResponse(await run_in_threadpool(self._render))
+
+    async def no_such_page(self, request: Request, _: Exception) -> Response:
+        return PlainTextResponse("there is no such page; / is the board", 404)
+
+    async def status(self, _: Request) -> Response:
+        """The same for programs."""
+        body = {
+            "pipeline": self._state.page.name,
+            "uptime_s": round(time.time() - self._state.began_s, 1),
+            "queries": [_status_of(shown) for shown in self._state.queries()],
+            "troubles": msgspec.to_builtins(self._state.troubles()),
+        }
+        return Response(msgspec.json.encode(body), media_type="application/json")
+
+    async def live(self, _: Request) -> Response:
+        return self._service.stream(self._updates())
+
+    async def _updates(self) -> AsyncGenerator[str]:
+        version = -1
+        while not self._service.is_closed:
+            newer = await run_in_threadpool(self._state.newer_than, version, HEARTBEAT_S)
+            if newer == version:
+                yield ": still here\n\n"
+                continue
+            version = newer
+            yield event("main", json.dumps(await run_in_threadpool(self._render_main)))
+
+    def _render(self) -> str:
+        return self._templates.get_template("board.html").render(self._values())
+
+    def _render_main(self) -> str:
+        return render_main(self._templates, "board.html", self._values())
+
+    def _values(self) -> dict[str, object]:
+        queries = self._state.queries()
+        return {
+            "cluster": self._state.page.bootstrap_servers,
+            "live": "/",
+            "page": self._state.page,
+            "uptime_s": int(time.time() - self._state.began_s),
+            "queries": queries,
+            "records": sum(shown.run.records_read for shown in queries),
+            "lag": sum(shown.run.lag or 0 for shown in queries),
+            "plan": draw_plan(*self._plan(queries)),
+            "troubles": self._state.troubles(),
+            "rate_of": self._rate,
+            "chart": self._chart,
+            "when": _when,
+        }
+
+    def _plan(self, queries: list[Shown]) -> tuple[list[Box], list[Edge]]:
+        """The picture with what goes on: rates on the lines into targets, lag at their boxes, trouble marked."""
+        boxes, edges = boxes_and_edges(self._state.page)
+        by_target = {query.step.target.name: query.name for query in self._state.page.queries}
+        states = {shown.run.name: shown.run for shown in queries}
+        for place, box in enumerate(boxes):
+            state = states.get(by_target[box.name]) if box.kind == "target" else None
+            if state is not None:
+                behind = "lag ?" if state.lag is None else f"lag {show_count(state.lag)}"
+                boxes[place] = Box(box.name, box.kind, f"{state.state}, {behind}", state.trouble is not None)
+        for place, edge in enumerate(edges):
+            box = boxes[edge.end]
+            if box.kind == "target":
+                edges[place] = Edge(edge.start, edge.end, f"{show_rate(self._rate(by_target[box.name]))}/s")
+        return boxes, edges
+
+    def _rate(self, query: str) -> float | None:
+        with self._state.series(f"records:{query}") as series:
+            return series.rate()
+
+    def _chart(self, kind: str, query: str) -> Chart:
+        with self._state.series(f"{kind}:{query}") as series:
+            values = series.rates() if kind == "records" else series.values()
+            return draw(values, width=600, height=120, slots=30, span_s=series.span_s)
+
+
+def _status_of(shown: Shown) -> dict[str, object]:
+    found: dict[str, object] = msgspec.to_builtins(shown.run)
+    if shown.spark is not None:
+        found["phases_ms"] = shown.spark.phases_ms
+        found["state_rows"] = shown.spark.state_rows
+        found["state_bytes"] = shown.spark.state_bytes
+        found["late_rows"] = shown.spark.late_rows
+        found["offsets_behind_latest"] = {str(one): bounds.behind for one, bounds in shown.spark.partitions.items()}
+    return found
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(seconds))

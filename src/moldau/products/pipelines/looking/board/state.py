@@ -1,0 +1,96 @@
+"""What is known of a run: as the runner says it, several times a second, and as Spark's progress reports do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.running.progress import PipelineState, slowest_first
+from moldau.products.service.look.history import History, Series
+from moldau.spark.query_states import QueryState, QueryStates
+
+SAMPLE_EVERY_S = 2.0
+MOST_ERRORS = 20
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What kept a query from going on. `since_s`: of the wall clock."""
+
+    query: str
+    since_s: float
+    reason: str
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """One query at one moment: as the runner sees it, and as Spark reports it (None before its first report)."""
+
+    run: PipelineState
+    spark: QueryState | None
+
+
+class BoardState:
+    """What is known now, for all threads: the runner writes, the pages read."""
+
+    def __init__(self, page: PipelinePage) -> None:
+        self.page = page
+        self.reports = QueryStates()
+        self.began_s = time.time()
+        self._lock = threading.Condition()
+        self._version = 0
+        self._states: tuple[PipelineState, ...] = ()
+        self._troubles: deque[Trouble] = deque(maxlen=MOST_ERRORS)
+        self._history = History()
+        self._sampled_s = float("-inf")
+
+    def note(self, states: Sequence[PipelineState]) -> None:
+        """The queries' states now. Wakes who waits for news at most once in SAMPLE_EVERY_S, or where trouble begins."""
+        now = time.monotonic()
+        with self._lock:
+            before = {state.name: state.trouble for state in self._states}
+            new = [state for state in states if state.trouble is not None and before.get(state.name) is None]
+            self._troubles.extend(Trouble(state.name, time.time(), state.trouble or "") for state in new)
+            self._states = tuple(states)
+            if new or now - self._sampled_s >= SAMPLE_EVERY_S:
+                self._sampled_s = now
+                self._history.add(now, _samples(states))
+                self._version += 1
+                self._lock.notify_all()
+
+    def queries(self) -> list[Shown]:
+        """The slowest first."""
+        reported = {state.name: state for state in self.reports.all()}
+        with self._lock:
+            states = self._states
+        return [Shown(state, reported.get(state.name)) for state in slowest_first(states)]
+
+    def troubles(self) -> list[Trouble]:
+        """The newest first; the last MOST_ERRORS."""
+        with self._lock:
+            return list(reversed(self._troubles))
+
+    @contextmanager
+    def series(self, name: str) -> Iterator[Series]:
+        """`records:QUERY`, `lag:QUERY` or `batch:QUERY`."""
+        with self._lock:
+            yield self._history.get(name)
+
+    def newer_than(self, version: int, timeout_s: float) -> int:
+        """The version of what is known, as soon as it is not `version` any more, or after the time."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._version != version, timeout_s)
+            return self._version
+
+
+def _samples(states: Sequence[PipelineState]) -> dict[str, float]:
+    samples: dict[str, float] = {}
+    for state in states:
+        samples[f"records:{state.name}"] = state.records_read
+        samples[f"lag:{state.name}"] = state.lag or 0
+        samples[f"batch:{state.name}"] = state.batch_ms
+    return samples
