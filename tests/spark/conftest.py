@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from moldau.products.pipelines.page.page import parse_page
-from moldau.products.pipelines.running.runner import run_pipeline
+from moldau.products.pipelines.running.runner import Onlooker, run_pipeline
 from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import open_session
 from tests.support.postgresql import PostgresqlServer

@@ -7,10 +7,10 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
+from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.testing import Cluster

@@ -1,0 +1,153 @@
+"""The plan of a page as a picture, and the board of a run: what it is told is what it shows. Without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.main import main
+from moldau.errors import MoldauError
+from moldau.products.pipelines.looking.board.board import Board
+from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardState
+from moldau.products.pipelines.looking.picture import BOX_HEIGHT, BOX_WIDTH, boxes_and_edges, draw_plan
+from moldau.products.pipelines.page.page import PipelinePage, parse_page
+from moldau.products.pipelines.running.progress import PipelineState
+
+PAGE = """
+name: shop
+bootstrap_servers: 127.0.0.1:9092
+sources:
+  orders: {topic: orders, format: json, schema: "user string, amount double, at timestamp", event_time: at,
+           watermark: 10 seconds}
+  returns: {topic: returns, format: json, schema: "user string, amount double, at timestamp"}
+flows:
+  big: select * from orders where amount > 100
+  sums: "select window.start as minute, sum(amount) as amount from big group by window(at, '1 minute')"
+  both: select big.user from big join returns on big.user = returns.user
+targets:
+  lake: {from: big, path: out/big}
+  minutes: {from: sums, topic: minutes, mode: update}
+  pairs: {from: both, topic: "pairs"}
+"""
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> PipelinePage:
+    return parse_page(PAGE, file_name="shop.yaml", directory=tmp_path)
+
+
+def state(name: str, *, read: int = 0, lag: int | None = 0, trouble: str | None = None) -> PipelineState:
+    return PipelineState(f"shop.{name}", 1, read, lag, 250, "waiting" if trouble else "running", 3, trouble)
+
+
+def get(board: Board, path: str, **headers: str) -> tuple[int, str]:
+    try:
+        request = urllib.request.Request(f"{board.address}{path}", headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def boxes_of(svg: str) -> dict[str, tuple[float, float]]:
+    """The upper left corner of each box, by its tooltip's second word."""
+    found = {}
+    for group in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g"):
+        title = group.findtext("{http://www.w3.org/2000/svg}title", "").split()[1].rstrip(":")
+        rectangle = group.find("{http://www.w3.org/2000/svg}rect")
+        assert rectangle is not None
+        found[title] = float(rectangle.get("x", "")), float(rectangle.get("y", ""))
+    return found
+
+
+def test_each_step_stands_right_of_what_it_reads_and_targets_stand_together(page: PipelinePage) -> None:
+    boxes, edges = boxes_and_edges(page)
+    spots = boxes_of(draw_plan(boxes, edges))
+    assert set(spots) == {box.name for box in boxes}
+    for edge in edges:
+        assert spots[boxes[edge.start].name][0] < spots[boxes[edge.end].name][0]
+    assert len({spots[name][0] for name in ("lake", "minutes", "pairs")}) == 1
+    assert len(set(spots.values())) == len(boxes)
+
+
+def test_no_line_crosses_a_box(page: PipelinePage) -> None:
+    svg = draw_plan(*boxes_and_edges(page))
+    corners = boxes_of(svg).values()
+    for straight in re.findall(r"([\d.]+),([\d.]+) L([\d.]+),", svg):
+        left, height, right = map(float, straight)
+        assert not any(x < right and left < x + BOX_WIDTH and y < height < y + BOX_HEIGHT for x, y in corners)
+
+
+def test_foreign_text_stays_text_in_the_picture(tmp_path: Path) -> None:
+    text = PAGE.replace("topic: minutes", "topic: 'a<script>&'")
+    with pytest.raises(MoldauError):  # no topic may be called so
+        parse_page(text, file_name="shop.yaml", directory=tmp_path)
+    page = parse_page(PAGE.replace("path: out/big", "path: 'out/<b>&\"'"), file_name="s.yaml", directory=tmp_path)
+    svg = draw_plan(*boxes_and_edges(page), style="text {}")
+    assert "<b>" not in svg
+    ElementTree.fromstring(svg)
+
+
+def test_graph_writes_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "shop.yaml").write_text(PAGE)
+    assert main(["pipeline", "graph", str(tmp_path / "shop.yaml"), "--svg", str(tmp_path / "shop.svg")]) == 0
+    assert "shop.svg is written" in capsys.readouterr().out
+    assert "lake" in boxes_of((tmp_path / "shop.svg").read_text())
+
+
+def test_the_board_shows_the_slowest_query_first_and_what_troubles_one(page: PipelinePage) -> None:
+    with Board(page, 0) as board:
+        board.show([state("lake", read=7), state("minutes", lag=90), state("pairs", trouble="no <such> column")])
+        code, markup = get(board, "")
+        status = json.loads(get(board, "status.json")[1])
+    assert code == 200
+    assert [query["name"] for query in status["queries"]] == ["shop.minutes", "shop.lake", "shop.pairs"]
+    assert [(each["query"], each["reason"]) for each in status["troubles"]] == [("shop.pairs", "no <such> column")]
+    assert markup.index("<td>shop.minutes</td>") < markup.index("<td>shop.lake</td>")
+    assert "no &lt;such&gt; column" in markup
+    assert 'class="box target trouble"' in markup
+    assert "running, lag 90" in markup
+
+
+def test_the_board_answers_this_machine_only_and_names_no_other_page(page: PipelinePage) -> None:
+    with Board(page, 0) as board:
+        assert get(board, "", Host="example.com")[0] == 403
+        assert get(board, "other")[0] == 404
+        assert get(board, "static/style.css")[0] == 200
+        assert 'moldau_service_responses_total{service="pipeline",status="403"} 1' in get(board, "metrics")[1]
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence(page: PipelinePage) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(MoldauError, match=rf"127\.0\.0\.1:{port} cannot serve the board: .*in use"):
+            Board(page, port)
+
+
+def test_a_trouble_is_noted_when_it_begins_and_their_number_is_bounded(page: PipelinePage) -> None:
+    board = BoardState(page)
+    for number in range(MOST_ERRORS + 3):
+        for trouble in (f"trouble {number}", f"trouble {number}", None):
+            board.note([state("lake", trouble=trouble)])
+    assert [each.reason for each in board.troubles()] == [
+        f"trouble {number}" for number in reversed(range(3, MOST_ERRORS + 3))
+    ]
+
+
+def test_the_stream_tells_what_is_new(page: PipelinePage) -> None:
+    with Board(page, 0) as board:
+        board.show([state("lake", read=7)])
+        with urllib.request.urlopen(f"{board.address}live", timeout=60) as stream:
+            lines = iter(stream.readline, b"")
+            first = next(line for line in lines if line.startswith(b"data: "))
+            board.show([state("lake", read=7, trouble="away")])
+            second = next(line for line in lines if line.startswith(b"data: "))
+    assert "away" not in json.loads(first.removeprefix(b"data: "))
+    assert "away" in json.loads(second.removeprefix(b"data: "))
