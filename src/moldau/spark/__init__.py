@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType as StructType
     from rich.console import Console
 
-    from moldau.spark.query_states import QueryStates
     from moldau.spark.query_watch import QueryWatch
 
 from moldau.extras import require_extra
@@ -69,20 +68,13 @@ def register(spark: SparkSession) -> None:
     source.register(spark)
 
 
-def watch(
-    spark: SparkSession,
-    *,
-    console: Console | None = None,
-    metrics_port: int | None = None,
-    states: QueryStates | None = None,
-) -> QueryWatch:
+def watch(spark: SparkSession, *, console: Console | None = None, metrics_port: int | None = None) -> QueryWatch:
     """Watches the session's streaming queries from now on: a table on `console` (where that is no terminal, lines), and
-    `http://127.0.0.1:<metrics_port>/metrics` for Prometheus (0: a free port). `states`: where the reports are added up,
-    for who shows them in another way. Close it, or use it as a context manager.
+    `http://127.0.0.1:<metrics_port>/metrics` for Prometheus (0: a free port). Close it, or use it as a context manager.
 
     Raises OSError for a port that is taken, MissingExtraError.
     """
     require_extra("moldau.spark.watch", "spark", ("rich",))
     from moldau.spark.query_watch import QueryWatch
 
-    return QueryWatch(spark, console=console, metrics_port=metrics_port, states=states)
+    return QueryWatch(spark, console=console, metrics_port=metrics_port)

@@ -37,17 +37,10 @@ HTTP_TIMEOUT_SECONDS = 5.0
 class QueryWatch:
     """Watches from its constructor to `close`; a context manager. `states`: what is known now."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        *,
-        console: Console | None,
-        metrics_port: int | None,
-        states: QueryStates | None = None,
-    ) -> None:
+    def __init__(self, spark: SparkSession, *, console: Console | None, metrics_port: int | None) -> None:
         """`console`: where the table goes, None for none. `metrics_port`: of 127.0.0.1, 0 for a free one, None for
         none. Raises OSError for a port that is taken."""
-        self.states = states or QueryStates()
+        self.states = QueryStates()
         self._spark = spark
         self._http = None if metrics_port is None else _MetricsServer(metrics_port, self.states)
         self._display = None if console is None else _Display(console, self.states)

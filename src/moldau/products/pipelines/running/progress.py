@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
+from moldau.spark.query_states import QueryState
 
 if TYPE_CHECKING:
     from moldau.spark import StreamingQuery
@@ -37,6 +38,8 @@ class PipelineState(msgspec.Struct, frozen=True):
     state: str
     dead_letters: int | None = None
     trouble: str | None = None
+    report: QueryState | None = None
+    """As Spark reports the query; None before its first report."""
 
 
 class Rate:
@@ -67,6 +70,7 @@ class BatchCounter:
         self.batch_ms = 0
         self.reported_to = -1
         self.dead_letters: dict[int, int] = {}
+        self.report: QueryState | None = None
         self._metrics = dead_letters_metrics
 
     def look(self, query: StreamingQuery) -> None:
@@ -75,6 +79,7 @@ class BatchCounter:
             if progress["batchId"] <= self.reported_to or "addBatch" not in progress["durationMs"]:
                 continue
             self.reported_to = progress["batchId"]
+            self.report = (self.report or QueryState(progress["name"])).after(progress)
             rows = [progress["observedMetrics"].get(name) for name in self._metrics]
             if rows and all(row is not None for row in rows):
                 self.dead_letters[self.reported_to] = sum(row[DEAD_LETTERS_METRIC] for row in rows)

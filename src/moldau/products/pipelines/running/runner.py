@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
@@ -39,9 +39,6 @@ DRIVER_LOG = "driver.log"
 
 class Onlooker(Protocol):
     """Who sees a run beside the terminal."""
-
-    def watching(self, spark: SparkSession) -> AbstractContextManager[None]:
-        """Inside of the `with` the session may be listened to."""
 
     def show(self, states: Sequence[PipelineState]) -> None:
         """What the queries do now; comes several times a second."""
@@ -91,8 +88,6 @@ def run_pipeline(
         spark = open_session(page.name, log_path=log, keep_open=(lease.fileno(),))
         try:
             with ExitStack() as stack:
-                if onlooker is not None:
-                    stack.enter_context(onlooker.watching(spark))
                 views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
                 tables = stack.enter_context(closing(KeptTables(page, views)))
                 queries = list(_start_all(spark, page, views, ids, stop, stack, once=once))

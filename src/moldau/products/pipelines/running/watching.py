@@ -89,6 +89,7 @@ class QueryProgress:
             state=state,
             dead_letters=self._dead_letters.count if self._dead_letters is not None else None,
             trouble=trouble,
+            report=self._counter.report,
         )
 
     def _publish(self, *, is_last: bool) -> int:

@@ -4,19 +4,14 @@ port."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.looking.board.pages import serve_board
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.progress import PipelineState
-
-if TYPE_CHECKING:
-    from moldau.spark import SparkSession
 
 
 class Board:
@@ -35,14 +30,6 @@ class Board:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
-
-    @contextmanager
-    def watching(self, spark: SparkSession) -> Iterator[None]:
-        """Listens to what the session reports of its queries."""
-        from moldau.spark import watch
-
-        with watch(spark, states=self.state.reports):
-            yield
 
     def show(self, states: Sequence[PipelineState]) -> None:
         self.state.note(states)

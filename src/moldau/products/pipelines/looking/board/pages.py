@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from moldau.products.pipelines.looking.board.state import BoardState, Shown
+from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.looking.picture import Box, Edge, boxes_and_edges, draw_plan
+from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.service.admission import this_machine
 from moldau.products.service.look.charts import Chart, draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
@@ -46,7 +47,7 @@ class BoardPages:
 
     def app(self) -> Any:
         routes = [Route("/", self.page), Route("/live", self.live), Route("/status.json", self.status), STATIC]
-        return self._service.app(routes, self.no_such_page, lambda: metrics_page(self._state.reports.all()))
+        return self._service.app(routes, self.no_such_page, lambda: metrics_page(self._state.reports()))
 
     async def page(self, _: Request) -> Response:
         return HTMLResponse(await run_in_threadpool(self._render))
@@ -59,7 +60,7 @@ class BoardPages:
         body = {
             "pipeline": self._state.page.name,
             "uptime_s": round(time.time() - self._state.began_s, 1),
-            "queries": [_status_of(shown) for shown in self._state.queries()],
+            "queries": [_status_of(state) for state in self._state.queries()],
             "troubles": msgspec.to_builtins(self._state.troubles()),
         }
         return Response(msgspec.json.encode(body), media_type="application/json")
@@ -91,8 +92,8 @@ class BoardPages:
             "page": self._state.page,
             "uptime_s": int(time.time() - self._state.began_s),
             "queries": queries,
-            "records": sum(shown.run.records_read for shown in queries),
-            "lag": sum(shown.run.lag or 0 for shown in queries),
+            "records": sum(state.records_read for state in queries),
+            "lag": sum(state.lag or 0 for state in queries),
             "plan": draw_plan(*self._plan(queries)),
             "troubles": self._state.troubles(),
             "rate_of": self._rate,
@@ -100,11 +101,11 @@ class BoardPages:
             "when": _when,
         }
 
-    def _plan(self, queries: list[Shown]) -> tuple[list[Box], list[Edge]]:
+    def _plan(self, queries: list[PipelineState]) -> tuple[list[Box], list[Edge]]:
         """The picture with what goes on: rates on the lines into targets, lag at their boxes, trouble marked."""
         boxes, edges = boxes_and_edges(self._state.page)
         by_target = {query.step.target.name: query.name for query in self._state.page.queries}
-        states = {shown.run.name: shown.run for shown in queries}
+        states = {state.name: state for state in queries}
         for place, box in enumerate(boxes):
             state = states.get(by_target[box.name]) if box.kind == "target" else None
             if state is not None:
@@ -126,14 +127,16 @@ class BoardPages:
             return draw(values, width=600, height=120, slots=30, span_s=series.span_s)
 
 
-def _status_of(shown: Shown) -> dict[str, object]:
-    found: dict[str, object] = msgspec.to_builtins(shown.run)
-    if shown.spark is not None:
-        found["phases_ms"] = shown.spark.phases_ms
-        found["state_rows"] = shown.spark.state_rows
-        found["state_bytes"] = shown.spark.state_bytes
-        found["late_rows"] = shown.spark.late_rows
-        found["offsets_behind_latest"] = {str(one): bounds.behind for one, bounds in shown.spark.partitions.items()}
+def _status_of(state: PipelineState) -> dict[str, object]:
+    found: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(state, report=None))
+    del found["report"]
+    report = state.report
+    if report is not None:
+        found["phases_ms"] = report.phases_ms
+        found["state_rows"] = report.state_rows
+        found["state_bytes"] = report.state_bytes
+        found["late_rows"] = report.late_rows
+        found["offsets_behind_latest"] = {str(one): bounds.behind for one, bounds in report.partitions.items()}
     return found
 
 

@@ -1,4 +1,4 @@
-"""What is known of a run: as the runner says it, several times a second, and as Spark's progress reports do."""
+"""What is known of a run, as the runner tells it several times a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.progress import PipelineState, slowest_first
 from moldau.products.service.look.history import History, Series
-from moldau.spark.query_states import QueryState, QueryStates
+from moldau.spark.query_states import QueryState
 
 SAMPLE_EVERY_S = 2.0
 MOST_ERRORS = 20
@@ -27,19 +27,11 @@ class Trouble(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """One query at one moment: as the runner sees it, and as Spark reports it (None before its first report)."""
-
-    run: PipelineState
-    spark: QueryState | None
-
-
 class BoardState:
     """What is known now, for all threads: the runner writes, the pages read."""
 
     def __init__(self, page: PipelinePage) -> None:
         self.page = page
-        self.reports = QueryStates()
         self.began_s = time.time()
         self._lock = threading.Condition()
         self._version = 0
@@ -62,12 +54,19 @@ class BoardState:
                 self._version += 1
                 self._lock.notify_all()
 
-    def queries(self) -> list[Shown]:
+    def queries(self) -> list[PipelineState]:
         """The slowest first."""
-        reported = {state.name: state for state in self.reports.all()}
         with self._lock:
-            states = self._states
-        return [Shown(state, reported.get(state.name)) for state in slowest_first(states)]
+            return slowest_first(self._states)
+
+    def reports(self) -> list[QueryState]:
+        """Of the queries that Spark has reported, in the order of the page."""
+        with self._lock:
+            return [
+                msgspec.structs.replace(state.report, is_running=state.state == "running", error=state.trouble)
+                for state in self._states
+                if state.report is not None
+            ]
 
     def troubles(self) -> list[Trouble]:
         """The newest first; the last MOST_ERRORS."""
