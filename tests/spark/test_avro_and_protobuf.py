@@ -17,20 +17,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
-from moldau.products.pipelines.formats.avro import AvroValues
-from moldau.products.pipelines.formats.protobuf import ProtobufDecoder
+from moldau.products.pipelines.formats.avro import AvroFormat, AvroValues
+from moldau.products.pipelines.formats.protobuf import ProtobufFormat
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
+from moldau.products.pipelines.targets.topic import to_records
 from tests.support.schema_registry import SchemaRegistry
 
 USER = {"name": "user", "type": "string"}
 ORDER = {"type": "record", "name": "Order", "fields": [USER, {"name": "amount", "type": "int"}]}
 CITY = {"name": "city", "type": ["null", "string"], "default": None}
+MONEY = {"name": "money", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}}
 NEWER = {**ORDER, "fields": [{"name": "amount", "type": "long"}, USER, CITY]}
 
 PROTO = """
@@ -137,6 +139,9 @@ def test_a_writer_s_schema_is_resolved_against_the_reader_s_and_asked_for_once(a
     assert [path for path in registry.asked[before:] if path.startswith("/schemas/ids/")] in (
         [f"/schemas/ids/{int.from_bytes(first[1:5], 'big')}"], [],
     )  # fmt: skip
+    unknown = struct.pack(">bI", 0, 9_999)
+    assert len({row["_moldau_corrupt"] for row in decoded(values, first, unknown, unknown)}) == 2
+    assert registry.asked.count("/schemas/ids/9999") == 1
 
 
 def test_what_cannot_be_decoded_is_a_reason_and_its_neighbours_are_rows(avro, registry):
@@ -206,9 +211,9 @@ def test_protobuf_is_read_from_a_registry_and_from_a_file(messages, registry):
         "wrapped": 7, "lines": [{"item": "tea"}], "prices": [("tea", 1.5)], "state": "PAID",
         "large": decimal.Decimal(2**63), "raw": b"r", "_moldau_corrupt": None,
     }  # fmt: skip
-    by_registry = ProtobufDecoder(registry=Registry(registry.url), subject="protos-value", message="shop.Order")
+    by_registry = ProtobufFormat(registry=Registry(registry.url), subject="protos-value", message="shop.Order")
     assert decoded(by_registry.values(), framed) == [expected]
-    by_file = ProtobufDecoder(schema_file=messages.directory / "order.proto", message="shop.Order")
+    by_file = ProtobufFormat(schema_file=messages.directory / "order.proto", message="shop.Order")
     assert decoded(by_file.values(), order.SerializeToString(), messages.Order().SerializeToString()) == [
         expected,
         {
@@ -222,7 +227,7 @@ def test_another_message_of_the_schema_and_damage_are_reasons(messages, registry
     client = SchemaRegistryClient({"url": registry.url})
     other = ProtobufSerializer(messages.Other, client, {"use.deprecated.format": False})
     framed = other(messages.Other(text="a"), SerializationContext("others", MessageField.VALUE))
-    decoder = ProtobufDecoder(registry=Registry(registry.url), subject="others-value", message="shop.Order")
+    decoder = ProtobufFormat(registry=Registry(registry.url), subject="others-value", message="shop.Order")
     values = decoder.values()
     first, *damaged = decoded(values, framed, framed[:5], framed[:5] + b"\xff", framed[:5] + b"\x02\x02\x0a\xff")
     assert (
@@ -235,9 +240,76 @@ def test_a_protobuf_schema_that_cannot_be_read_is_refused(tmp_path: Path):
     broken = tmp_path / "broken.proto"
     broken.write_text("message {", "utf-8")
     with pytest.raises(MoldauError, match=r"does not compile: .*broken\.proto:1:9: Expected message name"):
-        ProtobufDecoder(schema_file=broken).values()
+        ProtobufFormat(schema_file=broken).values()
     broken.write_text('syntax = "proto3"; message A { A a = 1; }', "utf-8")
     with pytest.raises(MoldauError, match="A holds itself"):
-        ProtobufDecoder(schema_file=broken).values()
+        ProtobufFormat(schema_file=broken).values()
     with pytest.raises(MoldauError, match=r"has no message shop\.Order"):
-        ProtobufDecoder(schema_file=broken, message="shop.Order").values()
+        ProtobufFormat(schema_file=broken, message="shop.Order").values()
+
+
+def test_a_page_writes_avro_that_confluent_s_deserializer_reads(
+    run_page, new_topic, produce, read_back, registry, tmp_path, spark
+):
+    source, target = new_topic(), new_topic()
+    (tmp_path / "paid.avsc").write_text(json.dumps({**NEWER, "fields": [*NEWER["fields"], MONEY]}), "utf-8")
+    page = f"""
+source: {{topic: {source}, format: json, schema: "user string, amount int, at timestamp"}}
+sql: |
+  select user, amount, cast(amount as decimal(9, 2)) as money from source
+sink: {{topic: {target}, format: avro, schema_file: paid.avsc, registry: "{registry.url}", key: user}}
+"""
+    produce(source, [(None, b'{"user": "ann", "amount": 7}')])
+    run_page(page)
+    ((key, value),) = read_back(target)
+    read = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+    assert (key, read(value, SerializationContext(target, MessageField.VALUE))) == (
+        b"ann", {"user": "ann", "amount": 7, "city": None, "money": decimal.Decimal("7.00")},
+    )  # fmt: skip
+    assert registry.subjects[f"{target}-value"] == [int.from_bytes(value[1:5], "big")]
+    paid = AvroFormat(schema_file=tmp_path / "paid.avsc")
+    with pytest.raises(MoldauError, match="the SQL gives a column 'total', but the schema has amount, user, city, mon"):
+        to_records(spark.sql("select 1 as total"), None, paid)
+
+
+def test_what_avro_writes_avro_reads(registry, tmp_path):
+    text = json.dumps(NEWER)
+    (tmp_path / "order.avsc").write_text(text, "utf-8")
+    writer = AvroFormat(
+        schema_file=tmp_path / "order.avsc", registry=Registry(registry.url), subject="own-value"
+    ).writer()
+    rows = pa.array([{"user": "ann", "amount": 1}, {"user": "bob", "amount": None}])
+    values = AvroValues(RegisteredSchema(0, text), Registry(registry.url))
+    assert decoded(values, *writer(rows[:1]).to_pylist())[0]["user"] == "ann"
+    with pytest.raises(MoldauError, match=r"a row does not fit the schema: .*bob"):
+        writer(rows)
+    with pytest.raises(MoldauError, match="has a field 'user' without a default, which the SQL does not give"):
+        writer.check(["amount"])
+
+
+def test_what_protobuf_writes_confluent_s_deserializer_reads(messages, registry):
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=datetime.UTC)
+    kind = pa.struct(
+        {
+            "user": pa.string(), "city": pa.string(), "at": pa.timestamp("us", "UTC"), "wrapped": pa.int64(),
+            "lines": pa.list_(pa.struct({"item": pa.string()})), "prices": pa.map_(pa.string(), pa.float64()),
+            "state": pa.string(), "large": pa.decimal128(20, 0), "raw": pa.binary(),
+        }
+    )  # fmt: skip
+    row = {
+        "user": "ann", "city": None, "at": at, "wrapped": 7, "lines": [{"item": "tea"}], "prices": [("tea", 1.5)],
+        "state": "PAID", "large": decimal.Decimal(2**63), "raw": b"r",
+    }  # fmt: skip
+    proto = messages.directory / "order.proto"
+    written_as = ProtobufFormat(
+        schema_file=proto, message="shop.Order", registry=Registry(registry.url), subject="written-value"
+    )
+    (value,) = written_as.writer()(pa.array([row], kind)).to_pylist()
+    read = ProtobufDeserializer(messages.Order, {"use.deprecated.format": False})
+    found = read(value, SerializationContext("written", MessageField.VALUE))
+    assert (found.user, found.HasField("city"), found.wrapped.value, found.lines[0].item) == ("ann", False, 7, "tea")
+    assert (found.at.ToDatetime(tzinfo=datetime.UTC), found.prices["tea"], found.large) == (at, 1.5, 2**63)
+    (again,) = decoded(written_as.values(), value)
+    assert {name: again[name] for name in row} == row
+    with pytest.raises(MoldauError, match="the schema has user, amount, city"):
+        written_as.writer().check(["total"])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from moldau.products.demo import rolling
 from moldau.products.demo.feed import LEVEL, REPLAY
 from moldau.products.pipelines.checkpoints.checkpoint import FinishedBatch, newest_finished_batch
-from moldau.products.pipelines.formats.text import JsonDecoder
+from moldau.products.pipelines.formats.text import JsonFormat
 from moldau.products.pipelines.running.flow import with_watermark
 from moldau.products.pipelines.running.group import GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter
@@ -120,7 +120,7 @@ def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, outpu
         bootstrap_servers=bootstrap_servers,
         topic=topic,
         format="binary" if of_lines else "json",
-        decoder=None if of_lines else JsonDecoder(schema=METRICS_SCHEMA),
+        decoder=None if of_lines else JsonFormat(schema=METRICS_SCHEMA),
         watermark=f"{WATERMARK_SECONDS} seconds",
     )
     frame = with_watermark(source.rows(source.load(spark)), source)
@@ -129,7 +129,7 @@ def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, outpu
 
 
 def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output) -> Query:
-    decoder = JsonDecoder(schema=METRICS_SCHEMA)
+    decoder = JsonFormat(schema=METRICS_SCHEMA)
     source = TopicSource(bootstrap_servers=bootstrap_servers, topic=topic, format="json", decoder=decoder)
     frame = with_watermark(source.rows(source.load(spark)), source)
     values = frame.where("value is not null").selectExpr(

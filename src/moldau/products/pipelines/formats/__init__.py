@@ -1,30 +1,51 @@
-"""How the bytes of a record become the columns of a row: each module here is a format, and is found by being here."""
+"""How the bytes of a record become the columns of a row, and back. Each format is a class in a module here, and is
+found by being here."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from moldau.products.pipelines.core.kinds import kinds_in
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.formats.decoder import Decoder
+from moldau.products.pipelines.formats.by_schema import SchemaFormat
+from moldau.products.pipelines.formats.format import Format
+
+JSON = "json"
 
 
-def all_decoders() -> dict[str, type[Decoder]]:
+def all_formats() -> dict[str, type[Format]]:
     """By the names of their formats."""
-    return {kind.NAMED_BY: kind for kind in kinds_in(__name__, __path__) if issubclass(kind, Decoder)}
+    return {kind.NAMED_BY: kind for kind in kinds_in(__name__, __path__) if issubclass(kind, Format)}
 
 
-def decoder_keys() -> tuple[str, ...]:
-    """The keys of a page that belong to a format."""
-    return tuple(dict.fromkeys(key for kind in all_decoders().values() for key in kind.KEYS))
+def writable_formats() -> dict[str, type[SchemaFormat]]:
+    """Those that rows can be written in, beside JSON."""
+    return {name: kind for name, kind in all_formats().items() if issubclass(kind, SchemaFormat)}
 
 
-def parse_decoder(section: Section, name: str, directory: Path) -> Decoder | None:
+def keys_of(formats: Mapping[str, type[Format]]) -> tuple[str, ...]:
+    """The keys of a page that belong to one of the formats."""
+    return tuple(dict.fromkeys(key for one in formats.values() for key in one.KEYS))
+
+
+def parse_format(section: Section, name: str, directory: Path) -> Format | None:
     """That of the format `name`, as the page describes it; None for a format whose records are rows as they are.
     `directory`: where relative paths begin. Raises PageError."""
-    kind = all_decoders().get(name)
+    kind = all_formats().get(name)
     known = kind.KEYS if kind is not None else ()
-    for key in decoder_keys():
+    for key in keys_of(all_formats()):
         if section.has(key) and key not in known:
             section.refuse(key, f"has no meaning for the format {name}")
     return kind.parse(section, directory) if kind is not None else None
+
+
+def parse_written(section: Section, directory: Path) -> SchemaFormat | None:
+    """In which format the page wants rows written; None: as JSON. Raises PageError."""
+    formats = writable_formats()
+    name = section.choice("format", (JSON, *formats), default=JSON)
+    known = formats[name].KEYS if name != JSON else ()
+    for key in keys_of(formats):
+        if section.has(key) and key not in known:
+            section.refuse(key, f"has no meaning for the format {name}")
+    return formats[name].parse(section, directory) if name != JSON else None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.formats.by_schema import Row, SchemaDecoder, Values
+from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ AvroSchema = Any
 READERS_KEPT = 1_000
 
 
-class AvroDecoder(SchemaDecoder, frozen=True, kw_only=True):
+class AvroFormat(SchemaFormat, frozen=True, kw_only=True):
     NAMED_BY = "avro"
 
     @classmethod
-    def parse(cls, section: Section, directory: Path) -> SchemaDecoder:
+    def parse(cls, section: Section, directory: Path) -> SchemaFormat:
         decoder = super().parse(section, directory)
         if decoder.schema_file is not None:
             try:
@@ -44,12 +44,18 @@ class AvroDecoder(SchemaDecoder, frozen=True, kw_only=True):
         return decoder
 
     def values(self) -> Values:
+        return AvroValues(self._schema(), self.registry)
+
+    def writer(self) -> Writer:
+        return AvroWriter(self._schema(), self.registry, self.subject)
+
+    def _schema(self) -> RegisteredSchema:
         require_extra("`format: avro`", "avro")
         if self.schema_file is not None:
-            return AvroValues(RegisteredSchema(-1, self.schema_file.read_text("utf-8")), self.registry)
+            return RegisteredSchema(UNREGISTERED, self.schema_file.read_text("utf-8"))
         if self.registry is None or self.subject is None:
             raise FlowError("avro has no schema")
-        return AvroValues(self.registry.newest(self.subject), self.registry)
+        return self.registry.newest(self.subject)
 
 
 class AvroValues(Values):
@@ -57,18 +63,36 @@ class AvroValues(Values):
 
     def __init__(self, schema: RegisteredSchema, registry: Registry | None) -> None:
         """Raises FlowError for a schema that has no columns."""
-        parsed, named = _parsed(schema)
-        if not isinstance(parsed, dict) or parsed.get("type") != "record":
-            raise FlowError("the Avro schema is no record, so it has no columns")
+        parsed, named = _record(schema)
         super().__init__(_Columns(named).struct(parsed), registry)
         self._schema = schema
 
-    def reader(self, schema_id: int | None) -> Callable[[bytes], Row]:
+    def reader(self, schema_id: int | None) -> Reader:
         return _reader(self._schema, self._registry, schema_id)
 
 
+class AvroWriter(Writer):
+    SCHEMA_TYPE = "AVRO"
+
+    def fields(self) -> Mapping[str, bool]:
+        record, _ = _record(self._schema)
+        return {field["name"]: "default" not in field for field in record["fields"]}
+
+    def encoder(self) -> Callable[[Row], bytes]:
+        import fastavro
+
+        schema, _ = _parsed(self._schema)
+
+        def encode(row: Row) -> bytes:
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, schema, row)
+            return out.getvalue()
+
+        return encode
+
+
 @lru_cache(READERS_KEPT)
-def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> Callable[[bytes], Row]:
+def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> Reader:
     """Kept for the life of the process: what an id stands for never changes."""
     import fastavro
 
@@ -84,6 +108,14 @@ def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int 
         return found
 
     return read
+
+
+def _record(schema: RegisteredSchema) -> tuple[AvroSchema, dict[str, AvroSchema]]:
+    """As `_parsed`. Raises FlowError for a schema that has no fields."""
+    parsed, named = _parsed(schema)
+    if not isinstance(parsed, dict) or parsed.get("type") != "record":
+        raise FlowError("the Avro schema is no record, so it has no columns")
+    return parsed, named
 
 
 def _parsed(schema: RegisteredSchema) -> tuple[AvroSchema, dict[str, AvroSchema]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.formats.decoder import CORRUPT_COLUMN, Decoder
+from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
 from moldau.products.pipelines.formats.registry import (
     HEADER_BYTES,
     MAGIC,
+    RegisteredSchema,
     Registry,
-    RegistryUnreachableError,
+    UnknownSchemaError,
 )
 
 if TYPE_CHECKING:
@@ -23,9 +27,14 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 Row = Mapping[str, Any]
+Reader = Callable[[bytes], Row]
+
+UNREGISTERED = -1
+"""The id of a schema that comes from a file."""
+IDS_KEPT = 1_000
 
 
-class SchemaDecoder(Decoder, frozen=True, kw_only=True):
+class SchemaFormat(Format, frozen=True, kw_only=True):
     """`schema_file`: the reader's schema; None: the newest one of `subject` when the pipeline starts. `registry`: None
     where values are bare."""
 
@@ -36,20 +45,20 @@ class SchemaDecoder(Decoder, frozen=True, kw_only=True):
     subject: str | None = None
 
     @classmethod
-    def parse(cls, section: Section, directory: Path) -> SchemaDecoder:
+    def parse(cls, section: Section, directory: Path) -> SchemaFormat:
         registry = Registry.parse(section)
         schema_file = section.local_path("schema_file", directory) if section.has("schema_file") else None
         subject = section.text("subject", default="") or None
         if registry is None and schema_file is None:
             section.refuse("format", f"{cls.NAMED_BY} needs a `schema_file`, or a `registry`")
-        if subject is not None and (registry is None or schema_file is not None):
-            section.refuse("subject", "has a meaning only with a `registry` and without a `schema_file`")
+        if subject is not None and registry is None:
+            section.refuse("subject", "is a name in a registry: say in which one with `registry`")
         if schema_file is not None and not schema_file.is_file():
             section.refuse("schema_file", f"there is no file {schema_file}")
-        if schema_file is None and subject is None:
-            if not section.has("topic"):
-                section.refuse("format", "needs a `subject` whose newest schema tells the columns, or a `schema_file`")
+        if registry is not None and subject is None and section.has("topic"):
             subject = f"{section.text('topic')}-value"
+        if schema_file is None and subject is None:
+            section.refuse("format", "needs a `subject` whose newest schema tells the columns, or a `schema_file`")
         return cls(schema_file=schema_file, registry=registry, subject=subject, **cls.parse_more(section))
 
     @classmethod
@@ -70,6 +79,19 @@ class SchemaDecoder(Decoder, frozen=True, kw_only=True):
     def reason(self) -> str:
         return f"coalesce(_value.{CORRUPT_COLUMN}, 'the record has no value')"
 
+    def encoded(self, rows: DataFrame, fields: str) -> DataFrame:
+        """Adds the column `value`, which has the struct `fields` as bytes, in its place. Raises FlowError where those
+        are not the fields of the schema, RegistryError."""
+        from moldau.spark.columns import with_column
+
+        writer = self.writer()
+        writer.check(rows.select(f"{fields}.*").columns)
+        return with_column(rows, "value", fields, writer, writer.kind).drop(fields)
+
+    @abstractmethod
+    def writer(self) -> Writer:
+        """With the schema as it is now. Raises FlowError, RegistryError."""
+
     @abstractmethod
     def values(self) -> Values:
         """With the reader's schema as it is now. Raises FlowError, RegistryError."""
@@ -87,7 +109,8 @@ class Values:
     def __call__(self, values: pa.Array) -> pa.Array:
         import pyarrow as pa
 
-        rows = [self._row(value) for value in values.to_pylist()]
+        readers: dict[int | None, Reader] = {}
+        rows = [self._row(value, readers) for value in values.to_pylist()]
         try:
             return pa.array(rows, self.kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -95,23 +118,33 @@ class Values:
             return pa.array([self._fitting(row) for row in rows], self.kind)
 
     @abstractmethod
-    def reader(self, schema_id: int | None) -> Callable[[bytes], Row]:
+    def reader(self, schema_id: int | None) -> Reader:
         """Decodes what was written with the schema of that id in the registry; None: with the schema of the file.
         Raises RegistryError."""
 
-    def _row(self, value: bytes | None) -> Row | None:
+    def _row(self, value: bytes | None, readers: dict[int | None, Reader]) -> Row | None:
+        """`readers`: those that are open, by the ids of schemas."""
         if value is None:
             return None
-        try:
-            if self._registry is None:
-                return self.reader(None)(value)
+        schema_id, body = None, value
+        if self._registry is not None:
             if len(value) < HEADER_BYTES or value[0] != MAGIC:
                 return _corrupt("the value does not begin with a zero byte and the id of a schema")
-            return self.reader(int.from_bytes(value[1:HEADER_BYTES], "big"))(value[HEADER_BYTES:])
-        except RegistryUnreachableError:
-            raise  # the record may be well: the batch is tried again
+            schema_id, body = int.from_bytes(value[1:HEADER_BYTES], "big"), value[HEADER_BYTES:]
+        if schema_id not in readers:
+            readers[schema_id] = self._opened(schema_id)
+        try:
+            return readers[schema_id](body)
         except Exception as error:  # decoders raise anything for bytes that are damaged
             return _corrupt(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+    def _opened(self, schema_id: int | None) -> Reader:
+        """One that gives the reason, where there is no such schema, or none that can be read. Raises RegistryError."""
+        try:
+            return self.reader(schema_id)
+        except (UnknownSchemaError, FlowError) as error:
+            reason = _corrupt(str(error))
+            return lambda _: reason
 
     def _fitting(self, row: Row | None) -> Row | None:
         import pyarrow as pa
@@ -121,6 +154,71 @@ class Values:
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             return _corrupt(f"a field does not fit its column: {error}")
         return row
+
+
+class Writer:
+    """Encodes rows in the tasks; with a registry, behind the id of their schema."""
+
+    def __init__(self, schema: RegisteredSchema, registry: Registry | None, subject: str | None) -> None:
+        """`subject`: gets the schema as its newest version, where the schema has no id yet."""
+        import pyarrow as pa
+
+        self.kind = pa.binary()
+        self._schema, self._registry, self._subject = schema, registry, subject
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Raises FlowError where a row of these columns cannot be written."""
+        fields = self.fields()
+        for name in columns:
+            if name not in fields:
+                raise FlowError(f"the SQL gives a column {name!r}, but the schema has {', '.join(fields)}")
+        absent = [name for name, is_needed in fields.items() if is_needed and name not in columns]
+        if absent:
+            raise FlowError(f"the schema has a field {absent[0]!r} without a default, which the SQL does not give")
+
+    @abstractmethod
+    def fields(self) -> Mapping[str, bool]:
+        """The names of the schema's fields, and whether a row must have them."""
+
+    @abstractmethod
+    def encoder(self) -> Callable[[Row], bytes]:
+        """Encodes a row, without what stands before it. It raises anything for a row that does not fit."""
+
+    SCHEMA_TYPE: ClassVar[str]
+    """The registry's word for the format."""
+
+    def before_message(self) -> bytes:
+        """What a registry's format has between the id and the row."""
+        return b""
+
+    def __call__(self, rows: pa.Array) -> pa.Array:
+        import pyarrow as pa
+
+        head = b"" if self._registry is None else self._head(self._registry)
+        encode, names = self.encoder(), [field.name for field in rows.type]
+        columns = [column.to_pylist(maps_as_pydicts="strict") for column in rows.flatten()]
+        found = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+        return pa.array([head + _encoded(encode, row) for row in found], self.kind)
+
+    def _head(self, registry: Registry) -> bytes:
+        schema_id = self._schema.id
+        if schema_id == UNREGISTERED:
+            schema_id = registered_id(registry, str(self._subject), self._schema.text, self.SCHEMA_TYPE)
+        return struct.pack(">bI", MAGIC, schema_id) + self.before_message()
+
+
+def _encoded(encode: Callable[[Row], bytes], row: Row) -> bytes:
+    try:
+        return encode(row)
+    except Exception as error:  # encoders raise anything
+        reason = str(error) or type(error).__name__
+        raise FlowError(f"a row does not fit the schema: {reason}: {str(row)[:200]}") from error
+
+
+@lru_cache(IDS_KEPT)
+def registered_id(registry: Registry, subject: str, text: str, schema_type: str) -> int:
+    """Asked once in the life of a process."""
+    return registry.register(subject, text, schema_type)
 
 
 def _corrupt(reason: str) -> Row:

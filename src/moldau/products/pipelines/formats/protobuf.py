@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.formats.by_schema import Row, SchemaDecoder, Values
+from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 WELL_KNOWN = ("timestamp", "duration", "wrappers", "struct", "any", "empty", "field_mask")
 """Those of `google/protobuf` that schemas use without bringing them."""
 TIMESTAMP = "google.protobuf.Timestamp"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READERS_KEPT = 100
 COMPILES_WITHIN_S = 60
 MOST_LEVELS = 100
@@ -45,11 +46,11 @@ Files = tuple[bytes, ...]
 """Serialized FileDescriptorProtos, each behind those that it needs. The last one is the schema itself."""
 
 
-class ProtobufDecoder(SchemaDecoder, frozen=True, kw_only=True):
+class ProtobufFormat(SchemaFormat, frozen=True, kw_only=True):
     """`message`: its full name, or None for the first one of the schema."""
 
     NAMED_BY = "protobuf"
-    KEYS = (*SchemaDecoder.KEYS, "message")
+    KEYS = (*SchemaFormat.KEYS, "message")
 
     message: str | None = None
 
@@ -58,14 +59,23 @@ class ProtobufDecoder(SchemaDecoder, frozen=True, kw_only=True):
         return {"message": section.text("message", default="") or None}
 
     def values(self) -> Values:
+        _, files = self._schema()
+        return ProtobufValues(files, self.message or _first_message(files), self.registry)
+
+    def writer(self) -> Writer:
+        schema, files = self._schema()
+        return ProtobufWriter(schema, files, self.message or _first_message(files), self.registry, self.subject)
+
+    def _schema(self) -> tuple[RegisteredSchema, Files]:
+        """As a registry has it, and as it is read here."""
         require_extra("`format: protobuf`", "protobuf")
         if self.schema_file is not None:
             files = _files_of(self.schema_file)
-        elif self.registry is not None and self.subject is not None:
-            files = _registered(self.registry.newest(self.subject, "serialized"))
-        else:
+            return RegisteredSchema(UNREGISTERED, base64.b64encode(files[-1]).decode()), files
+        if self.registry is None or self.subject is None:
             raise FlowError("protobuf has no schema")
-        return ProtobufValues(files, self.message or _first_message(files), self.registry)
+        schema = self.registry.newest(self.subject, "serialized")
+        return schema, _registered(schema)
 
 
 class ProtobufValues(Values):
@@ -76,12 +86,41 @@ class ProtobufValues(Values):
         super().__init__(_struct(_message(files, message), ()), registry)
         self._files, self._message = files, message
 
-    def reader(self, schema_id: int | None) -> Callable[[bytes], Row]:
+    def reader(self, schema_id: int | None) -> Reader:
         return _reader(self._files, self._message, is_indexed=schema_id is not None)
 
 
+class ProtobufWriter(Writer):
+    SCHEMA_TYPE = "PROTOBUF"
+
+    def __init__(
+        self, schema: RegisteredSchema, files: Files, message: str, registry: Registry | None, subject: str | None
+    ) -> None:
+        """Raises FlowError for a schema that this cannot register."""
+        super().__init__(schema, registry, subject)
+        self._files, self._message = files, message
+        if registry is not None and schema.id == UNREGISTERED and len(files) > 1:
+            imported = [name for name in map(_name_of, files[:-1]) if not name.startswith("google/protobuf/")]
+            if imported:
+                raise FlowError(f"the schema imports {imported[0]}: register it, and leave `schema_file` out")
+
+    def fields(self) -> Mapping[str, bool]:
+        return dict.fromkeys(_message(self._files, self._message).fields_by_name, False)
+
+    def before_message(self) -> bytes:
+        place = _place_of(_message(self._files, self._message))
+        return b"\0" if place == (0,) else b"".join(map(_number, (len(place), *place)))
+
+    def encoder(self) -> Callable[[Row], bytes]:
+        from google.protobuf import message_factory
+
+        descriptor = _message(self._files, self._message)
+        make, fields = message_factory.GetMessageClass(descriptor), _message_of(descriptor)
+        return lambda row: make(**fields(row)).SerializeToString()
+
+
 @lru_cache(READERS_KEPT)
-def _reader(files: Files, name: str, *, is_indexed: bool) -> Callable[[bytes], Row]:
+def _reader(files: Files, name: str, *, is_indexed: bool) -> Reader:
     """`is_indexed`: the place of the message in the schema stands before it."""
     from google.protobuf import message_factory
 
@@ -136,6 +175,12 @@ def _renamed(name: str, data: bytes) -> bytes:
     file = descriptor_pb2.FileDescriptorProto.FromString(data)
     file.MergeFrom(descriptor_pb2.FileDescriptorProto(name=name))
     return bytes(file.SerializeToString())
+
+
+def _name_of(file: bytes) -> str:
+    from google.protobuf import descriptor_pb2
+
+    return str(descriptor_pb2.FileDescriptorProto.FromString(file).name)
 
 
 def _compiled(texts: Mapping[str, str], main: str, directory: Path | None = None) -> Files:
@@ -228,6 +273,16 @@ def _read_number(value: bytes, at: int) -> tuple[int, int]:
     raise ValueError("the place of the message is no number")
 
 
+def _number(number: int) -> bytes:
+    """The reverse, for numbers that are not negative."""
+    number <<= 1
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*found, number))
+
+
 # --- columns and rows ---
 
 
@@ -302,6 +357,41 @@ def _value_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
         names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
         return lambda found: names.get(found, str(found))
     return lambda found: found
+
+
+def _message_of(message: Descriptor) -> Callable[[Row], dict[str, Any]]:
+    """From a row to what a message is made of: what is null is absent."""
+    fields = {field.name: _part_of(field) for field in message.fields}
+
+    def parts(row: Row) -> dict[str, Any]:
+        return {name: fields[name](value) for name, value in row.items() if value is not None}
+
+    return parts
+
+
+def _part_of(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if _is_map(field):
+        value = _part_of_one(field.message_type.fields_by_name["value"])
+        return lambda given: {key: value(one) for key, one in given.items()}
+    part = _part_of_one(field)
+    return (lambda given: [part(one) for one in given]) if field.is_repeated else part
+
+
+def _part_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if field.message_type is not None:
+        if field.message_type.full_name == TIMESTAMP:
+            return _timestamp
+        wrapped = _wrapped(field.message_type)
+        if wrapped is None:
+            return _message_of(field.message_type)
+        inner = _part_of_one(wrapped)
+        return lambda given: {"value": inner(given)}
+    return int if field.cpp_type == field.CPPTYPE_UINT64 else lambda given: given
+
+
+def _timestamp(given: datetime) -> dict[str, int]:
+    micros = (given - EPOCH) // timedelta(microseconds=1)
+    return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1_000}
 
 
 def _is_map(field: FieldDescriptor) -> bool:

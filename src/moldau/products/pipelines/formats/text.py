@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal
-from moldau.products.pipelines.formats.decoder import CORRUPT_COLUMN, Decoder
+from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 
-class JsonDecoder(Decoder, frozen=True, kw_only=True):
+class JsonFormat(Format, frozen=True, kw_only=True):
     """`schema`: names and Spark types."""
 
     NAMED_BY = "json"
@@ -22,7 +22,7 @@ class JsonDecoder(Decoder, frozen=True, kw_only=True):
     schema: str
 
     @classmethod
-    def parse(cls, section: Section, directory: Path) -> JsonDecoder:
+    def parse(cls, section: Section, directory: Path) -> JsonFormat:
         return cls(schema=_schema(section, cls.NAMED_BY))
 
     def decoded(self, records: DataFrame) -> DataFrame:
@@ -36,7 +36,7 @@ class JsonDecoder(Decoder, frozen=True, kw_only=True):
         )
 
 
-class CsvDecoder(Decoder, frozen=True, kw_only=True):
+class CsvFormat(Format, frozen=True, kw_only=True):
     """`header`: a record that says this is none; None: there is no such record."""
 
     NAMED_BY = "csv"
@@ -47,7 +47,7 @@ class CsvDecoder(Decoder, frozen=True, kw_only=True):
     header: str | None = None
 
     @classmethod
-    def parse(cls, section: Section, directory: Path) -> CsvDecoder:
+    def parse(cls, section: Section, directory: Path) -> CsvFormat:
         return cls(
             schema=_schema(section, cls.NAMED_BY),
             separator=section.text("separator", default=","),

@@ -24,7 +24,7 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.formats.text import CsvDecoder, JsonDecoder
+from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import PageHead
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession, StructType
 
 TEXT, PARQUET = "text", "parquet"
-FORMATS = (JsonDecoder.NAMED_BY, CsvDecoder.NAMED_BY, TEXT, PARQUET)
+FORMATS = (JsonFormat.NAMED_BY, CsvFormat.NAMED_BY, TEXT, PARQUET)
 MOST_FILES_PER_BATCH = 1_000
 
 _FILE = "_metadata.file_path as _file"
@@ -62,7 +62,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> FileSource:
         record_format = source.choice("format", FORMATS)
-        decoded = cls.parse_decoder(source, record_format, head)
+        decoded = cls.parse_format(source, record_format, head)
         if record_format == TEXT and source.has("event_time"):
             source.refuse("event_time", f"has no meaning for the format {TEXT}")
         return cls(

@@ -14,8 +14,8 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.core.times import SourceTimes
-from moldau.products.pipelines.formats import parse_decoder
-from moldau.products.pipelines.formats.decoder import CORRUPT_COLUMN, DOES_NOT_PARSE, Decoder
+from moldau.products.pipelines.formats import parse_format
+from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, DOES_NOT_PARSE, Format
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, PageHead, Source
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ REASON_HEADER = "moldau.reason"
 class Decoded(TypedDict):
     """Fields of a RecordSource."""
 
-    decoder: Decoder | None
+    decoder: Format | None
     stops: bool
     dead_letters: str | None
 
@@ -45,14 +45,14 @@ class RecordSource(Source, frozen=True, kw_only=True):
     """Where a record came from: names of headers of a dead letter, and SQL over `load`."""
 
     format: str
-    decoder: Decoder | None = None
+    decoder: Format | None = None
     stops: bool = False
     dead_letters: str | None = None
 
     @staticmethod
-    def parse_decoder(source: Section, record_format: str, head: PageHead) -> Decoded:
+    def parse_format(source: Section, record_format: str, head: PageHead) -> Decoded:
         """What the page says of the format. Raises PageError."""
-        decoder = parse_decoder(source, record_format, head.directory)
+        decoder = parse_format(source, record_format, head.directory)
         if decoder is None:
             for key in ("dead_letters", "bad_records"):
                 if source.has(key):

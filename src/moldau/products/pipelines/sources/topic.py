@@ -20,8 +20,8 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.formats import all_decoders, decoder_keys
-from moldau.products.pipelines.formats.text import JsonDecoder
+from moldau.products.pipelines.formats import all_formats, keys_of
+from moldau.products.pipelines.formats.text import JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import PageHead, read_anew
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
 STRING, BINARY = "string", "binary"
-FORMATS = (*all_decoders(), STRING, BINARY)
+FORMATS = (*all_formats(), STRING, BINARY)
 STARTS = ("earliest", "latest")
 
 MAX_OFFSETS_PER_TRIGGER = 1_000_000
@@ -48,7 +48,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     """`topic` or `pattern`, a regular expression of whole names."""
 
     NAMED_BY = ("topic", "pattern")
-    KEYS = ("bootstrap_servers", "format", *decoder_keys(), "start", "bad_records", "dead_letters")
+    KEYS = ("bootstrap_servers", "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters")
     DEFAULT_EVENT_TIME = "_timestamp"
     GIVEN_COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
     RECORD_COLUMNS: ClassVar = {
@@ -68,7 +68,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> TopicSource:
         record_format = source.choice("format", FORMATS)
-        decoded = cls.parse_decoder(source, record_format, head)
+        decoded = cls.parse_format(source, record_format, head)
         if decoded["decoder"] is None and source.has("event_time"):
             source.refuse("event_time", f"has no meaning for the format {record_format}")
         common = cls.parse_common(source)
@@ -157,7 +157,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             given.get("_value")
             if "_value" in given
             else fields
-            if self.format == JsonDecoder.NAMED_BY
+            if self.format == JsonFormat.NAMED_BY
             else fields.get("value")
         )
         return {

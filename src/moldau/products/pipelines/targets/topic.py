@@ -1,7 +1,8 @@
 """A topic as a pipeline's target: how rows become records.
 
 A result with a column `value` of text or bytes, and at most `key` beside it, goes as it is; any other row becomes one
-JSON object. `key` names the column that becomes the record's key, as text.
+JSON object, or with `format: avro` or `protobuf` one record of those. `key` names the column that becomes the record's
+key, as text.
 
 By default each batch is one transaction, in which its source offsets are committed to the pipeline's group too.
 """
@@ -16,6 +17,8 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.formats import keys_of, parse_written, writable_formats
+from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 ORIGIN_TYPES = {"_topic": "string", "_partition": "int", "_offset": "bigint"}
@@ -27,16 +30,23 @@ if TYPE_CHECKING:
 
 class TopicTarget(Target, frozen=True, kw_only=True):
     NAMED_BY = "topic"
-    KEYS = (*Target.KEYS, "key", "delivery")
+    KEYS = (*Target.KEYS, "key", "delivery", "format", *keys_of(writable_formats()))
 
     key: str | None
     delivery: str = EXACTLY_ONCE
+    format: SchemaFormat | None = None
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> TopicTarget:
         mode = cls.parse_mode(sink)
         delivery = sink.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), default=EXACTLY_ONCE)
-        return cls(mode=mode, topic=sink.topic("topic"), key=sink.text("key", default="") or None, delivery=delivery)
+        return cls(
+            mode=mode,
+            topic=sink.topic("topic"),
+            key=sink.text("key", default="") or None,
+            delivery=delivery,
+            format=parse_written(sink, directory),
+        )
 
     def describe(self) -> tuple[str, str]:
         if self.delivery == AT_LEAST_ONCE:
@@ -44,7 +54,7 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return f"topic {self.topic}", "exactly once: one transaction for each batch"
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        return to_records(result, self.key)
+        return to_records(result, self.key, self.format)
 
     @property
     def commits_offsets(self) -> bool:
@@ -85,21 +95,26 @@ def _save(rows: DataFrame, bootstrap_servers: str, topic: str, times: SourceTime
     to.options(**times.options()).options(**options).mode("append").save()
 
 
-def to_records(result: DataFrame, key: str | None = None) -> DataFrame:
+def to_records(result: DataFrame, key: str | None = None, written_as: SchemaFormat | None = None) -> DataFrame:
     """The columns `value` and, if there is one, `key`; and where the result has them, those by which the sink's errors
-    name the input record. Raises FlowError if there is no column `key` names."""
+    name the input record. Raises FlowError if there is no column `key` names, or a row is none of the format."""
     columns = result.columns
     if key is not None and key not in columns:
         raise FlowError(f"`key` names the column {key!r}, but the SQL gives {', '.join(columns)}")
     types = dict(result.dtypes)
-    goes_as_it_is = types.get("value") in ("string", "binary") and set(columns) <= {"key", "value"}
-    value = "value" if goes_as_it_is else "to_json(struct(*)) as value"
-    if key is None and goes_as_it_is and "key" in columns:
-        key = "key"
     given = [name for name, kind in ORIGIN_TYPES.items() if types.get(name) == kind]
     origins = given if len(given) == len(ORIGIN_TYPES) else []
-    if key is None:
-        return result.selectExpr(value, *origins)
-    column = quoted(key)
-    as_text = column if types[key] in ("string", "binary") else f"cast({column} as string)"
-    return result.selectExpr(f"{as_text} as key", value, *origins)
+    goes_as_it_is = types.get("value") in ("string", "binary") and set(columns) <= {"key", "value"}
+    if key is None and goes_as_it_is and "key" in columns:
+        key = "key"
+    keys = [] if key is None else [f"{_as_text(key, types[key])} as key"]
+    if written_as is not None:
+        fields = [quoted(name) for name in columns if name not in origins]
+        rows = result.selectExpr(*keys, *origins, f"struct({', '.join(fields)}) as fields")
+        return written_as.encoded(rows, "fields")
+    value = "value" if goes_as_it_is else "to_json(struct(*)) as value"
+    return result.selectExpr(*keys, value, *origins)
+
+
+def _as_text(name: str, kind: str) -> str:
+    return quoted(name) if kind in ("string", "binary") else f"cast({quoted(name)} as string)"

@@ -1,6 +1,6 @@
 """What a pipeline needs of a format.
 
-To add one, write a module beside this one with one subclass of `Decoder`: the word of the page that asks for it
+To add one, write a module beside this one with one subclass of `Format`: the word of the page that asks for it
 (`NAMED_BY`), the keys that describe it (`KEYS`, `parse`), and `decoded`.
 """
 
@@ -23,13 +23,13 @@ DOES_NOT_PARSE = f"_value is null or _value.{CORRUPT_COLUMN} is not null"
 """Of `decoded`: no value, or one that is not of the format or does not fit its schema."""
 
 
-class Decoder(msgspec.Struct, frozen=True, kw_only=True):
+class Format(msgspec.Struct, frozen=True, kw_only=True):
     NAMED_BY: ClassVar[str]
     KEYS: ClassVar[tuple[str, ...]]
 
     @classmethod
     @abstractmethod
-    def parse(cls, section: Section, directory: Path) -> Decoder:
+    def parse(cls, section: Section, directory: Path) -> Format:
         """What the page says; relative paths count from `directory`. Raises PageError."""
 
     def facts(self) -> Facts:
