@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from rich.console import Console
 
 from moldau.cli.main import main
@@ -99,6 +100,54 @@ def test_windows_joins_models_and_state_pass_their_tests_offline(spark, tmp_path
     module.write_text(MODULE, "utf-8")
     code = main(["pipeline", "test", str(module)])
     assert code == 0, capsys.readouterr().out
+
+
+STATEFUL = """
+from pyspark import pipelines as dp
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+from moldau.spark.pipelines import pipeline, source
+
+pipeline("shop", bootstrap_servers="127.0.0.1:1", tests={
+    "each user has a count of its own, from one batch to the next": {
+        "given": {"clicks": [[{"user": "ann"}, {"user": "bob"}], [{"user": "ann"}]]},
+        "expect": {"counts": [{"user": "ann", "n": 1}, {"user": "bob", "n": 1}, {"user": "ann", "n": 2}]},
+    },
+})
+source("clicks", topic="clicks", format="json", schema="user string")
+
+
+class Count(StatefulProcessor):
+    def init(self, handle):
+        self.n = handle.getValueState("n", "n bigint")
+
+    def handleInputRows(self, key, rows, timers):
+        n = (self.n.get()[0] if self.n.exists() else 0) + sum(1 for _ in rows)
+        self.n.update((n,))
+        yield Row(user=key[0], n=n)
+
+    def close(self):
+        pass
+
+
+dp.create_sink("counts", "topic", {"topic": "counts", "mode": "update"})
+
+
+@dp.append_flow(target="counts")
+def count():
+    return spark.readStream.table("clicks").groupBy("user").transformWithState(
+        Count(), "user string, n bigint", "Update", "None")
+"""
+
+
+def test_a_stateful_processor_keeps_its_state_in_rocksdb(spark, tmp_path: Path, capsys):
+    pytest.importorskip("google.protobuf", reason="Spark's transformWithState talks to its workers in it")
+    module = tmp_path / "shop.py"
+    module.write_text(STATEFUL, "utf-8")
+    before = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
+    assert main(["pipeline", "test", str(module)]) == 0, capsys.readouterr().out
+    assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == before
 
 
 def test_a_module_runs_like_a_page_and_a_changed_function_is_refused(

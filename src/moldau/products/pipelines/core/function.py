@@ -15,9 +15,8 @@ import msgspec
 from moldau.products.pipelines.core.statement import groups, relations_of
 
 _GROUPS = frozenset({"groupBy", "groupby", "rollup", "cube", "groupingSets", "distinct"})
-_ROWS_OF_ITS_OWN = frozenset(
-    {"transformWithState", "transformWithStateInPandas", "applyInPandasWithState"}
-)  # fmt: skip
+_STATEFUL = frozenset({"transformWithState", "transformWithStateInPandas"})
+_ROWS_OF_ITS_OWN = _STATEFUL | {"applyInPandasWithState"}
 """They decide themselves when a group gives a row."""
 
 
@@ -31,12 +30,13 @@ class FunctionError(Exception):
 
 class FlowFunction(msgspec.Struct, frozen=True):
     """`text`: without layout, comments and decorators. `groups`: rows of a stream need a watermark in the mode append;
-    `has_watermark`: the function sets one."""
+    `has_watermark`: the function sets one. `is_stateful`: it uses Spark's transformWithState."""
 
     text: str
     reads: tuple[str, ...]
     groups: bool
     has_watermark: bool
+    is_stateful: bool
 
 
 def read_function(parts: Sequence[str], constants: Mapping[str, object]) -> FlowFunction:
@@ -55,6 +55,7 @@ def read_function(parts: Sequence[str], constants: Mapping[str, object]) -> Flow
         reads=tuple(dict.fromkeys(reads)),
         groups=is_grouped or any(groups(sql) for sql in statements),
         has_watermark="withWatermark" in called,
+        is_stateful=bool(called & _STATEFUL),
     )
 
 

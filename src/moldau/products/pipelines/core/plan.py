@@ -47,12 +47,13 @@ class SourceStep(Step, frozen=True, kw_only=True):
 class FlowStep(Step, frozen=True, kw_only=True):
     """A view: one SELECT, or a function of Python. `text`: either. `reads`: sources and other flows, in the order of
     the text. `groups`: in append mode it gives a row only when a watermark says that a group is complete;
-    `has_watermark`: it sets one itself."""
+    `has_watermark`: it sets one itself. `is_stateful`: it uses Spark's transformWithState."""
 
     text: str
     reads: tuple[str, ...]
     groups: bool
     has_watermark: bool = False
+    is_stateful: bool = False
 
 
 class TargetStep(Step, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from moldau.products.pipelines.core.failures import PipelineFailedError, what_fa
 from moldau.products.pipelines.core.start import EARLIEST
 from moldau.products.pipelines.looking.standing import QueryStanding, standing_of
 from moldau.products.pipelines.page.page import PipelinePage
-from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of
+from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.spark import open_session, spark_error
@@ -61,7 +61,8 @@ def preview(page: PipelinePage, name: str, rows: int) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="moldau-preview-") as checkpoint:
         stream = views[name].writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
         try:
-            running = stream.trigger(availableNow=True).foreachBatch(take).start()
+            with state_store_for(spark, page.plan.upstream(name)):
+                running = stream.trigger(availableNow=True).foreachBatch(take).start()
             while len(found) < rows and not running.awaitTermination(_TURN_S):
                 pass
             running.stop()

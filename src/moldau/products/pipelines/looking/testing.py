@@ -18,7 +18,7 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.core.case import Case, Expected, Row, compare
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.flow import make_result, make_views, rows_of
+from moldau.products.pipelines.running.flow import make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.sources.source import Source
 from moldau.spark import open_session, spark_error
 
@@ -77,7 +77,7 @@ def _failures(
         if query is None:
             found = rows_of(views[expected.name])
         else:
-            found = _written(page, query, views, directory / f"{expected.name}.checkpoint")
+            found = _written(spark, page, query, views, directory / f"{expected.name}.checkpoint")
     except (*spark_error(), MoldauError) as error:  # type: ignore[misc]
         yield f"{where}: {what_failed(str(error))}"
         return
@@ -86,12 +86,15 @@ def _failures(
         yield "\n".join([f"{where} has other rows", *(f"  {line}" for line in difference.lines())])
 
 
-def _written(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame], checkpoint: Path) -> list[Row]:
+def _written(
+    spark: SparkSession, page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame], checkpoint: Path
+) -> list[Row]:
     """The rows of every micro-batch."""
     rows: list[Row] = []
     make_result(page, query, views)  # refused as the real one
     stream = query.target.newest(views[query.step.target.reads]).writeStream.outputMode(query.target.mode)
     stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    running = stream.foreachBatch(lambda batch, _: rows.extend(rows_of(batch))).start()
+    with state_store_for(spark, query.step.flows):
+        running = stream.foreachBatch(lambda batch, _: rows.extend(rows_of(batch))).start()
     running.awaitTermination()
     return rows

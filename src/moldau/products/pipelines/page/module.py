@@ -126,6 +126,7 @@ def _flow_step(name: str, flow: DefinedFlow) -> FlowStep:
         reads=told.reads,
         groups=told.groups,
         has_watermark=told.has_watermark,
+        is_stateful=told.is_stateful,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +30,9 @@ logger = logging.getLogger("moldau.pipelines")
 
 WRITE_ATTEMPTS = 3
 """Of one batch, where a task or an executor was lost; after that the query ends with the reason."""
+
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 _REFUSALS: tuple[type[Exception], ...] = (FlowError, *spark_error())
 
@@ -145,10 +150,26 @@ def start_query(
                 logger.warning("batch %d of %s is written anew: %s", batch_id, query.name, error)
 
     try:
-        return writer.foreachBatch(write_batch).start()
+        with state_store_for(result.sparkSession, query.step.flows):
+            return writer.foreachBatch(write_batch).start()
     except spark_error() as error:
         step = query.step.target
         raise _at(page, step.line, step.place, error) from error
+
+
+@contextmanager
+def state_store_for(spark: SparkSession, flows: Iterable[FlowStep]) -> Iterator[None]:
+    """Within it a query over these flows is started: Spark's transformWithState keeps its state in RocksDB alone. A
+    query keeps the state store that it has begun with."""
+    if not any(flow.is_stateful for flow in flows):
+        yield
+        return
+    before = spark.conf.get(_STATE_STORE)
+    spark.conf.set(_STATE_STORE, _ROCKSDB)
+    try:
+        yield
+    finally:
+        spark.conf.set(_STATE_STORE, str(before))
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
