@@ -159,9 +159,11 @@ sources:
   orders: {{topic: {orders}, format: string}}
   fresh: {{topic: {users}, format: string, as: table}}
   kept: {{topic: {users}, format: string, as: table, refresh: 1 hour}}
+  aged: {{topic: {users}, format: string, as: table, refresh: 1 millisecond}}
 flows:
   counted: >
-    select orders.value, (select count(*) from fresh) as fresh, (select count(*) from kept) as kept from orders
+    select orders.value, (select count(*) from fresh) as fresh, (select count(*) from kept) as kept,
+    (select count(*) from aged) as aged from orders
 targets:
   counted: {{path: out}}
 """
@@ -178,7 +180,10 @@ targets:
                 tables.turn()
         finally:
             query.stop()
-    assert seen == [{"value": "1", "fresh": 1, "kept": 1}, {"value": "2", "fresh": 2, "kept": 1}]
+    assert seen == [
+        {"value": "1", "fresh": 1, "kept": 1, "aged": 1},
+        {"value": "2", "fresh": 2, "kept": 1, "aged": 2},
+    ]
 
 
 def test_a_target_that_fails_is_tried_again_and_its_neighbour_goes_on(

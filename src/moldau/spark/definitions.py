@@ -1,8 +1,7 @@
 """Reads a Python module that defines a pipeline with the words of `pyspark.pipelines`: Spark Declarative Pipelines.
 
 Spark's decorators register what they define with the registry that is in force. Ours keeps it; no session is needed,
-and none is there while the module is read. In place of the session the module finds one that stands for it, as the name
-`spark` and as what `SparkSession.active()` gives: inside a flow's function it is the session of the run.
+and none is there while the module is read (`late_session`).
 """
 
 from __future__ import annotations
@@ -11,12 +10,8 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
 import msgspec
 from pyspark.errors import PySparkException
@@ -26,20 +21,20 @@ from pyspark.pipelines.graph_element_registry import (
     get_active_graph_element_registry,
     graph_element_registration_context,
 )
-from pyspark.pipelines.output import Output, Sink, Table, TemporaryView
+from pyspark.pipelines.output import MaterializedView, Output, Sink, Table, TemporaryView
 from pyspark.sql import DataFrame, SparkSession
 
 from moldau.errors import MoldauError
+from moldau.spark.function_code import code_of, is_below
+from moldau.spark.late_session import NO_SPARK, LateSession, no_session, session_is
 
-_NO_SPARK = (
-    "this needs Spark, which is not there while the module is read: move it into the function of a flow, or give a "
-    "type as a value, such as DoubleType(), in place of its name"
-)
+MODULE = "__pipeline__"
+"""The name of the module while it is read: that of its file may be another module's."""
+
 _NO_AUTO_CDC = (
     "create_auto_cdc_flow is not known here: a materialized_view whose table_properties have `key`, `sequence_by` and "
     "`apply_as_deletes` is the same"
 )
-_session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
 
 
 class DefinitionError(MoldauError):
@@ -131,20 +126,14 @@ class Definitions(GraphElementRegistry):
         function = inspect.unwrap(flow.func)
         if not inspect.isfunction(function):
             raise DefinitionError(line, f"the flow {flow.name} must be a function")
-        parts = [function, *_used_by(function, self._directory, set())]
-        outer = [_outer_names(part, self._directory) for part in parts if inspect.isfunction(part)]
+        parts, constants = code_of(function, self._directory)
         return DefinedFlow(
             name=flow.name,
             target=flow.target,
             line=line,
             function=flow.func,
-            parts=tuple((inspect.getsource(part), inspect.getsourcelines(part)[1]) for part in parts),
-            constants={
-                name: value
-                for names in outer
-                for name, value in names.items()
-                if isinstance(value, str | int | float) and not name.startswith("__")
-            },
+            parts=parts,
+            constants=constants,
             has_settings=bool(flow.spark_conf),
         )
 
@@ -168,24 +157,23 @@ def read_module(path: Path) -> ModuleDefinitions:
     need of them travels as it is. Raises DefinitionError."""
     directory = path.resolve().parent
     definitions = Definitions(directory)
-    before = dict(sys.modules)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    before = set(sys.modules)
+    spec = importlib.util.spec_from_file_location(MODULE, path)
     if spec is None or spec.loader is None:
         raise DefinitionError(None, "is no module of Python")
     module = importlib.util.module_from_spec(spec)
     vars(module)["spark"] = LateSession()
-    sys.modules[path.stem] = module
+    sys.modules[MODULE] = module
     sys.path.insert(0, str(directory))
     try:
-        with graph_element_registration_context(definitions), _no_session():
+        with graph_element_registration_context(definitions), no_session():
             spec.loader.exec_module(module)
-        imported = [Path(str(sys.modules[name].__file__)) for name in _loaded(before, directory) if name != path.stem]
         return ModuleDefinitions(
             definitions.pipeline,
             definitions.sources,
             definitions.outputs,
             definitions.flows(),
-            files=(path, *imported),
+            files=tuple(Path(str(sys.modules[name].__file__)) for name in _loaded(before, directory)),
         )
     except DefinitionError:
         raise
@@ -195,76 +183,27 @@ def read_module(path: Path) -> ModuleDefinitions:
         sys.path.remove(str(directory))
         for name in _loaded(before, directory):
             sys.modules.pop(name)
-        if path.stem in before:
-            sys.modules[path.stem] = before[path.stem]
 
 
-def _loaded(before: Mapping[str, ModuleType], directory: Path) -> list[str]:
+def _loaded(before: Collection[str], directory: Path) -> list[str]:
     """The modules of the pipeline that were imported since."""
-    return [
-        name for name, module in sys.modules.items() if before.get(name) is not module and _is_below(module, directory)
-    ]
+    return [name for name, module in sys.modules.items() if name not in before and is_below(module, directory)]
 
 
 def frame_of(function: Callable[[], DataFrame], spark: SparkSession) -> DataFrame:
     """What a flow's function gives in this session. Raises DefinitionError, and Spark's own errors."""
-    token = _session.set(spark)
     try:
-        frame = function()
+        with session_is(spark):
+            frame = function()
     except PySparkException:
         raise
     except Exception as error:
         path = Path(function.__code__.co_filename)
         line = _line_in(path, error)
         raise DefinitionError(line, f"line {line}: {_said(error)}") from error
-    finally:
-        _session.reset(token)
     if not isinstance(frame, DataFrame):
         raise DefinitionError(None, f"the function gives {type(frame).__name__}, and no DataFrame")
     return frame
-
-
-class LateSession:
-    """Stands for the session in a module."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_session_of_a_flow(), name)
-
-    @property
-    def readStream(self) -> _StreamReader:  # noqa: N802 - Spark's name
-        return _StreamReader()
-
-
-class _StreamReader:
-    """A stream is read by its name as any view is: Spark's own `readStream.table` refuses the records of a test."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_session_of_a_flow().readStream, name)
-
-    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
-        return _session_of_a_flow().table(tableName)
-
-
-def _session_of_a_flow() -> SparkSession:
-    session = _session.get(None)
-    if session is None:
-        raise MoldauError(_NO_SPARK)
-    return session
-
-
-@contextmanager
-def _no_session() -> Iterator[None]:
-    """What asks for the session gets the one that stands for it: nothing starts Spark."""
-    late = LateSession()
-    ways = [(SparkSession, "active"), (SparkSession, "getActiveSession"), (SparkSession.Builder, "getOrCreate")]
-    before = [vars(owner)[name] for owner, name in ways]
-    for owner, name in ways:
-        setattr(owner, name, lambda *_: late)
-    try:
-        yield
-    finally:
-        for (owner, name), way in zip(ways, before, strict=True):
-            setattr(owner, name, way)
 
 
 def _defined(output: Output, line: int) -> DefinedOutput:
@@ -274,45 +213,10 @@ def _defined(output: Output, line: int) -> DefinedOutput:
         return DefinedOutput(output.name, "sink", line, output.format, dict(output.options))
     if not isinstance(output, Table):
         raise DefinitionError(line, f"{type(output).__name__} is not known here")
-    kind = "materialized view" if type(output).__name__ == "MaterializedView" else "table"
+    kind = "materialized view" if isinstance(output, MaterializedView) else "table"
     words = {"partition_cols": output.partition_cols, "cluster_by": output.cluster_by, "schema": output.schema}
     unmeant = tuple(name for name, value in words.items() if value)
     return DefinedOutput(output.name, kind, line, output.format, dict(output.table_properties), unmeant)
-
-
-def _used_by(function: FunctionType, directory: Path, seen: set[object]) -> Iterator[Any]:
-    """The functions and classes of the pipeline's own modules that it uses by name, and those that they use."""
-    seen.add(function)
-    for value in _outer_names(function, directory).values():
-        used = inspect.unwrap(value) if callable(value) else value
-        is_code = inspect.isfunction(used) or inspect.isclass(used)
-        if is_code and used not in seen and _is_below(inspect.getmodule(used), directory):
-            yield used
-            if inspect.isfunction(used):
-                yield from _used_by(used, directory, seen)
-
-
-def _outer_names(function: FunctionType, directory: Path) -> dict[str, Any]:
-    """What its names stand for: of its module, of the functions around it, of modules beside the pipeline's."""
-    names = _names(function.__code__)
-    found = {name: value for name, value in _visible_from(function).items() if name in names}
-    for module in [one for one in found.values() if isinstance(one, ModuleType) and _is_below(one, directory)]:
-        found |= {name: value for name, value in vars(module).items() if name in names}
-    return found
-
-
-def _visible_from(function: FunctionType) -> dict[str, Any]:
-    return {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-
-
-def _names(code: CodeType) -> set[str]:
-    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
-    return {*code.co_names, *code.co_freevars, *(name for one in inner for name in _names(one))}
-
-
-def _is_below(module: ModuleType | None, directory: Path) -> bool:
-    file = getattr(module, "__file__", None)
-    return file is not None and directory in Path(file).resolve().parents and "site-packages" not in Path(file).parts
 
 
 def _line_in(path: Path, error: BaseException) -> int | None:
@@ -332,5 +236,5 @@ def _said(error: BaseException) -> str:
         return _NO_AUTO_CDC  # Spark's own word needs grpc before it registers anything
     is_of_spark = "pyspark" in traceback.extract_tb(error.__traceback__)[-1].filename
     if is_of_spark and (isinstance(error, AssertionError) or "SESSION_OR_CONTEXT_NOT_EXISTS" in text):
-        return _NO_SPARK
+        return NO_SPARK
     return f"{type(error).__name__}: {text}"

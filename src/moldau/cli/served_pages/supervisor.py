@@ -21,7 +21,7 @@ LOOK_EVERY_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STEADY_S = 60.0
 """A process that lived so long is started again after the first pause."""
-STOP_WITHIN_S = 120.0
+START_WITHIN_S, STOP_WITHIN_S = 60.0, 120.0
 RUNS = ": running, "
 """In the lines that a run prints of each query."""
 _NO_PAGE = 2
@@ -107,6 +107,8 @@ class ServedPage:
             started_s = loop.time()
             async with self._start_one:
                 process = await self._begin()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(_running(process), START_WITHIN_S)
             code = await _end_of(process)
             if code in (0, _NO_PAGE):
                 self.tell(f"ended with exit code {code}; it is run again when its file changes")
@@ -119,18 +121,20 @@ class ServedPage:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _begin(self) -> Process:
-        """Returns once a query runs, or the process has ended."""
-        process = self._process = await asyncio.create_subprocess_exec(
+        self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "moldau.cli.served_pages.driver", str(self._file), *self._words),
             stdin=PIPE,
             stdout=PIPE,
             start_new_session=True,  # Ctrl-C is for the supervisor
         )
-        lines = process.stdout
-        while lines is not None and (line := await lines.readline()):
-            if RUNS in line.decode(errors="replace"):
-                break
-        return process
+        return self._process
+
+
+async def _running(process: Process) -> None:
+    """Returns once a query runs, or the process has ended."""
+    while process.stdout is not None and (line := await process.stdout.readline()):
+        if RUNS in line.decode(errors="replace"):
+            break
 
 
 async def _end_of(process: Process) -> int:

@@ -1,0 +1,73 @@
+"""The session that a pipeline's module finds, as the name `spark` and as what `SparkSession.active()` gives: none is
+there while the module is read, and inside a flow's function it is the session of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from moldau.errors import MoldauError
+
+NO_SPARK = (
+    "this needs Spark, which is not there while the module is read: move it into the function of a flow, or give a "
+    "type as a value, such as DoubleType(), in place of its name"
+)
+_session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
+
+
+@contextmanager
+def session_is(spark: SparkSession) -> Iterator[None]:
+    """Within it, that of the module is this one."""
+    token = _session.set(spark)
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
+
+class LateSession:
+    """Stands for the session in a module."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_session_of_a_flow(), name)
+
+    @property
+    def readStream(self) -> _StreamReader:  # noqa: N802 - Spark's name
+        return _StreamReader()
+
+
+class _StreamReader:
+    """A stream is read by its name as any view is: Spark's own `readStream.table` refuses the records of a test."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_session_of_a_flow().readStream, name)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
+        return _session_of_a_flow().table(tableName)
+
+
+def _session_of_a_flow() -> SparkSession:
+    session = _session.get(None)
+    if session is None:
+        raise MoldauError(NO_SPARK)
+    return session
+
+
+@contextmanager
+def no_session() -> Iterator[None]:
+    """What asks for the session gets the one that stands for it: nothing starts Spark."""
+    late = LateSession()
+    ways = [(SparkSession, "active"), (SparkSession, "getActiveSession"), (SparkSession.Builder, "getOrCreate")]
+    before = [vars(owner)[name] for owner, name in ways]
+    for owner, name in ways:
+        setattr(owner, name, lambda *_: late)
+    try:
+        yield
+    finally:
+        for (owner, name), way in zip(ways, before, strict=True):
+            setattr(owner, name, way)
