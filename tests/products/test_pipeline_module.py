@@ -129,6 +129,34 @@ for region in ("eu", "us"):
     assert "regions" not in sys.modules
 
 
+UNCHANGED = """\
+from pyspark import pipelines as dp
+
+
+@dp.materialized_view(table_properties={"key": "user"})
+def totals():
+    return spark.read.table("orders").groupBy("user").count()
+"""
+"""As it stands in a project of Spark Declarative Pipelines, where `spark` is there too."""
+
+
+def test_a_module_of_a_project_of_spark_is_imported_as_it_is(load, tmp_path: Path):
+    (tmp_path / "transformations.py").write_text(UNCHANGED, "utf-8")
+    text = """\
+from moldau.spark.pipelines import pipeline, source
+pipeline("shop", bootstrap_servers="a:1")
+source("orders", topic="orders", format="json", schema="user string")
+import transformations
+"""
+    page = load(text)
+    assert [(flow.name, flow.reads, flow.line) for flow in page.plan.flows] == [("totals", ("orders",), 4)]
+    assert page.files == (tmp_path / "shop.py", tmp_path / "transformations.py")
+    assert page.functions["totals"].__globals__["spark"] is not None
+    (tmp_path / "transformations.py").write_text(UNCHANGED.replace('"orders"', '"or" + "ders"'), "utf-8")
+    with pytest.raises(PageError, match=r"shop\.py:4: totals calls `spark\.read\.table` without a name"):
+        load(text)
+
+
 def test_layout_and_comments_of_a_function_are_no_part_of_it_and_what_it_calls_is(load):
     facts = load(MODULE).queries[0].step.facts()
     assert load(MODULE.replace("# stands below", "# is far below")).queries[0].step.facts() == facts

@@ -192,4 +192,4 @@ def sums():
     assert "`flows.big` of pipeline" in capsys.readouterr().err
     module.write_text(text.replace('"amount >= 100"', "nothing"), "utf-8")
     assert main(["pipeline", "plan", str(module)]) == 1
-    assert "shop.py:8: `flows.big`: line 10: NameError: name 'nothing'" in capsys.readouterr().err
+    assert "shop.py:8: `flows.big`: shop.py:10: NameError: name 'nothing'" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from pyspark.pipelines.output import MaterializedView, Output, Sink, Table, Temp
 from pyspark.sql import DataFrame, SparkSession
 
 from moldau.errors import MoldauError
-from moldau.spark.function_code import code_of, is_below
+from moldau.spark.function_code import Part, code_of, is_below
 from moldau.spark.late_session import NO_SPARK, LateSession, no_session, session_is
 
 MODULE = "__pipeline__"
@@ -65,37 +65,39 @@ class DefinedOutput(msgspec.Struct, frozen=True):
 
 
 class DefinedFlow(msgspec.Struct, frozen=True):
-    """`target`: the name of its output. `parts`: the text of its function, then of what it uses, each with its first
-    line. `constants`: the texts and numbers that the function finds outside of itself."""
+    """`target`: the name of its output. `parts`: the text of its function, then of what it uses. `constants`: the texts
+    and numbers that the function finds outside of itself."""
 
     name: str
     target: str
     line: int
     function: Callable[[], DataFrame]
-    parts: tuple[tuple[str, int], ...]
+    parts: tuple[Part, ...]
     constants: dict[str, object]
     has_settings: bool
 
 
 class ModuleDefinitions(msgspec.Struct, frozen=True):
-    """What a module defines, in its order. `outputs`, `sources`: by their names."""
+    """What a module defines, in its order. `outputs`, `sources`: by their names. A line is one of the module: of what a
+    module defines that it imports, that of the import."""
 
     pipeline: Declared | None
     sources: dict[str, Declared]
     outputs: dict[str, DefinedOutput]
     flows: list[DefinedFlow]
     files: tuple[Path, ...]
+    """The module itself is the first."""
 
 
 class Definitions(GraphElementRegistry):
     """The registry that is in force while a module is run."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self.pipeline: Declared | None = None
         self.sources: dict[str, Declared] = {}
         self.outputs: dict[str, DefinedOutput] = {}
-        self._flows: list[Flow] = []
-        self._directory = directory
+        self._flows: list[tuple[Flow, int]] = []
+        self._path = path
 
     def declare(self, name: str | None, declared: Declared) -> None:
         """`name`: of a source; None: the pipeline itself."""
@@ -109,24 +111,28 @@ class Definitions(GraphElementRegistry):
             self.sources[name] = declared
 
     def register_output(self, output: Output) -> None:
-        line = output.source_code_location.line_number or 1
+        line = self._line()
         if output.name in self.outputs:
             raise DefinitionError(line, f"{output.name} is there twice")
         self.outputs[output.name] = _defined(output, line)
 
     def register_flow(self, flow: Flow) -> None:
-        self._flows.append(flow)
+        self._flows.append((flow, self._line()))
 
     def flows(self) -> list[DefinedFlow]:
         """Once the module is run: a function may use what stands below it."""
-        return [self._defined_flow(flow) for flow in self._flows]
+        return [self._defined_flow(flow, line) for flow, line in self._flows]
 
-    def _defined_flow(self, flow: Flow) -> DefinedFlow:
-        line = flow.source_code_location.line_number or 1
+    def _line(self) -> int:
+        """Which of the module's lines runs now."""
+        lines = [frame.lineno for frame in traceback.extract_stack() if Path(frame.filename) == self._path]
+        return lines[-1] or 1
+
+    def _defined_flow(self, flow: Flow, line: int) -> DefinedFlow:
         function = inspect.unwrap(flow.func)
         if not inspect.isfunction(function):
             raise DefinitionError(line, f"the flow {flow.name} must be a function")
-        parts, constants = code_of(function, self._directory)
+        parts, constants = code_of(function, self._path.parent)
         return DefinedFlow(
             name=flow.name,
             target=flow.target,
@@ -138,7 +144,7 @@ class Definitions(GraphElementRegistry):
         )
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        raise DefinitionError(flow.source_code_location.line_number, _NO_AUTO_CDC)
+        raise DefinitionError(self._line(), _NO_AUTO_CDC)
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         raise DefinitionError(None, "SQL files of Spark Declarative Pipelines are not read; a page of YAML has SQL")
@@ -153,10 +159,11 @@ def declare(name: str | None, declared: Declared) -> None:
 
 
 def read_module(path: Path) -> ModuleDefinitions:
-    """Runs the module, and those beside it that it imports; nothing of them stays in `sys.modules`, so that what tasks
-    need of them travels as it is. Raises DefinitionError."""
-    directory = path.resolve().parent
-    definitions = Definitions(directory)
+    """Runs the module, and those beside it that it imports: these too find the name `spark`. Nothing of them stays in
+    `sys.modules`, so that what tasks need of them travels as it is. Raises DefinitionError."""
+    path = path.resolve()
+    directory = path.parent
+    definitions = Definitions(path)
     before = set(sys.modules)
     spec = importlib.util.spec_from_file_location(MODULE, path)
     if spec is None or spec.loader is None:
@@ -168,6 +175,8 @@ def read_module(path: Path) -> ModuleDefinitions:
     try:
         with graph_element_registration_context(definitions), no_session():
             spec.loader.exec_module(module)
+        for name in _loaded(before, directory):
+            vars(sys.modules[name]).setdefault("spark", LateSession())
         return ModuleDefinitions(
             definitions.pipeline,
             definitions.sources,
@@ -200,7 +209,7 @@ def frame_of(function: Callable[[], DataFrame], spark: SparkSession) -> DataFram
     except Exception as error:
         path = Path(function.__code__.co_filename)
         line = _line_in(path, error)
-        raise DefinitionError(line, f"line {line}: {_said(error)}") from error
+        raise DefinitionError(line, f"{path.name}:{line}: {_said(error)}") from error
     if not isinstance(frame, DataFrame):
         raise DefinitionError(None, f"the function gives {type(frame).__name__}, and no DataFrame")
     return frame

@@ -10,8 +10,15 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-Part = tuple[str, int]
-"""A text, and its first line in its file."""
+import msgspec
+
+
+class Part(msgspec.Struct, frozen=True):
+    """`line`: where the text begins in the file."""
+
+    text: str
+    file: Path
+    line: int
 
 
 def code_of(function: FunctionType, directory: Path) -> tuple[tuple[Part, ...], dict[str, object]]:
@@ -24,7 +31,12 @@ def code_of(function: FunctionType, directory: Path) -> tuple[tuple[Part, ...], 
         for name, value in names.items()
         if isinstance(value, str | int | float) and not name.startswith("__")
     }
-    return tuple((inspect.getsource(part), inspect.getsourcelines(part)[1]) for part in parts), constants
+    return tuple(_part(part) for part in parts), constants
+
+
+def _part(code: Any) -> Part:
+    lines, first = inspect.getsourcelines(code)
+    return Part("".join(lines), Path(inspect.getfile(code)), first)
 
 
 def _used_by(function: FunctionType, directory: Path, seen: set[object]) -> Iterator[Any]:

@@ -81,7 +81,7 @@ def _written(defined: ModuleDefinitions) -> WrittenModule:
     entries += [(_node("targets", head.line), _mapping(targets, head.line))]
     return WrittenModule(
         page=_mapping(entries, head.line),
-        flows=[_flow_step(name, flow) for name, flow in flows.items()],
+        flows=[_flow_step(name, flow, defined.files[0]) for name, flow in flows.items()],
         functions={name: flow.function for name, flow in flows.items()},
         files=defined.files,
     )
@@ -109,15 +109,17 @@ def _flows_by_target(defined: ModuleDefinitions) -> dict[str, DefinedFlow]:
     return found
 
 
-def _flow_step(name: str, flow: DefinedFlow) -> FlowStep:
+def _flow_step(name: str, flow: DefinedFlow, module: Path) -> FlowStep:
     """Raises PlanError."""
     if not name.isidentifier():
         raise PlanError(flow.line, f"`{name}` must be a word that SQL can read: letters, digits and underscores")
     try:
-        told = read_function([text for text, _ in flow.parts], flow.constants)
+        told = read_function([part.text for part in flow.parts], flow.constants)
     except FunctionError as error:
         reason = "without a name that its text tells: write a text, or a constant of the module"
-        raise PlanError(flow.parts[error.part][1] + error.line, f"{name} calls `{error.call}` {reason}") from None
+        part = flow.parts[error.part]
+        line = part.line + error.line if part.file == module else flow.line
+        raise PlanError(line, f"{name} calls `{error.call}` {reason}") from None
     return FlowStep(
         name=name,
         place=f"flows.{name}",
