@@ -159,6 +159,10 @@ class PartitionLedger:
         """One past the largest offset that was acknowledged or read."""
         self.legal_losses = 0
         """How often a crash of the machine legally took records away: consumers and producers may notice."""
+        self.is_loss_allowed = False
+        """An unclean election took the promises back, and all that come behind it."""
+        self._claims: dict[Value, int] = {}
+        """Where the leader alone said that a value lies."""
 
     @property
     def name(self) -> str:
@@ -169,6 +173,16 @@ class PartitionLedger:
         for index, value in enumerate(values):
             self._learn(base_offset + index, value, "acknowledged")
 
+    def claimed(self, base_offset: int, values: list[Value]) -> None:
+        """As `acknowledged`, by the leader alone (acks=1): they may be gone, but they lie nowhere else."""
+        self._claims |= {value: base_offset + index for index, value in enumerate(values)}
+
+    def allow_loss(self) -> None:
+        """An unclean election: somebody leads who has not everything."""
+        self.is_loss_allowed = True
+        self.legal_losses += 1
+        self.values, self.offsets, self.last_of_key, self.end = {}, {}, {}, 0
+
     def read(self, offset: int, value: Value) -> None:
         """A consumer below the high watermark got `value` at `offset`."""
         known = self.values.get(offset)
@@ -178,6 +192,13 @@ class PartitionLedger:
             raise ViolationError("an offset keeps its value", f"{self.name} offset {offset}: {known} became {value}")
 
     def _learn(self, offset: int, value: Value, how: str) -> None:
+        if self.is_loss_allowed:
+            return
+        claim = self._claims.get(value, offset)
+        if claim != offset:
+            raise ViolationError(
+                "a record lies where it was acknowledged", f"{self.name}: {value} at {claim} and, {how}, at {offset}"
+            )
         known = self.values.get(offset)
         if known is not None and known != value:
             raise ViolationError("an offset keeps its value", f"{self.name} offset {offset}: {known}, {how} {value}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moldau.errors import ERROR_CODES
 from moldau.simulation.client import Client
 from moldau.simulation.cluster.machine import voter
-from moldau.simulation.cluster.settings import REPLICAS, Voters, voters_of
+from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, voters_of
 from moldau.simulation.workloads.client_loop import ClientLoop, errors_of
 from moldau.types import METADATA_PARTITION, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
@@ -53,7 +53,7 @@ class Administrator(ClientLoop):
     def __init__(self, world: ClusterWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
-        self.node_ids = tuple(machine.node_id for machine in world.machines)
+        self.node_ids = brokers_of(world.seed)
         self.voters = voters_of(world.seed)
 
     async def step(self) -> None:
@@ -83,7 +83,8 @@ class Administrator(ClientLoop):
     async def change_voters(self, client: Client) -> None:
         """Whose disk is lost is no voter any more; whoever is none becomes one; else one leaves, if it may."""
         known = await self.known_voters(client)
-        live = {machine.node_id: machine.directory_id for machine in self.world.machines}
+        controllers = [machine for machine in self.world.machines if machine.is_controller]
+        live = {machine.node_id: machine.directory_id for machine in controllers}
         lost = [key for key in known if live[key[0]] != key[1]]
         missing = [node_id for node_id in live if node_id not in dict(known)]
         if not lost and not missing and self.voters is Voters.CHANGED and len(known) > FEWEST_VOTERS:

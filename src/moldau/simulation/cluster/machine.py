@@ -15,9 +15,9 @@ from moldau.shell.node.storage_format import format_directory
 from moldau.simulation.cluster.settings import (
     CONTROLLER_PORT,
     Voters,
+    controllers_of,
     host_of,
     is_flushed,
-    node_ids_of,
     settings_of,
     voters_of,
 )
@@ -49,8 +49,12 @@ class ClusterMachine(NodeMachine):
         """Trouble has ended: a start that fails is a fault of the node."""
         self._restarts = around.random_of(f"{host}/restarts")
         self._formats = around.random_of(f"{host}/format")
-        is_configured = voters_of(around.seed) is Voters.CONFIGURED
-        self.directory_id = self._format(() if is_configured else first_voters(around.seed))
+        is_first_voter = voters_of(around.seed) is not Voters.CONFIGURED and self.is_controller
+        self.directory_id = self._format(first_voters(around.seed) if is_first_voter else ())
+
+    @property
+    def is_controller(self) -> bool:
+        return self.node_id in controllers_of(self.around.seed)
 
     def _format(self, voters: tuple[VotersRecordVoter, ...]) -> Uuid:
         """The directory of the only disk; gives its id. Without `voters` the node finds them."""
@@ -135,8 +139,8 @@ class ClusterMachine(NodeMachine):
 
 
 def first_voters(seed: int) -> tuple[VotersRecordVoter, ...]:
-    """All nodes, each with the directory that it is formatted with."""
-    return tuple(voter(node_id, first_directory_id(seed, node_id)) for node_id in node_ids_of(seed))
+    """All controllers, each with the directory that it is formatted with."""
+    return tuple(voter(node_id, first_directory_id(seed, node_id)) for node_id in controllers_of(seed))
 
 
 def first_directory_id(seed: int, node_id: int) -> Uuid:

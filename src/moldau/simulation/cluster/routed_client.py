@@ -24,7 +24,7 @@ from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.delete_records import DeleteRecordsRequest
-from moldau.wire.protocol.messages.fetch import FetchRequest
+from moldau.wire.protocol.messages.fetch import FetchRequest, FetchResponse
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
@@ -55,6 +55,7 @@ ASKED_ELSEWHERE = tuple(
         "OUT_OF_ORDER_SEQUENCE_NUMBER",  # a leader that was replaced, and has not heard of it
     )
 )
+OFFSET_NOT_AVAILABLE = ERROR_CODES["OFFSET_NOT_AVAILABLE"]
 NOBODY = ""
 """The host of who is not known."""
 OWN_PATIENCE_S = 2.0
@@ -70,7 +71,10 @@ LED = {
 
 class RoutedClient:
     """A Client. What several leaders are asked is sent in parts: `note` gets the answer of each. `epochs`: the newest
-    leader epoch of each partition that this client ever heard of; it follows no earlier one (KIP-320)."""
+    leader epoch of each partition that this client ever heard of; it follows no earlier one (KIP-320).
+
+    With a `rack` it reads where leaders send it to, the replica in that rack, until that one refuses (KIP-392);
+    `read_near` is called with each answer of one."""
 
     def __init__(
         self,
@@ -79,6 +83,9 @@ class RoutedClient:
         name: str,
         random: Random,
         epochs: dict[tuple[Uuid, int], int],
+        *,
+        rack: str = "",
+        read_near: Callable[[], None] = lambda: None,
     ) -> None:
         self.versions = Versions(random)
         self.versions[ApiKey.METADATA] = max(10, self.versions[ApiKey.METADATA])
@@ -95,6 +102,11 @@ class RoutedClient:
         self._leaders: dict[tuple[str | Uuid, int], tuple[str, int]] = {}
         """By partition, its topic by name or id, the host of its leader and the leader epoch."""
         self._coordinators: dict[tuple[int, str], str] = {}
+        self._rack = rack
+        self._read_near = read_near
+        self._near: dict[tuple[str | Uuid, int], str] = {}
+        """By partition the host of the replica that its leader named."""
+        self._hosts_by_id: dict[int, str] = {}
         self._is_outdated = True
         self._under_way = 0
         """Requests that were sent and have no answer yet."""
@@ -119,6 +131,12 @@ class RoutedClient:
     ) -> Response:
         """The answer, of several one."""
         return await self._asking(message, note, REQUEST_TIMEOUT_S if timeout_s is None else timeout_s)
+
+    async def tell(self, message: Request[Any]) -> None:
+        """Sends what is not answered, or is to be missed by nobody (acks=0). Raises UnansweredError."""
+        async with self._sending:
+            for _, connection, part in await self._reached(message):
+                connection.send_unanswered(part)
 
     async def answer_in_time(self, answer: asyncio.Future[Response]) -> Response:
         return await answer
@@ -145,7 +163,7 @@ class RoutedClient:
         try:
             async with self._sending:
                 reached = await self._reached(message)
-                sent = [(each, each.send(part, partial(self._take, each, note))) for each, part in reached]
+                sent = [(each, each.send(part, partial(self._take, host, each, note))) for host, each, part in reached]
                 self._under_way += 1
             waiting = [connection.answer_in_time(answer, timeout_s) for connection, answer in sent]
             answers = await asyncio.gather(*waiting)
@@ -155,16 +173,39 @@ class RoutedClient:
         self._under_way -= 1
         return answers[0]
 
-    def _take(self, connection: BrokerClient, note: Callable[[Response], None] | None, answer: Response) -> None:
+    def _take(
+        self, host: str, connection: BrokerClient, note: Callable[[Response], None] | None, answer: Response
+    ) -> None:
+        if isinstance(answer, FetchResponse) and self._rack:
+            answer = self._take_near(host, answer)
         if any(code in ASKED_ELSEWHERE for code in errors_of(answer)):
             self._is_outdated = True
         self.answering = connection
         if note is not None:
             note(answer)
 
+    def _take_near(self, host: str, answer: Any) -> Any:
+        """Learns where to read; what a near replica refuses is asked of the leader again."""
+        topics = []
+        for topic in answer.responses:
+            rows = []
+            for row in topic.partitions:
+                key = topic.topic or topic.topic_id, row.partition_index
+                near = self._near.get(key)
+                if near == host and row.error_code:
+                    del self._near[key]
+                    row = replace(row, error_code=OFFSET_NOT_AVAILABLE)
+                elif near == host:
+                    self._read_near()
+                elif row.preferred_read_replica in self._hosts_by_id:
+                    self._near[key] = self._hosts_by_id[row.preferred_read_replica]
+                rows.append(row)
+            topics.append(replace(topic, partitions=tuple(rows)))
+        return replace(answer, responses=tuple(topics))
+
     # -- who is asked
 
-    async def _reached(self, message: Request[Response]) -> list[tuple[BrokerClient, Request[Response]]]:
+    async def _reached(self, message: Request[Response]) -> list[tuple[str, BrokerClient, Request[Response]]]:
         """What each broker is asked. Raises UnansweredError: one of them is not known, or not reached, for long."""
         end_s = self._network.loop.time() + REQUEST_TIMEOUT_S
         while True:
@@ -172,7 +213,7 @@ class RoutedClient:
                 await self._learn()
             parts = await self._known_parts(message)
             try:
-                return [(await self._connected(host), part) for host, part in parts.items()]
+                return [(host, await self._connected(host), part) for host, part in parts.items()]
             except UnansweredError:
                 if not self.is_open or self._network.loop.time() > end_s:
                     raise
@@ -199,6 +240,9 @@ class RoutedClient:
 
     def _parts_of_leaders(self, message: Request[Any]) -> dict[str, Request[Any]]:
         topics_field, rows_field, index_field = LED[type(message)]
+        is_near = isinstance(message, FetchRequest) and bool(self._rack)
+        if is_near:
+            message = replace(message, rack_id=self._rack)
         parts: dict[str, list[msgspec.Struct]] = {}
         for topic in getattr(message, topics_field):
             rows: dict[str, list[msgspec.Struct]] = {}
@@ -208,6 +252,8 @@ class RoutedClient:
                 if hasattr(row, "current_leader_epoch"):
                     # else a replica that follows by now would say what it knows in place of the leader
                     row = replace(row, current_leader_epoch=epoch)
+                if is_near:
+                    host = self._near.get((name, getattr(row, index_field)), host)
                 rows.setdefault(host, []).append(row)
             for host, its_rows in rows.items():
                 parts.setdefault(host, []).append(replace(topic, **{rows_field: tuple(its_rows)}))
@@ -226,7 +272,8 @@ class RoutedClient:
         answer = await self._own_answer(MetadataRequest(None))
         if answer is None:
             return
-        hosts = {broker.node_id: broker.host for broker in answer.brokers}
+        hosts = self._hosts_by_id = {broker.node_id: broker.host for broker in answer.brokers}
+        self._near.clear()
         self._leaders.clear()
         self._coordinators.clear()
         for topic in answer.topics:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 
+from moldau.core.config.broker_settings import RACK_AWARE
 from moldau.simulation.client import PORT
 from moldau.simulation.kinds import random_of
 
 CONTROLLER_PORT = 9093
 REPLICAS = 3
+RACKS = 2
+SEPARATE_SHARE = 0.7
 CHOICES: dict[str, tuple[int | str, ...]] = {
     "broker.session.timeout.ms": (1_500, 3_000, 9_000),
     "controller.quorum.fetch.timeout.ms": (1_000, 2_000),
@@ -25,6 +28,7 @@ CHOICES: dict[str, tuple[int | str, ...]] = {
     "leader.imbalance.check.interval.seconds": (3, 10, 300),
     "log.retention.check.interval.ms": (1_000, 5_000),
     "controller.quorum.auto.join.enable": ("false", "true"),
+    "replica.selector.class": ("", RACK_AWARE, RACK_AWARE),
 }
 """Small values, so that what takes minutes otherwise happens within seconds."""
 METADATA_LOGS: tuple[dict[str, str], ...] = (
@@ -39,8 +43,17 @@ METADATA_LOGS: tuple[dict[str, str], ...] = (
 """As they come; with snapshots; cleaned so often that whoever is away for a while needs a snapshot."""
 
 
+BROKER, CONTROLLER = "broker", "controller"
+BOTH = f"{BROKER},{CONTROLLER}"
+SEPARATE_ROLES = {
+    4: (BROKER, BOTH, BOTH, CONTROLLER),
+    5: (BROKER, BROKER, BOTH, CONTROLLER, CONTROLLER),
+}
+"""By how many nodes there are: three brokers, and three controllers."""
+
+
 class Voters(enum.Enum):
-    """Who changes the voters of the quorum. All nodes are voters at first."""
+    """Who changes the voters of the quorum. All controllers are voters at first."""
 
     CONFIGURED = "nobody: the settings name them"
     CHANGED = "the administrator takes them away and adds them"
@@ -55,24 +68,46 @@ def node_ids_of(seed: int) -> tuple[int, ...]:
     return tuple(range(1, 1 + random_of(seed, "nodes").choice((3, 3, 3, 4, 5))))
 
 
+def roles_of(seed: int) -> dict[int, str]:
+    """What each node is. Of the clusters of more than three nodes most have some of one role alone."""
+    node_ids = node_ids_of(seed)
+    is_separate = len(node_ids) in SEPARATE_ROLES and random_of(seed, "roles").random() < SEPARATE_SHARE
+    roles = SEPARATE_ROLES[len(node_ids)] if is_separate else (BOTH,) * len(node_ids)
+    return dict(zip(node_ids, roles, strict=True))
+
+
+def brokers_of(seed: int) -> tuple[int, ...]:
+    return tuple(node_id for node_id, roles in roles_of(seed).items() if BROKER in roles)
+
+
+def controllers_of(seed: int) -> tuple[int, ...]:
+    return tuple(node_id for node_id, roles in roles_of(seed).items() if CONTROLLER in roles)
+
+
 def host_of(node_id: int) -> str:
     return f"node-{node_id}"
 
 
+def rack_of(node_id: int) -> str:
+    return f"rack-{node_id % RACKS}"
+
+
 def settings_of(seed: int, node_id: int) -> dict[str, str]:
     """All nodes have the same, but for who they are."""
-    host = host_of(node_id)
+    host, roles = host_of(node_id), roles_of(seed)[node_id]
+    points = {BROKER: f"PLAINTEXT://{host}:{PORT}", CONTROLLER: f"CONTROLLER://{host}:{CONTROLLER_PORT}"}
     drawn = {name: str(random_of(seed, f"setting {name}").choice(choices)) for name, choices in CHOICES.items()}
     drawn |= random_of(seed, "metadata log").choice(METADATA_LOGS)
-    everybody = [(one, f"{host_of(one)}:{CONTROLLER_PORT}") for one in node_ids_of(seed)]
+    everybody = [(one, f"{host_of(one)}:{CONTROLLER_PORT}") for one in controllers_of(seed)]
     if voters_of(seed) is Voters.CONFIGURED:
         drawn["controller.quorum.voters"] = ",".join(f"{one}@{address}" for one, address in everybody)
     else:
         drawn["controller.quorum.bootstrap.servers"] = ",".join(address for _, address in everybody)
     return drawn | {
         "node.id": str(node_id),
-        "process.roles": "broker,controller",
-        "listeners": f"PLAINTEXT://{host}:{PORT},CONTROLLER://{host}:{CONTROLLER_PORT}",
+        "process.roles": roles,
+        "listeners": ",".join(points[role] for role in roles.split(",")),
+        "broker.rack": rack_of(node_id),
         "auto.create.topics.enable": "false",
         "broker.heartbeat.interval.ms": str(int(drawn["broker.session.timeout.ms"]) // 4),
         "offsets.topic.replication.factor": str(REPLICAS),

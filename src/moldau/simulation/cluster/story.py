@@ -1,7 +1,8 @@
 """From a seed to a story: clients write, read and copy while nodes fail; then all is healed, and must be whole.
 
 Producers with idempotence and acks=all, two members of a group, and two copiers of one transactional id that fence each
-other; one topic expires, and somebody deletes its oldest records. The nodes have at least two replicas in sync of what
+other; one topic expires, and somebody deletes its oldest records; to one somebody writes with acks 0 and 1 too, and a
+reader gets it from the replica in its rack. The nodes have at least two replicas in sync of what
 they acknowledge, so every promise is kept over all trouble that `faults` allows. Once it has ended the clients finish
 what they owe, the group reads all there is, every replica is in sync again, and everything that was promised is read
 back.
@@ -21,16 +22,18 @@ from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
+from moldau.simulation.cluster.careless import CarelessProducer
 from moldau.simulation.cluster.faults import Act, Faults
 from moldau.simulation.cluster.machine import ClusterMachine
-from moldau.simulation.cluster.settings import REPLICAS, Voters, voters_of
+from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, rack_of, voters_of
+from moldau.simulation.cluster.watch import UNCLEAN_ELECTIONS, image_of, partitions_of
 from moldau.simulation.cluster.world import ClusterWorld
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.committed_reader import CommittedReader, CopyAuditor
 from moldau.simulation.workloads.group_members import GroupMember
 from moldau.simulation.workloads.producers import Batch, IdempotentProducer, Lane
-from moldau.simulation.workloads.readers import Auditor
+from moldau.simulation.workloads.readers import Auditor, Consumer
 from moldau.simulation.workloads.record_deleter import RecordDeleter
 from moldau.simulation.workloads.transactional_copier import TransactionalCopier
 from moldau.types import ZERO_UUID, TopicPartition
@@ -58,6 +61,8 @@ FIRST_COMMIT_BY_ID = 10
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 MOST_TIMES_SENT = 100
 """A batch that is refused as out of order so often is no matter of who is asked."""
+UNCLEAN_SHARE = 0.4
+"""Of the seeds, in which a topic allows unclean elections."""
 RETENTION_MS = 20_000
 CLOCKS_APART_MS = 12_000
 """No wall clock is further ahead: see the steps and drifts of `faults`."""
@@ -77,6 +82,7 @@ class Story:
         self.events: SimulatedTopic
         self.copied: SimulatedTopic
         self.expiring: SimulatedTopic
+        self.careless: SimulatedTopic
         self.administrator: Administrator
         self.faults = Faults(world, world.machines, world.lacks_nothing, chosen)
 
@@ -93,6 +99,8 @@ class Story:
         self.events = await self.created("events", world.random_of("events").choice((1, 2, 3)))
         self.copied = await self.created("copied", 2)
         self.expiring = await self.created("expiring", 1, EXPIRING, EXPIRING_SETTINGS)
+        unclean = str(world.random_of("unclean elections").random() < UNCLEAN_SHARE).lower()
+        self.careless = await self.created("careless", 1, FLUSHED, {UNCLEAN_ELECTIONS: unclean})
         loops = self.new_clients()
         self.faults.begin([loop.name for loop in loops])
         self.clients = [asyncio.ensure_future(loop.run()) for loop in loops]
@@ -128,12 +136,17 @@ class Story:
     def new_clients(self) -> list[ClientLoop]:
         world = self.world
         world.groups[GROUP] = self.group
-        self.administrator = Administrator(world, "administrator", (self.events, self.copied, self.expiring))
+        self.administrator = Administrator(
+            world, "administrator", (self.events, self.copied, self.expiring, self.careless)
+        )
+        world.racks["reader"] = rack_of(world.random_of("rack of the reader").choice(brokers_of(world.seed)))
         return [
             ClusterProducer(world, "producer-1", self.events),
             ClusterProducer(world, "producer-2", self.events),
             LoneBatchProducer(world, "producer-expiring", self.expiring),
             RecordDeleter(world, "deleter", self.expiring),
+            CarelessProducer(world, "careless", self.careless),
+            Consumer(world, "reader", self.careless),
             LastingMember(world, "member-1", self.events, self.group),
             LastingMember(world, "member-2", self.events, self.group),
             CarefulCopier(world, "copier-1", self.copied, self.copies, last_transactions=3, writes_astray=False),
@@ -169,6 +182,7 @@ class Story:
         audits: Sequence[ClientLoop] = [
             Auditor(world, "audit-events", self.events),
             Auditor(world, "audit-expiring", self.expiring),
+            Auditor(world, "audit-careless", self.careless),
             OffsetAuditor(world, "audit-offsets", self.events, self.group),
             CopyAuditor(world, "audit-copied", self.copied, self.copies),
         ]
@@ -193,9 +207,9 @@ class Story:
         ends: dict[TopicPartition, int] = {}
         for machine in self.world.machines:
             node = machine.node
-            if node is None or node.broker.image.end_offset != node.quorum.log.log_end_offset:
+            if node is None or image_of(node).end_offset != node.quorum.log.log_end_offset:
                 return False
-            for partition in node.broker.partitions:
+            for partition in partitions_of(node):
                 position = partition.position
                 end = ends.setdefault(partition.topic_partition, position.log_end_offset)
                 if not position.high_watermark == position.log_end_offset == end:

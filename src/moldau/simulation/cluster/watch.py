@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.elections import is_moving
@@ -26,6 +26,7 @@ from moldau.simulation.violation import ViolationError
 from moldau.types import Uuid
 
 PartitionKey = tuple[Uuid, int]
+UNCLEAN_ELECTIONS = "unclean.leader.election.enable"
 
 
 class ClusterEvent(enum.Enum):
@@ -43,6 +44,8 @@ class ClusterEvent(enum.Enum):
     MOVE = "a reassignment ends"
     VOTER_CHANGE = "the voters of the quorum change"
     DELETION = "a replica has deleted old records"
+    LOSS = "a replica that lacks something is elected uncleanly"
+    NEAR_READ = "a consumer reads from a follower"
 
 
 class ClusterWatch:
@@ -52,6 +55,8 @@ class ClusterWatch:
         self.happened: Counter[ClusterEvent] = Counter()
         self.newest = MetadataImage()
         """The newest image that any node has shown."""
+        self.lost: Callable[[Uuid, int], None] = lambda topic_id, index: None
+        """Called with a partition once a broker leads it that has perhaps not all that is committed."""
         self._machines = machines
         self._trace = trace
         self._quorum = QuorumLedger(trace)
@@ -70,7 +75,7 @@ class ClusterWatch:
             seen = self._seen[machine.host]
             with machine.without_faults():
                 self._look_at_quorum(machine.host, seen)
-                for partition in seen.node.broker.partitions:
+                for partition in partitions_of(seen.node):
                     self._look_at_partition(machine, seen, partition)
 
     def look_at_image(self, machine: ClusterMachine) -> None:
@@ -82,8 +87,9 @@ class ClusterWatch:
         if seen is None or seen.node is not node:
             self._node_began(machine.host, node, seen)
             seen = self._seen[machine.host] = _NodeSeen(node)
-        if node.broker.image.end_offset != seen.image_end_offset:
-            self._image_changed(machine, seen, node.broker.image)
+        image = image_of(node)
+        if image.end_offset != seen.image_end_offset:
+            self._image_changed(machine, seen, image)
 
     def is_quorum_whole(self, has_all_voters: bool) -> bool:
         """Every node has what is committed and knows that, not only a log that is as long, and knows the same leader;
@@ -91,7 +97,8 @@ class ClusterWatch:
         quorums = [machine.node.quorum for machine in self._machines if machine.node is not None]
         if any(quorum.is_offline for quorum in quorums) or len({quorum.leader_id for quorum in quorums}) != 1:
             return False
-        live = sorted((machine.node_id, machine.directory_id) for machine in self._machines)
+        controllers = [machine for machine in self._machines if machine.is_controller]
+        live = sorted((machine.node_id, machine.directory_id) for machine in controllers)
         return quorums[0].leader_id != NOBODY and all(
             quorum.high_watermark >= self._quorum.committed_end_offset
             and (not has_all_voters or voters_known_to(quorum) == live)
@@ -155,6 +162,8 @@ class ClusterWatch:
                     before = older.topics_by_id[topic_id].partitions.get(index)
                     if before is not None and before is not partition:
                         self._partition_changed(before, partition)
+                        if may_lack(self.newest, topic.name, before, partition):
+                            self._allow_loss((topic_id, index))
                         if topic.name in INTERNAL_TOPICS and partition.leader not in (NO_LEADER, before.leader):
                             self.happened[ClusterEvent.COORDINATOR_MOVES] += 1
 
@@ -183,6 +192,11 @@ class ClusterWatch:
                 self.happened[ClusterEvent.ELIGIBLE_ELECTION] += 1
         if is_moving(before) and not is_moving(now):
             self.happened[ClusterEvent.MOVE] += 1
+
+    def _allow_loss(self, key: PartitionKey) -> None:
+        self.happened[ClusterEvent.LOSS] += 1
+        self._partitions.setdefault(key, Ledger(self._trace)).allow_loss()
+        self.lost(*key)
 
     # -- replicas
 
@@ -228,7 +242,7 @@ class ClusterWatch:
         logs: dict[PartitionKey, list[tuple[str, Partition]]] = {}
         for machine in self._machines:
             if machine.node is not None:
-                for partition in machine.node.broker.partitions:
+                for partition in partitions_of(machine.node):
                     if partition.topic_id is not None:
                         key = (partition.topic_id, partition.topic_partition.partition)
                         logs.setdefault(key, []).append((f"{machine.host} {partition.topic_partition}", partition))
@@ -246,6 +260,23 @@ class ClusterWatch:
         known = {host: voters_known_to(quorum) for host, quorum in quorums.items()}
         if any(voters != known[self._machines[0].host] for voters in known.values()):
             raise ViolationError("every node knows the voters", str(known))
+
+
+def may_lack(image: MetadataImage, topic: str, before: PartitionImage, now: PartitionImage) -> bool:
+    """Whether an unclean election, which the topic allows, has made somebody the leader who may lack something."""
+    if image.topic_configs(topic).get(UNCLEAN_ELECTIONS) != "true" or now.leader in (NO_LEADER, before.leader):
+        return False
+    return now.leader not in (*before.isr, *before.eligible_leader_replicas)
+
+
+def image_of(node: Node) -> MetadataImage:
+    """What the node has made known of the metadata: its broker has acted on it."""
+    return node.broker.image if node.settings.is_broker else node.quorum.image
+
+
+def partitions_of(node: Node) -> Iterable[Partition]:
+    """Its replicas; of a controller alone none."""
+    return node.broker.partitions if node.settings.is_broker else ()
 
 
 def voters_known_to(quorum: QuorumRole) -> list[tuple[int, Uuid]]:

@@ -8,8 +8,8 @@ from random import Random
 from moldau.simulation.client_world import ClientWorld
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.routed_client import RoutedClient
-from moldau.simulation.cluster.settings import Voters, node_ids_of, voters_of
-from moldau.simulation.cluster.watch import ClusterWatch
+from moldau.simulation.cluster.settings import Voters, brokers_of, host_of, node_ids_of, voters_of
+from moldau.simulation.cluster.watch import ClusterEvent, ClusterWatch
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.violation import ViolationError
@@ -30,17 +30,32 @@ class ClusterWorld(ClientWorld):
     def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, loop, write_line, SimulatedClock(loop))
         self.machines = [ClusterMachine(self, node_id) for node_id in node_ids_of(seed)]
-        self.hosts = tuple(machine.host for machine in self.machines)
+        self.hosts = tuple(host_of(node_id) for node_id in brokers_of(seed))
+        """Of the brokers: where clients go."""
         self.watch = ClusterWatch(self.machines, self.trace)
         self._epochs: dict[str, dict[tuple[Uuid, int], int]] = {}
         """By client what it remembers of leaders."""
+        self.watch.lost = lambda topic_id, index: self.ledger.partition(topic_id, index).allow_loss()
+        self.racks: dict[str, str] = {}
+        """Of clients that read from the replica which is near."""
         for machine in self.machines:
             machine.dropping = lambda node, machine=machine: self._checked(self.watch.look_at_image, machine)  # type: ignore[misc]
         self.network.kept_buffer_of = incomplete_frame_of
         self.network.after_request = self.look
 
     async def connect(self, name: str, random: Random) -> RoutedClient:
-        return RoutedClient(self.network, self.hosts, name, random, self._epochs.setdefault(name, {}))
+        return RoutedClient(
+            self.network,
+            self.hosts,
+            name,
+            random,
+            self._epochs.setdefault(name, {}),
+            rack=self.racks.get(name, ""),
+            read_near=self._read_near,
+        )
+
+    def _read_near(self) -> None:
+        self.watch.happened[ClusterEvent.NEAR_READ] += 1
 
     @property
     def is_disk_limited(self) -> bool:

@@ -65,7 +65,7 @@ def take_partition(
         return
     if answer.error_code:
         return
-    if position.answered_by is not client.answering:
+    if position.answered_by is not client.answering or ledger.is_loss_allowed:
         position.answered_by = client.answering
         position.high_watermark = -1
     if answer.high_watermark < position.high_watermark:
@@ -108,7 +108,8 @@ def take_records(position: Position, records: Buffer, asked_offset: int, high_wa
                 raise ViolationError(
                     "reads stay below the high watermark", f"{ledger.name}: {header.last_offset}, {high_watermark}"
                 )
-            ledger.epochs.read(header.base_offset, header.next_offset, header.partition_leader_epoch)
+            if not ledger.is_loss_allowed:
+                ledger.epochs.read(header.base_offset, header.next_offset, header.partition_leader_epoch)
             for offset, value in values:
                 if offset != next_offset:
                     took_over(ledger, next_offset, offset, asked_offset)
