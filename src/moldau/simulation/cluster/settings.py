@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from moldau.core.config.broker_settings import RACK_AWARE
+from moldau.core.config.broker_settings import LEADER_ONLY, RACK_AWARE
 from moldau.simulation.client import PORT
 from moldau.simulation.kinds import random_of
 
@@ -28,7 +28,9 @@ CHOICES: dict[str, tuple[int | str, ...]] = {
     "leader.imbalance.check.interval.seconds": (3, 10, 300),
     "log.retention.check.interval.ms": (1_000, 5_000),
     "controller.quorum.auto.join.enable": ("false", "true"),
-    "replica.selector.class": ("", RACK_AWARE, RACK_AWARE),
+    "replica.selector.class": (LEADER_ONLY, RACK_AWARE, RACK_AWARE),
+    "log.cleaner.backoff.ms": (200, 2_000),
+    "log.cleaner.dedupe.buffer.size": (2_000, 1_000_000),
 }
 """Small values, so that what takes minutes otherwise happens within seconds."""
 METADATA_LOGS: tuple[dict[str, str], ...] = (

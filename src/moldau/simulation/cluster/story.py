@@ -1,8 +1,8 @@
 """From a seed to a story: clients write, read and copy while nodes fail; then all is healed, and must be whole.
 
 Producers with idempotence and acks=all, two members of a group, and two copiers of one transactional id that fence each
-other; one topic expires, and somebody deletes its oldest records; to one somebody writes with acks 0 and 1 too, and a
-reader gets it from the replica in its rack. The nodes have at least two replicas in sync of what
+other; one topic expires, and somebody deletes its oldest records; one is compacted; to one somebody writes with acks
+0 and 1 too, and a reader gets it from the replica in its rack. The nodes have at least two replicas in sync of what
 they acknowledge, so every promise is kept over all trouble that `faults` allows. Once it has ended the clients finish
 what they owe, the group reads all there is, every replica is in sync again, and everything that was promised is read
 back.
@@ -68,6 +68,15 @@ CLOCKS_APART_MS = 12_000
 """No wall clock is further ahead: see the steps and drifts of `faults`."""
 FLUSHED = TopicRules(is_flushed=True)
 EXPIRING = TopicRules(is_flushed=True, retention_ms=RETENTION_MS - CLOCKS_APART_MS, is_replicated=True)
+COMPACTED_SETTINGS = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.0",
+    "segment.ms": "1500",
+    "file.delete.delay.ms": "500",
+}
+COMPACTED = TopicRules(is_flushed=True, is_compacted=True, delete_retention_ms=86_400_000)
+"""Tombstones stay longer than any replica is away: one that has not seen them would bring back what they deleted, as in
+Kafka."""
 EXPIRING_SETTINGS = {"retention.ms": str(RETENTION_MS), "segment.ms": "3000", "file.delete.delay.ms": "500"}
 
 
@@ -83,6 +92,7 @@ class Story:
         self.copied: SimulatedTopic
         self.expiring: SimulatedTopic
         self.careless: SimulatedTopic
+        self.compacted: SimulatedTopic
         self.administrator: Administrator
         self.faults = Faults(world, world.machines, world.lacks_nothing, chosen)
 
@@ -100,6 +110,8 @@ class Story:
         self.copied = await self.created("copied", 2)
         self.expiring = await self.created("expiring", 1, EXPIRING, EXPIRING_SETTINGS)
         unclean = str(world.random_of("unclean elections").random() < UNCLEAN_SHARE).lower()
+        world.watch.compacted["compacted"] = None
+        self.compacted = await self.created("compacted", 1, COMPACTED, COMPACTED_SETTINGS)
         self.careless = await self.created("careless", 1, FLUSHED, {UNCLEAN_ELECTIONS: unclean})
         loops = self.new_clients()
         self.faults.begin([loop.name for loop in loops])
@@ -136,9 +148,8 @@ class Story:
     def new_clients(self) -> list[ClientLoop]:
         world = self.world
         world.groups[GROUP] = self.group
-        self.administrator = Administrator(
-            world, "administrator", (self.events, self.copied, self.expiring, self.careless)
-        )
+        topics = self.events, self.copied, self.expiring, self.careless, self.compacted
+        self.administrator = Administrator(world, "administrator", topics)
         world.racks["reader"] = rack_of(world.random_of("rack of the reader").choice(brokers_of(world.seed)))
         return [
             ClusterProducer(world, "producer-1", self.events),
@@ -146,6 +157,8 @@ class Story:
             LoneBatchProducer(world, "producer-expiring", self.expiring),
             RecordDeleter(world, "deleter", self.expiring),
             CarelessProducer(world, "careless", self.careless),
+            LoneBatchProducer(world, "producer-compacted", self.compacted),
+            Consumer(world, "reader-compacted", self.compacted),
             Consumer(world, "reader", self.careless),
             LastingMember(world, "member-1", self.events, self.group),
             LastingMember(world, "member-2", self.events, self.group),
@@ -183,6 +196,7 @@ class Story:
             Auditor(world, "audit-events", self.events),
             Auditor(world, "audit-expiring", self.expiring),
             Auditor(world, "audit-careless", self.careless),
+            Auditor(world, "audit-compacted", self.compacted),
             OffsetAuditor(world, "audit-offsets", self.events, self.group),
             CopyAuditor(world, "audit-copied", self.copied, self.copies),
         ]

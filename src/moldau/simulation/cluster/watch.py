@@ -18,6 +18,7 @@ from moldau.core.raft.messages import NOBODY, SnapshotId
 from moldau.core.replication.partition import Partition
 from moldau.shell.node.assemble import Node
 from moldau.shell.quorum.role import QuorumRole
+from moldau.simulation.cluster.compacted_ledger import CompactedLedger
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.raft.ledger import QuorumLedger
 from moldau.simulation.replication.ledger import Ledger
@@ -44,6 +45,7 @@ class ClusterEvent(enum.Enum):
     MOVE = "a reassignment ends"
     VOTER_CHANGE = "the voters of the quorum change"
     DELETION = "a replica has deleted old records"
+    CLEANING = "a replica was cleaned"
     LOSS = "a replica that lacks something is elected uncleanly"
     NEAR_READ = "a consumer reads from a follower"
 
@@ -55,6 +57,8 @@ class ClusterWatch:
         self.happened: Counter[ClusterEvent] = Counter()
         self.newest = MetadataImage()
         """The newest image that any node has shown."""
+        self.compacted: dict[str, None] = {}
+        """Topics whose replicas are cleaned."""
         self.lost: Callable[[Uuid, int], None] = lambda topic_id, index: None
         """Called with a partition once a broker leads it that has perhaps not all that is committed."""
         self._machines = machines
@@ -195,7 +199,8 @@ class ClusterWatch:
 
     def _allow_loss(self, key: PartitionKey) -> None:
         self.happened[ClusterEvent.LOSS] += 1
-        self._partitions.setdefault(key, Ledger(self._trace)).allow_loss()
+        if key in self._partitions:
+            self._partitions[key].allow_loss()
         self.lost(*key)
 
     # -- replicas
@@ -210,9 +215,11 @@ class ClusterWatch:
         host, log = machine.host, partition.log
         if not partition.are_offsets_in_order:
             raise ViolationError("invariants hold", f"{host} {partition.topic_partition}: offsets out of order")
-        ledger = self._partitions.setdefault(
-            (partition.topic_id, partition.topic_partition.partition), Ledger(self._trace)
-        )
+        key = partition.topic_id, partition.topic_partition.partition
+        ledger = self._partitions.get(key)
+        if ledger is None:
+            kind = CompactedLedger if partition.topic_partition.topic in self.compacted else Ledger
+            ledger = self._partitions[key] = kind(self._trace)
         name = f"{host} {partition.topic_partition}"
         if known is None:
             ledger.opened(name, log, position.high_watermark)
@@ -254,6 +261,8 @@ class ClusterWatch:
                 {name: partition.log for name, partition in replicas},
                 {name: partition.position.high_watermark for name, partition in replicas},
             )
+            if isinstance(ledger, CompactedLedger):
+                self.happened[ClusterEvent.CLEANING] += ledger.cleaned_replicas
         quorums = {machine.host: machine.node.quorum for machine in self._machines if machine.node}
         self._quorum.check_logs({host: quorum.log for host, quorum in quorums.items()})
         self.happened[ClusterEvent.VOTER_CHANGE] = self._quorum.voter_changes()

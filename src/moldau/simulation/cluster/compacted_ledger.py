@@ -1,0 +1,51 @@
+"""The replicas of a compacted partition: each is cleaned by its own broker, so they hold different batches.
+
+What they hold below what is committed is the same record at the same offset; in the end the last record of each key is
+the same on all of them.
+"""
+
+from __future__ import annotations
+
+from moldau.core.log.log import Log
+from moldau.simulation.replication.ledger import Ledger, batches_of
+from moldau.simulation.trace import Trace
+from moldau.wire.records.batch import read_header
+from moldau.wire.records.record import Record, read_records
+
+
+class CompactedLedger(Ledger):
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._records: dict[int, Record] = {}
+        """Every record that was ever seen below a high watermark, by its offset."""
+        self.cleaned_replicas = 0
+        """Those that lacked records in the end."""
+
+    def _check_committed(self, name: str, log: Log, start_offset: int, end_offset: int) -> None:
+        for offset, record in records_of(log, start_offset, end_offset).items():
+            if self._records.setdefault(offset, record) != record:
+                self.fail("replicas are equal below the high watermark", f"{name} differs at offset {offset}")
+        self.committed_end_offset = max(self.committed_end_offset, end_offset)
+
+    def check_equal(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> dict[int, bytes]:
+        """Each replica ends at the same offset, and has the same last record of each key."""
+        first: tuple[int, dict[bytes | None, Record]] | None = None
+        for name, log in logs.items():
+            self._check_epochs(name, log)
+            end_offset = log.log_end_offset
+            records = records_of(log, log.log_start_offset, end_offset)
+            self.cleaned_replicas += len(records) < end_offset - log.log_start_offset
+            last = {record.key: record for record in records.values()}
+            first = first or (end_offset, last)
+            if first != (end_offset, last) or high_watermarks[name] != end_offset:
+                self.fail("replicas are equal at the end", f"{name} differs: it ends at {end_offset}")
+        return {}
+
+
+def records_of(log: Log, start_offset: int, end_offset: int) -> dict[int, Record]:
+    """By offset, in order; without markers."""
+    found = {}
+    for batch in batches_of(log, start_offset, end_offset).values():
+        if not read_header(batch).is_control:
+            found.update({record.offset: record for record in read_records(batch)})
+    return found
