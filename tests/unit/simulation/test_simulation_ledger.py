@@ -48,6 +48,24 @@ def test_a_value_that_was_written_once_lies_at_one_offset():
         known.read(1, Value("p", 1, True))
 
 
+def test_what_the_leader_alone_acknowledged_may_be_gone_but_lies_nowhere_else():
+    known = ledger()
+    known.claimed(5, values(1, 2))
+    known.acknowledged(5, values(3))
+    known.check_whole({5: Value("p", 3, True)}, 6)
+    with broken("a record lies where it was acknowledged"):
+        known.read(7, Value("p", 2, True))
+
+
+def test_an_unclean_election_takes_all_promises_back():
+    known = ledger()
+    known.acknowledged(0, values(1, 2))
+    known.allow_loss()
+    known.read(0, Value("p", 9, True))
+    known.check_whole({}, 0)
+    assert known.legal_losses == 1
+
+
 def test_a_crash_of_the_process_takes_nothing():
     known = ledger()
     known.acknowledged(0, values(1, 2, 3))

@@ -1,0 +1,25 @@
+"""What the nodes of a simulated cluster are."""
+
+from __future__ import annotations
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.simulation.cluster.settings import REPLICAS, brokers_of, controllers_of, node_ids_of, roles_of, settings_of
+
+
+def test_every_cluster_has_brokers_for_all_replicas_and_a_majority_without_any_one_controller():
+    kinds = set()
+    for seed in range(1, 200):
+        brokers, controllers = brokers_of(seed), controllers_of(seed)
+        assert len(brokers) >= REPLICAS
+        assert len(controllers) >= 3
+        assert sorted({*brokers, *controllers}) == list(node_ids_of(seed))
+        kinds |= set(roles_of(seed).values())
+    assert kinds == {"broker", "controller", "broker,controller"}
+
+
+def test_the_settings_of_each_node_are_those_of_its_roles():
+    seed = next(seed for seed in range(1, 200) if "controller" in roles_of(seed).values())
+    for node_id, roles in roles_of(seed).items():
+        settings = parse_broker_settings(settings_of(seed, node_id))
+        assert settings.is_broker == ("broker" in roles)
+        assert (settings.controller_endpoint is not None) == ("controller" in roles)
