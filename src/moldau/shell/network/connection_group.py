@@ -45,6 +45,7 @@ class ConnectionGroup:
         self.connections: dict[int, ServerConnection] = {}
         self._next_id = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._has_ended = False
 
     def new_connection(self, listener_name: str) -> ServerConnection:
         """The protocol of a connection that a listener has just accepted."""
@@ -59,8 +60,11 @@ class ConnectionGroup:
         return self._next_id
 
     def admit(self, connection: ServerConnection) -> None:
-        """A connection was made, and has its id."""
+        """A connection was made, and has its id. One that was accepted just before the end, and comes here behind it,
+        is ended too: nobody would answer it, and in a process that goes on nobody would close it."""
         self.admission.arrived(connection)
+        if self._has_ended:
+            connection.abort()
 
     def remove(self, connection: ServerConnection) -> None:
         """A connection has ended."""
@@ -90,12 +94,14 @@ class ConnectionGroup:
             connection.begin()
 
     def close(self) -> None:
-        """Closes every connection after what is written; what is still owed is dropped."""
+        """Closes every connection after what is written; what is still owed is dropped. None is served any more."""
+        self._has_ended = True
         for connection in list(self.connections.values()):
             connection.close()
 
     def abort(self) -> None:
         """Drops every connection at once, as a crash does."""
+        self._has_ended = True
         for connection in list(self.connections.values()):
             connection.abort()
 

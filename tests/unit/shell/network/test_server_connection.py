@@ -547,3 +547,13 @@ async def test_many_consumers_that_never_read_hold_little_more_than_the_memory_f
         await node.turns(5)
     unsent_bytes = sum(client.wire.unsent for client in clients)
     assert limit_bytes < unsent_bytes < limit_bytes + (1 << 20) + count * (130 << 10)
+
+
+@pytest.mark.asyncio
+async def test_who_was_accepted_as_the_node_ended_is_not_kept_waiting(start_node: Any) -> None:
+    node = await start_node()
+    node.node.connections.close()
+    late = node.connect()
+    assert late.wire.is_closed
+    await node.turns(2)
+    assert node.node.connections.connections == {}
