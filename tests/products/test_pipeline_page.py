@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines import targets
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.page.page import describe, load_page, parse_page
 
@@ -326,3 +327,11 @@ def test_a_source_that_cannot_be_read_so_is_refused_with_its_line(source: str, r
     with pytest.raises(PageError) as error:
         parse(text)
     assert f"page.yaml:3: {refused}" in str(error.value)
+
+
+def test_a_test_cannot_give_records_that_only_a_schema_can_write():
+    page = parse(
+        PAGE.replace("format: json\n  schema: user string, amount double", "format: avro\n  registry: http://r:1")
+    )
+    with pytest.raises(FlowError, match="a test can give no records of the format avro"):
+        page.sources()["source"].given([{"user": "ann"}], 0)

@@ -10,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.sources.delta import SKIP, DeltaSource
+from moldau.spark.feeds import stream_of
 from tests.spark.feeds import Reader
 
 
@@ -96,6 +97,22 @@ def test_what_is_no_table_of_rows_is_refused(tmp_path, lake):
     assert '"deletionVectors"' in text
     with pytest.raises(MoldauError, match="has deletionVectors, which a pipeline cannot read"):
         DeltaSource(directory=lake).check()
+
+
+def test_a_running_stream_takes_up_versions_as_they_come(spark, lake, tmp_path):
+    append(lake, 1)
+    found: list[int] = []
+    rows = stream_of(spark, DeltaSource(directory=lake).feed())
+    stream = rows.writeStream.option("checkpointLocation", str(tmp_path / "state"))
+    query = stream.foreachBatch(lambda batch, _: found.extend(row.id for row in batch.collect())).start()
+    try:
+        query.processAllAvailable()
+        assert found == [1]
+        append(lake, 2)
+        query.processAllAvailable()
+        assert found == [1, 2]
+    finally:
+        query.stop()
 
 
 def test_a_page_copies_a_growing_table_and_goes_on_where_it_ended(run_page, lake, new_topic, read_back):

@@ -13,6 +13,7 @@ from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
 from moldau.products.pipelines.checkpoints.file_log import files_read
+from moldau.testing.pipelines import pipeline_tests
 
 
 @pytest.fixture
@@ -106,6 +107,25 @@ def test_a_name_that_spark_takes_for_a_pattern_is_refused(run_page, incoming):
     lines(incoming / "b.txt", "b")
     with pytest.raises(MoldauError, match=r"rename the file file:/.*%5B1%5D\.txt: Spark takes its name for a pattern"):
         run_page(f'source: {{files: "{incoming}", format: text}}\nsql: select value from source\nsink: {{path: out}}')
+
+
+def test_the_tests_of_a_page_give_lines(spark, tmp_path):
+    page = tmp_path / "page.yaml"
+    page.write_text("""
+name: lines
+bootstrap_servers: 127.0.0.1:1
+source: {files: in, format: csv, schema: "id int, name string", header: "id,name"}
+sql: select id, name, _file as file from source
+sink: {path: out}
+tests:
+  a line is a record:
+    given:
+      source: ["id,name", "1,a", "two,b", {_value: "3,c", _file: "file:/c.csv"}]
+    expect:
+      lines: [{id: 1, name: a, file: null}, {id: 3, name: c, file: "file:/c.csv"}]
+""")
+    for case in pipeline_tests(str(page)):
+        case.check()
 
 
 def test_parquet_files_tell_their_columns(run_page, incoming, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from secrets import token_hex
 
 import psycopg
@@ -86,6 +87,26 @@ def test_a_large_table_is_read_in_batches_and_a_batch_that_runs_again_is_the_sam
     connection.execute(f"insert into {table} (name) values ('later')")
     assert reader.between({"after": None}, reader.place) == first
     assert [[row["id"] for row in reader.batch()] for _ in range(3)] == [[6, 7, 8, 9], [10, 11], []]
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(feed, table, connection, postgresql):
+    connection.execute(f"insert into {table} (name) values ('a')")
+    connection.close()
+    reader = Reader(feed())
+    postgresql.stop()
+    back = threading.Timer(1.0, postgresql.start)
+    back.start()
+    try:
+        end = reader.feed.end(reader.place)
+    finally:
+        back.join(60)
+    postgresql.stop()
+    back = threading.Timer(1.0, postgresql.start)
+    back.start()
+    try:
+        assert [row["name"] for row in reader.between(reader.place, end)] == ["a"]
+    finally:
+        back.join(60)
 
 
 def test_every_type_has_its_column(connection, postgresql):

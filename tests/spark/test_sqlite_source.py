@@ -30,8 +30,7 @@ def feed(file: Path, table: str = "orders", by: str = "id"):
     return SqliteSource(file=file, table=table, by=by).feed()
 
 
-def test_each_row_is_read_once(file, monkeypatch):
-    monkeypatch.setattr("moldau.products.pipelines.sources.by_key.LOOK_EVERY_SECONDS", 0.0)
+def test_each_row_is_read_once(file):
     reader = Reader(feed(file))
     assert reader.batch() == []
     run(
@@ -48,8 +47,7 @@ def test_each_row_is_read_once(file, monkeypatch):
     assert reader.batch() == []
 
 
-def test_a_row_is_there_when_its_writer_has_committed(file, monkeypatch):
-    monkeypatch.setattr("moldau.products.pipelines.sources.by_key.LOOK_EVERY_SECONDS", 0.0)
+def test_a_row_is_there_when_its_writer_has_committed(file):
     reader = Reader(feed(file))
     with closing(sqlite3.connect(file)) as writer:
         writer.execute("insert into orders (name) values ('late')")

@@ -8,6 +8,7 @@ A stream begins at the first row.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Place = Mapping[str, Any]
+
+LOOK_EVERY_SECONDS = 0.5
+"""A place without new rows is looked at so often; Spark itself would ask again after 10 ms."""
 
 
 class Feed(Protocol):
@@ -113,6 +117,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._target or self.feed.end(start)
         if self._is_available_now:
             self._target = end
+        elif end == start:
+            time.sleep(LOOK_EVERY_SECONDS)
         return start if end == start else dict(self.feed.step(start, end))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

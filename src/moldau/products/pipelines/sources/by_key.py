@@ -7,7 +7,6 @@ are not seen. Rows without a number are never read.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS_PER_BATCH = 1_000_000
 ROWS_AT_A_TIME = 10_000
-LOOK_EVERY_SECONDS = 0.5
-"""A table without new rows is asked so often."""
 
 Key = int | str | None
 Span = tuple[Key, Key]
@@ -83,10 +80,7 @@ class ByKeyFeed:
 
     def end(self, after: Mapping[str, Key]) -> Mapping[str, Key]:
         newest = self._newest(after["after"])
-        if newest is None:
-            time.sleep(LOOK_EVERY_SECONDS)
-            return after
-        return {"after": newest}
+        return after if newest is None else {"after": newest}
 
     def step(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Mapping[str, Key]:
         return {"after": self._key_of_row(MOST_ROWS_PER_BATCH, (after["after"], end["after"])) or end["after"]}

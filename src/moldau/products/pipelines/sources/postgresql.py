@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,7 +28,6 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.databases.names import path_of, quoted
 from moldau.products.pipelines.databases.postgresql import UnreachableError, connected, execute, server_of, table_of
 from moldau.products.pipelines.sources.by_key import (
-    LOOK_EVERY_SECONDS,
     ROWS_AT_A_TIME,
     ByKeyFeed,
     ByKeySource,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 DELAY_MS = 10_000
+LOOK_AGAIN_SECONDS = 0.1
 SETTLES_WITHIN_SECONDS = 1.0
 """So long a look waits for those who are writing; then the next one does."""
 
@@ -155,7 +155,7 @@ class PostgresqlFeed(ByKeyFeed):
         while writers and _one(connection, _STILL_WRITING, writers):
             if time.monotonic() > deadline:
                 return None
-            time.sleep(LOOK_EVERY_SECONDS)
+            time.sleep(LOOK_AGAIN_SECONDS)
         self._waits_for = None
         return newest
 
@@ -181,7 +181,10 @@ class PostgresqlFeed(ByKeyFeed):
         import psycopg
 
         condition, values = bounds(self._by, span, self._mark)
-        with self._connected() as connection, psycopg.RawServerCursor(connection, "rows") as cursor:
+        found: list[Connection[Any]] = []
+        with ExitStack() as stack:
+            self._keep_trying(lambda: found.append(stack.enter_context(self._connected())))
+            cursor = stack.enter_context(psycopg.RawServerCursor(found[0], "rows"))
             cursor.execute(f"select {self._selected} from {self._source.table} where {condition}", values)
             while rows := cursor.fetchmany(ROWS_AT_A_TIME):
                 yield rows
@@ -193,7 +196,10 @@ class PostgresqlFeed(ByKeyFeed):
             with self._connected() as connection:
                 act(connection)
 
-        keep_trying(ask, lambda error: isinstance(error, UnreachableError), self._patience_ms, self._source.describe())
+        self._keep_trying(ask)
+
+    def _keep_trying(self, act: Callable[[], None]) -> None:
+        keep_trying(act, lambda error: isinstance(error, UnreachableError), self._patience_ms, self._source.describe())
 
     def _connected(self) -> AbstractContextManager[Connection[Any]]:
         return connected(self._source.server, f"{self._source.table} cannot be read")

@@ -21,6 +21,7 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import all_formats, keys_of
+from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.formats.text import JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import PageHead, read_anew
@@ -153,13 +154,10 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             raise FlowError(
                 f"a record of a topic has no {unknown[0]!r}; it has _value, {', '.join(self.RECORD_COLUMNS)}"
             )
-        value = (
-            given.get("_value")
-            if "_value" in given
-            else fields
-            if self.format == JsonFormat.NAMED_BY
-            else fields.get("value")
-        )
+        if isinstance(self.decoder, SchemaFormat):
+            raise FlowError(f"a test can give no records of the format {self.format}")
+        whole = fields if self.format == JsonFormat.NAMED_BY else fields.get("value")
+        value = given.get("_value", whole)
         return {
             "key": _bytes(given.get("_key")),
             "value": _bytes(value),
