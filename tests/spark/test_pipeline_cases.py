@@ -15,11 +15,14 @@ bootstrap_servers: 127.0.0.1:1
 sources:
   orders: {topic: orders, format: json, schema: "user string, amount double, at timestamp", event_time: at,
            watermark: 10 seconds}
+  users: {topic: users, format: json, schema: city string, as: table}
 flows:
   big: select * from orders where amount > 100
   minutes: select window.start as minute, sum(amount) as amount from big group by window(at, '1 minute')
   counts: select user, count(*) as n from orders group by user
+  placed: select orders.user, city from orders left join users on orders.user = users._key
 targets:
+  placed: {topic: placed}
   lake: {from: big, path: out}
   minutes: {topic: minutes}
   counts: {topic: counts, key: user, mode: update}
@@ -44,6 +47,12 @@ tests:
       orders: [[{user: ann}, {user: ann}], [{user: bob}], [{user: ann}]]
     expect:
       counts: [{user: ann, n: 2}, {user: bob, n: 1}, {user: ann, n: 3}]
+  a table has the newest record of each key:
+    given:
+      users: [{_key: ann, city: Prag}, {_key: ann, city: Linz}, {_key: bob, city: Brno}, {_key: bob, _value: null}]
+      orders: [[{user: ann}], [{user: bob}]]
+    expect:
+      placed: [{user: ann, city: Linz}, {user: bob, city: null}]
   this one is wrong:
     given: {}
     expect:
@@ -62,6 +71,7 @@ def test_a_page_s_tests_pass_or_show_the_rows_that_differ(spark, tmp_path: Path,
         f"{page}: a flow and a target of the same rows: passed",
         f"{page}: what comes after its window is left out: passed",
         f"{page}: every change of a group is a row: passed",
+        f"{page}: a table has the newest record of each key: passed",
         f"{page}: this one is wrong: failed",
     ], told.out
     line = PAGE[: PAGE.rindex("lake:")].count("\n") + 1
