@@ -39,7 +39,7 @@ def plan_of(page: PipelinePage) -> list[QueryOutlook]:
     for query in page.queries:
         make_result(page, query, views)
     return [
-        QueryOutlook(standing, tuple(views[query.step.target.reads].dtypes))
+        QueryOutlook(standing, tuple(query.target.newest(views[query.step.target.reads]).dtypes))
         for standing, query in zip(standings, page.queries, strict=True)
     ]
 
