@@ -1,0 +1,16 @@
+"""What a database's log tells of a table of customers, as JSON lines: c(reated), u(pdated), d(eleted), with the number
+of the change (lsn). Some changes come twice or late, as they do when the program that reads the log is restarted."""
+
+import json
+from random import Random
+
+draw = Random(5)
+cities = ["Brno", "Praha", "Plzeň", "Ostrava", "Písek"]
+changes = []
+for lsn in range(2_000):
+    customer = draw.randint(1, 150)
+    op = "c" if lsn < 150 else draw.choice("uuuuuuuud")
+    changes.append({"op": op, "lsn": lsn, "id": lsn + 1 if lsn < 150 else customer, "city": draw.choice(cities)})
+late = draw.sample(changes, 200)
+for change in [*changes, *late]:
+    print(json.dumps(change, ensure_ascii=False))
