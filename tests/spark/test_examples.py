@@ -27,9 +27,9 @@ def servers() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-def blocks_of(readme: Path) -> Iterator[tuple[str, str]]:
+def blocks_of(readme: str) -> Iterator[tuple[str, str]]:
     """The commands of a block, and what the last one prints; empty where that is not told."""
-    blocks = re.findall(r"^```(sh|text)\n(.*?)^```$", readme.read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(r"^```(sh|text)\n(.*?)^```$", readme, re.M | re.S)
     for place, (kind, text) in enumerate(blocks):
         if kind == "sh":
             yield text, next((told for follows, told in blocks[place + 1 : place + 2] if follows == "text"), "")
@@ -40,6 +40,7 @@ def test_an_example_does_what_its_readme_says(
     spark: object,
     servers: str,
     example: Path,
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -50,8 +51,11 @@ def test_an_example_does_what_its_readme_says(
     for page in (path for pattern in ("*.yaml", "*.py") for path in directory.glob(pattern)):
         page.write_text(page.read_text(encoding="utf-8").replace(ADDRESS, servers), encoding="utf-8")
     monkeypatch.chdir(directory)
+    readme = (example / "README.md").read_text(encoding="utf-8")
+    if "POSTGRESQL" in readme:
+        monkeypatch.setenv("POSTGRESQL", request.getfixturevalue("postgresql").url)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    for commands, printed in blocks_of(example / "README.md"):
+    for commands, printed in blocks_of(readme):
         shown = ""
         for command in commands.splitlines():
             words = shlex.split(command.partition(" #")[0])
