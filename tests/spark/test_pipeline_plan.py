@@ -17,6 +17,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.core.statement import relations_of
+from moldau.products.pipelines.looking.outlook import preview
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running import supervision
 from moldau.products.pipelines.running.flow import load_sources, make_views, rows_of
@@ -118,7 +119,7 @@ checkpoint: state
 
 
 def test_a_stream_is_joined_with_the_newest_record_of_each_key(
-    run_text, new_topic, new_name, produce, bootstrap_servers
+    run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
 ):
     orders, users, out, name = new_topic(), new_topic(2), new_topic(), new_name("join").replace(".", "-")
     page = f"""
@@ -143,6 +144,8 @@ checkpoint: state
         order(user, n)
     assert [(state.lag, state.dead_letters) for state in run_text(page)] == [(0, 0)]
     assert {row["n"]: row.get("city") for row in values(bootstrap_servers, out)} == {0: "Linz", 1: None, 2: None}
+    (shown,) = preview(parse_page(page, file_name="page.yaml", directory=tmp_path), "users", 5)
+    assert (shown["_key"], shown["city"]) == ("ann", "Linz")
     produce(users, [(b"bob", b'{"city":"Wien"}')], partition=1)
     order("bob", 3)
     run_text(page)
