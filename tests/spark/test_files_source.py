@@ -66,6 +66,9 @@ sink: {{path: out}}
     ]  # fmt: skip
     run_page(page, name)
     assert len(letters(name)) == 2
+    (tmp_path / "state" / "dead-letters.json").unlink()  # as after a kill before they were kept: at least once
+    (state,) = run_page(page, name)
+    assert (state.dead_letters, len(letters(name))) == (2, 4)
     files = set(pq.read_table(tmp_path / "out").column("_file").to_pylist())
     assert {file.rpartition("/")[2] for file in files} == {"a.json", "b%201.json", "c.json"}
 

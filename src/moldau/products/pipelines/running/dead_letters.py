@@ -18,7 +18,6 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     CheckpointError,
     FinishedBatch,
     first_batch_start,
-    newest_finished_batch,
     write_whole,
 )
 from moldau.products.pipelines.page.page import PipelinePage
@@ -51,9 +50,6 @@ class DeadLetters:
         self._state = checkpoint / STATE_FILE
         self._searched = _load(self._state)
         self._made_topics: set[str] = set()
-        if self._searched is None and not self._state.exists() and not first_batch_start(checkpoint):
-            # a checkpoint from before there were dead letters: they begin now
-            self._searched = newest_finished_batch(checkpoint)
 
     def catch_up(self, done: FinishedBatch, counter: BatchCounter, *, is_last: bool) -> FinishedBatch | None:
         """Keeps the dead letters up to `done`; gives the newest batch of which all are kept.
