@@ -21,6 +21,7 @@ FLOWS = {
     "numbers": "select cast(value as bigint) as number from records",
     "sums": "select cast(_key as bigint) as key, count(*) as times, sum(cast(value as bigint)) as total "
     "from records group by all",
+    "changes": "select cast(_key as bigint) as key, cast(value as bigint) as number from records",
 }
 
 Row = tuple[int, ...]
@@ -35,15 +36,12 @@ class Place(msgspec.Struct, frozen=True):
 
 class Kind(msgspec.Struct, frozen=True):
     """`sink`: the target in the page. `read`: all rows of it. `middle`: the function, in its module, after which the
-    rows are written and not yet committed."""
+    rows are written and not yet committed. `flow`: what goes there."""
 
     sink: str
     read: Callable[[Place], Iterable[Row]]
     middle: tuple[str, str]
-
-    @property
-    def is_update(self) -> bool:
-        return "mode: update" in self.sink
+    flow: str = "numbers"
 
 
 def _rows(table: pa.Table) -> Iterable[Row]:
@@ -77,11 +75,15 @@ KINDS = {
         ("moldau.products.pipelines.targets.parquet", "_join"),
     ),
     "delta": Kind("delta: {folder}/delta, compact_every: 3", _read_delta("delta"), _PARTS),
-    "delta-sums": Kind("delta: {folder}/delta-sums, " + _UPDATE, _read_delta("delta-sums"), _PARTS),
+    "delta-sums": Kind("delta: {folder}/delta-sums, " + _UPDATE, _read_delta("delta-sums"), _PARTS, "sums"),
     "iceberg": Kind("iceberg: shop.out, warehouse: {folder}/lake", _read_iceberg, _PARTS),
     "postgresql": Kind('postgresql: "{server}", table: numbers', _read_postgresql("numbers"), _COPIED),
     "postgresql-sums": Kind(
-        'postgresql: "{server}", table: sums, ' + _UPDATE, _read_postgresql("sums"), _COPIED
+        'postgresql: "{server}", table: sums, ' + _UPDATE, _read_postgresql("sums"), _COPIED, "sums"
+    ),
+    "postgresql-changes": Kind(
+        'postgresql: "{server}", table: changes, sequence_by: number, apply_as_deletes: number % 7 = 0, ' + _UPDATE,
+        _read_postgresql("changes"), _COPIED, "changes",
     ),
 }  # fmt: skip
 
@@ -89,8 +91,7 @@ KINDS = {
 def page_of(kinds: Sequence[str], bootstrap_servers: str, source: str, place: Place) -> str:
     """Each target has the name of its kind."""
     targets = "".join(
-        f"  {name}: {{from: {'sums' if KINDS[name].is_update else 'numbers'}, "
-        f"{KINDS[name].sink.format(folder=place.folder, server=place.server)}}}\n"
+        f"  {name}: {{from: {KINDS[name].flow}, {KINDS[name].sink.format(folder=place.folder, server=place.server)}}}\n"
         for name in kinds
     )
     flows = "".join(f"  {name}: {sql}\n" for name, sql in FLOWS.items() if f"from: {name}" in targets)
@@ -107,12 +108,15 @@ flows:
 
 def faults(kinds: Sequence[str], place: Place, records: int) -> list[str]:
     """What is wrong after so many records; nothing if every one is in each target once."""
-    numbers: Counter[Row] = Counter((number,) for number in range(records))
     keys = {key: range(key, records, KEYS) for key in range(min(KEYS, records))}
-    sums: Counter[Row] = Counter((key, len(own), sum(own)) for key, own in keys.items())
+    rows: dict[str, Counter[Row]] = {
+        "numbers": Counter((number,) for number in range(records)),
+        "sums": Counter((key, len(own), sum(own)) for key, own in keys.items()),
+        "changes": Counter((key, own[-1]) for key, own in keys.items() if own[-1] % 7),
+    }
     found = []
     for name in kinds:
-        wanted, has = sums if KINDS[name].is_update else numbers, Counter(KINDS[name].read(place))
+        wanted, has = rows[KINDS[name].flow], Counter(KINDS[name].read(place))
         counts = {"missing": (wanted - has).total(), "too many": (has - wanted).total()}
         found += [f"{name}: {count:,} rows {what}" for what, count in counts.items() if count]
     return found
