@@ -66,7 +66,7 @@ slow-broker: .venv/.test
 slow-spark: .venv/.test
 	$(BIN)/pytest -m "slow and not java and not foreign" tests/spark tests/products
 
-CLUSTER_SEEDS := 300
+CLUSTER_SEEDS := 100
 slow-seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 20
 	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..300 --jobs $(JOBS)
