@@ -116,7 +116,8 @@ def test_large_frames_that_never_end_share_the_memory_for_requests_until_their_d
 
     with ThreadPoolExecutor(16) as threads:
         assert all(threads.map(send_a_part, range(16)))
-    assert broker.peak_bytes() - before < 64 * MIB + 32 * MIB
+    # one that is left alone, on a slow machine, gets the memory for its whole frame; all together would need 480 MiB
+    assert broker.peak_bytes() - before < FRAME_BYTES + 32 * MIB
 
 
 def test_a_frame_that_drips_is_ended_at_its_deadline(start_broker: StartBroker) -> None:

@@ -53,6 +53,14 @@ def test_a_command_names_its_extra_in_one_line(command: list[str], needed: str):
     assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", said)
 
 
+PACKAGE_OF = {
+    "yaml": "pyyaml",
+    "sqlalchemy": "sql-sqlite",
+    "google.protobuf": "protobuf",
+    "grpc_tools": "grpcio-tools",
+}
+
+
 def test_the_packages_of_an_extra_are_those_of_the_project_file():
     import tomllib
     from pathlib import Path
@@ -61,4 +69,4 @@ def test_the_packages_of_an_extra_are_those_of_the_project_file():
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
     for extra, modules in PACKAGES.items():
         wanted = " ".join(extras[extra] + (extras["columnar"] if "moldau[columnar]" in extras[extra] else []))
-        assert all({"yaml": "pyyaml", "sqlalchemy": "sql-sqlite"}.get(module, module) in wanted for module in modules)
+        assert all(PACKAGE_OF.get(module, module) in wanted for module in modules), extra

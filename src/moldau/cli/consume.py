@@ -204,15 +204,19 @@ def _follow(consumer: Any, arguments: argparse.Namespace, partitions: list[int],
         consumer.assign([TopicPartition(arguments.topic, number, starts[number]) for number in partitions])
     if sys.stderr.isatty() and arguments.start == END and not arguments.until_end:
         print("waiting for new records (--from beginning reads all); Ctrl-C ends", file=sys.stderr)
+    next_offsets: dict[int, int] = {}
     while not reading.is_done:
         message = reading.next_record(consumer)
         if message is None:
             continue
         printer(message)
         if arguments.group:
+            next_offsets[message.partition()] = message.offset() + 1
             consumer.commit(message, asynchronous=True)
-    if arguments.group and reading.printed:
-        consumer.commit(asynchronous=False)
+    if next_offsets:
+        # named, because librdkafka forgets what it has stored when the group is balanced anew
+        offsets = [TopicPartition(arguments.topic, *position) for position in next_offsets.items()]
+        consumer.commit(offsets=offsets, asynchronous=False)
 
 
 class _Reading:
