@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from moldau.errors import MoldauError
@@ -62,12 +63,22 @@ def _session_of_a_flow() -> SparkSession:
 def no_session() -> Iterator[None]:
     """What asks for the session gets the one that stands for it: nothing starts Spark."""
     late = LateSession()
-    ways = [(SparkSession, "active"), (SparkSession, "getActiveSession"), (SparkSession.Builder, "getOrCreate")]
-    before = [vars(owner)[name] for owner, name in ways]
-    for owner, name in ways:
-        setattr(owner, name, lambda *_: late)
+
+    def give_late(*_: object) -> LateSession:
+        return late
+
+    instead = {
+        (SparkSession, "active"): give_late,
+        (SparkSession, "getActiveSession"): give_late,
+        (SparkSession.Builder, "getOrCreate"): give_late,
+        # a session that runs already is not the module's either
+        (SparkContext, "_active_spark_context"): None,
+    }
+    before = {way: vars(way[0])[way[1]] for way in instead}
+    for (owner, name), value in instead.items():
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for (owner, name), way in zip(ways, before, strict=True):
-            setattr(owner, name, way)
+        for (owner, name), value in before.items():
+            setattr(owner, name, value)
