@@ -104,6 +104,7 @@ class Log:
         self.update_settings(settings)
         self._last_flush_ms = 0
         self.is_flushing = False  # a plan of `unflushed` may be running in Workers
+        self.truncations = 0  # what was read before one, to be cleaned, is the log no more
 
     @classmethod
     def open(
@@ -352,16 +353,15 @@ class Log:
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drops every batch that reaches to `offset` or beyond, and reads the last segment anew; waits for the disk.
-
-        The end may come to lie below `offset` if that is inside a batch, never below the log start offset. Producer
-        state, leader epochs and recovery point go back with it. Not while a flush runs, which would write their files.
-        """
+        The end may lie below `offset` then, if that is inside a batch, never below the log start offset. Producer
+        state, leader epochs and recovery point go back too. Not while a flush runs: it would write their files."""
         invariant(not self.is_flushing, f"{self.topic_partition} is truncated while it is flushed")
         if offset >= self.log_end_offset:
             # a leader that appended nothing noted its epoch at the log end, and the next leader never heard of it
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         self.health.check()
+        self.truncations += 1
         for segment in self.segments:
             self.index_cache.drop(segment)
         with self.health.watched():
