@@ -102,6 +102,7 @@ def plan_round(
     return CompactionPlan(
         directory=log.directory,
         nonce=nonce,
+        truncations=log.truncations,
         segments=tuple(
             SegmentToClean(segment.base_offset, following.base_offset, segment.size)
             for segment, following in pairwise(segments)

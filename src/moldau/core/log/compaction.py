@@ -91,11 +91,13 @@ class LastRecords(msgspec.Struct, frozen=True):
 class CompactionPlan(msgspec.Struct, frozen=True):
     """One round over one log: everything that `compact` must know, so that it can be sent to another process.
 
-    `segments`: from the start of the log up to what may not be cleaned yet. Times in ms, sizes in bytes.
+    `truncations`: how often the log had been truncated by then; `segments`: from the start of the log up to what may
+    not be cleaned yet. Times in ms, sizes in bytes.
     """
 
     directory: str
     nonce: str
+    truncations: int
     segments: tuple[SegmentToClean, ...]
     first_dirty_offset: int
     now_ms: int

@@ -429,6 +429,8 @@ class Log:
     def replace_segments(self, plan: CompactionPlan, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Puts a cleaned segment, flushed already, in the place of those it was made from. False, and nothing changes,
         where they are not all there any more: retention or a truncation was first. Raises StorageFailedError."""
+        if plan.truncations != self.truncations:
+            return False
         self.may_have_holes = True
         with self.health.watched():
             return self._segments.replace(plan, cleaned, now_ms + self.settings.file_delete_delay_ms)
@@ -573,10 +575,8 @@ class Log:
         self.is_flushing = False
 
     def close(self, now_ms: int) -> None:
-        """Makes everything durable, with indexes and producer snapshot as Apache Kafka leaves them; waits.
-
-        The log takes nothing afterwards. On an offline directory it only lets go of the files.
-        """
+        """Makes everything durable, with indexes and producer snapshot as Apache Kafka leaves them; waits. The log
+        takes nothing afterwards. On an offline directory it only lets go of the files."""
         try:
             active = self._segments.active
             is_changed = not self._segments.is_clean or self._segments.unsaved or self.leader_epochs.is_dirty

@@ -96,11 +96,11 @@ class Cleaner:
             dedupe_buffer_bytes=settings.log_cleaner_dedupe_buffer_size,
             io_buffer_bytes=max(4096, settings.log_cleaner_io_buffer_size),
         )
-        disk, truncations = log.disk, log.truncations
+        disk = log.disk
         outcome = await self._runner().run(disk, plan, settings.log_cleaner_io_max_bytes_per_second)
         is_in_place = False
         try:
-            if outcome.result is not None and log.truncations == truncations:
+            if outcome.result is not None:
                 is_in_place = await self._put_in_place(partition, log, plan, outcome.result)
         finally:
             if not is_in_place and not self._is_stopped:
@@ -171,12 +171,10 @@ class Cleaner:
         self, partition: Partition, log: Log, plan: CompactionPlan, result: CompactionResult
     ) -> bool:
         """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
-        node, disk, truncations = self._node, log.disk, log.truncations
+        node, disk = self._node, log.disk
         await self._checkpoints.write(self._partitions.high_watermarks())
         for segment in result.segments:
-            if self._is_gone(partition, log) or log.truncations != truncations:
-                return False
-            if not log.replace_segments(plan, segment, node.clock.now_ms()):
+            if self._is_gone(partition, log) or not log.replace_segments(plan, segment, node.clock.now_ms()):
                 return False
             await node.pauses.pause_long()
         try:
