@@ -87,14 +87,12 @@ class Registry(msgspec.Struct, frozen=True):
 
     def _ask(self, path: str, body: Mapping[str, str] | None = None) -> Any:
         """The answer as JSON. `body`: of a POST. A registry that is away is tried again."""
-        found: list[Any] = []
-        keep_trying(
-            lambda: found.append(self._ask_once(path, body)),
+        return keep_trying(
+            lambda: self._ask_once(path, body),
             lambda error: isinstance(error, RegistryUnreachableError),
             PATIENCE_MS,
             f"{self.url}{path}",
         )
-        return found[0]
 
     def _ask_once(self, path: str, body: Mapping[str, str] | None) -> Any:
         data = None if body is None else json.dumps(body).encode()

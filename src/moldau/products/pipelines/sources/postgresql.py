@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -41,6 +41,8 @@ from moldau.products.pipelines.sources.source import PageHead
 if TYPE_CHECKING:
     import pyarrow as pa
     from psycopg import Connection
+
+T = TypeVar("T")
 
 DELAY_MS = 10_000
 LOOK_AGAIN_SECONDS = 0.1
@@ -143,9 +145,7 @@ class PostgresqlFeed(ByKeyFeed):
 
     def _newest(self, after: Key) -> Key:
         """A row that others may still come before is looked at again next time."""
-        found: list[Key] = []
-        self._with_patience(lambda connection: found.append(self._settled(connection, after)))
-        return found[0]
+        return self._with_patience(lambda connection: self._settled(connection, after))
 
     def _settled(self, connection: Connection[Any], after: Key) -> Key:
         deadline = time.monotonic() + SETTLES_WITHIN_SECONDS
@@ -172,34 +172,33 @@ class PostgresqlFeed(ByKeyFeed):
     def _key_of_row(self, number: int, span: Span) -> Key:
         condition, values = bounds(self._by, span, self._mark)
         rows = f"select {self._by}::text as key from {self._source.table} where {condition} order by {self._by}"
-        found: list[Key] = []
         statement = f"{rows} limit 1 offset {number - 1}"
-        self._with_patience(lambda connection: found.append(_one(connection, statement, *values)))
-        return found[0]
+        return self._with_patience(lambda connection: _one(connection, statement, *values))
 
     def _rows(self, span: Span) -> Iterator[Sequence[tuple[object, ...]]]:
         import psycopg
 
         condition, values = bounds(self._by, span, self._mark)
-        found: list[Connection[Any]] = []
         with ExitStack() as stack:
-            self._keep_trying(lambda: found.append(stack.enter_context(self._connected())))
-            cursor = stack.enter_context(psycopg.RawServerCursor(found[0], "rows"))
+            connection = self._keep_trying(lambda: stack.enter_context(self._connected()))
+            cursor = stack.enter_context(psycopg.RawServerCursor(connection, "rows"))
             cursor.execute(f"select {self._selected} from {self._source.table} where {condition}", values)
             while rows := cursor.fetchmany(ROWS_AT_A_TIME):
                 yield rows
 
-    def _with_patience(self, act: Callable[[Connection[Any]], None]) -> None:
+    def _with_patience(self, act: Callable[[Connection[Any]], Key]) -> Key:
         """A server that is away is tried again."""
 
-        def ask() -> None:
+        def ask() -> Key:
             with self._connected() as connection:
-                act(connection)
+                return act(connection)
 
-        self._keep_trying(ask)
+        return self._keep_trying(ask)
 
-    def _keep_trying(self, act: Callable[[], None]) -> None:
-        keep_trying(act, lambda error: isinstance(error, UnreachableError), self._patience_ms, self._source.describe())
+    def _keep_trying(self, act: Callable[[], T]) -> T:
+        return keep_trying(
+            act, lambda error: isinstance(error, UnreachableError), self._patience_ms, self._source.describe()
+        )
 
     def _connected(self) -> AbstractContextManager[Connection[Any]]:
         return connected(self._source.server, f"{self._source.table} cannot be read")
