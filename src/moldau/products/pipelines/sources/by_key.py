@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.sources.source import CommonKeys, Source, read_anew
+from moldau.products.pipelines.sources.feed_source import FeedSource
+from moldau.products.pipelines.sources.source import CommonKeys
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from moldau.spark import DataFrame, SparkSession
 
 MOST_ROWS_PER_BATCH = 1_000_000
 ROWS_AT_A_TIME = 10_000
@@ -38,7 +35,7 @@ class ByKey(CommonKeys):
     by: str | None
 
 
-class ByKeySource(Source, frozen=True, kw_only=True):
+class ByKeySource(FeedSource, frozen=True, kw_only=True):
     """`by`: the column; None for a table to join with."""
 
     table: str
@@ -52,21 +49,6 @@ class ByKeySource(Source, frozen=True, kw_only=True):
             if common["as_table"] and source.has(key):
                 source.refuse(key, "has no meaning for a table, which is read as it is")
         return {**common, "by": None if common["as_table"] else source.text("by")}
-
-    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.feeds import stream_of  # a page is checked without Spark
-
-        return stream_of(spark, self.feed(times))
-
-    def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.feeds import columns_of, read_whole
-
-        feed = self.feed(times)
-        return read_anew(spark, columns_of(feed), partial(read_whole, feed))
-
-    @abstractmethod
-    def feed(self, times: SourceTimes) -> ByKeyFeed:
-        """With the columns that the table has now. Raises DatabaseSourceError."""
 
 
 class ByKeyFeed:

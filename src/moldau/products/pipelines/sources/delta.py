@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -26,12 +25,11 @@ from moldau.extras import require_extra
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.sources.source import PageHead, Source, read_anew
+from moldau.products.pipelines.sources.feed_source import FeedSource
+from moldau.products.pipelines.sources.source import PageHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from moldau.spark import DataFrame, SparkSession
 
 REFUSE, SKIP = "refuse", "skip"
 ROWS_A_BATCH = 10_000
@@ -44,7 +42,7 @@ class DeltaSourceError(MoldauError):
     """The table cannot be read as a stream of rows; the message says why."""
 
 
-class DeltaSource(Source, frozen=True, kw_only=True):
+class DeltaSource(FeedSource, frozen=True, kw_only=True):
     NAMED_BY = ("delta",)
     KEYS = ("removed_rows",)
 
@@ -70,21 +68,9 @@ class DeltaSource(Source, frozen=True, kw_only=True):
 
     def check(self) -> None:
         require_extra("`delta`", "delta")
-        self.feed()
+        super().check()
 
-    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.feeds import stream_of  # a page is checked without Spark
-
-        return stream_of(spark, self.feed())
-
-    def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        from moldau.spark.feeds import columns_of, read_whole
-
-        feed = self.feed()
-        return read_anew(spark, columns_of(feed), partial(read_whole, feed))
-
-    def feed(self) -> DeltaFeed:
-        """With the columns that the table has now. Raises DeltaSourceError."""
+    def feed(self, times: SourceTimes = DEFAULT_TIMES) -> DeltaFeed:
         import pyarrow as pa
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError

@@ -95,7 +95,7 @@ class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
 
     def check(self) -> None:
         require_extra("`postgresql`", "postgresql")
-        self.feed()
+        super().check()
 
     def feed(self, times: SourceTimes = DEFAULT_TIMES) -> PostgresqlFeed:
         with connected(self.server, f"{self.table} cannot be read") as connection:

@@ -3,8 +3,9 @@
 To add one, write a module there with one subclass of `Source`: the keys of the page that it takes (`NAMED_BY`, `KEYS`,
 `parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives the rows
 as a streaming DataFrame; or `load_table`, which gives them as a table that streams are joined with (`as: table`); or
-both. With `GIVEN_COLUMNS` and `given`, the tests of a page can give records of it. The rest is made here: `event_time`,
-`watermark`, `refresh`, the view of the source's name, checkpoints, the plan.
+both: `FeedSource` makes the two for a place that Spark does not know. With `GIVEN_COLUMNS` and `given`, the tests of a
+page can give records of it. The rest is made here: `event_time`, `watermark`, `refresh`, the view of the source's name,
+checkpoints, the plan.
 """
 
 from __future__ import annotations

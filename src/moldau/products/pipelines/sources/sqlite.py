@@ -54,9 +54,6 @@ class SqliteSource(ByKeySource, frozen=True, kw_only=True):
     def facts(self) -> Facts:
         return {"sqlite": str(self.file), "table": self.table, "by": self.by}
 
-    def check(self) -> None:
-        self.feed()
-
     def feed(self, times: SourceTimes = DEFAULT_TIMES) -> SqliteFeed:
         import pyarrow as pa
 

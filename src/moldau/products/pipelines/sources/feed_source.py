@@ -1,0 +1,34 @@
+"""Sources that Spark does not know: each is a feed (`moldau.spark.feeds`), as a stream or as a table."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING
+
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.sources.source import Source, read_anew
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame, SparkSession
+    from moldau.spark.feeds import Feed
+
+
+class FeedSource(Source, frozen=True, kw_only=True):
+    def check(self) -> None:
+        self.feed()
+
+    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        from moldau.spark.feeds import stream_of  # a page is checked without Spark
+
+        return stream_of(spark, self.feed(times))
+
+    def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        from moldau.spark.feeds import columns_of, read_whole
+
+        feed = self.feed(times)
+        return read_anew(spark, columns_of(feed), partial(read_whole, feed))
+
+    @abstractmethod
+    def feed(self, times: SourceTimes = DEFAULT_TIMES) -> Feed:
+        """With the columns that the place has now. Raises MoldauError where it cannot be read."""
