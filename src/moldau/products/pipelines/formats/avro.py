@@ -53,9 +53,7 @@ class AvroFormat(SchemaFormat, frozen=True, kw_only=True):
         require_extra("`format: avro`", "avro")
         if self.schema_file is not None:
             return RegisteredSchema(UNREGISTERED, self.schema_file.read_text("utf-8"))
-        if self.registry is None or self.subject is None:
-            raise FlowError("avro has no schema")
-        return self.registry.newest(self.subject)
+        return self.newest_schema()
 
 
 class AvroValues(Values):

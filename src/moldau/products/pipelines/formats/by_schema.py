@@ -70,6 +70,12 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
         """None: schemas evolve while a checkpoint stays."""
         return {}
 
+    def newest_schema(self, form: str = "") -> RegisteredSchema:
+        """For a format without `schema_file`. `form`: see `Registry.newest`. Raises FlowError, RegistryError."""
+        if self.registry is None or self.subject is None:
+            raise FlowError(f"{self.NAMED_BY} has no schema")
+        return self.registry.newest(self.subject, form)
+
     def decoded(self, records: DataFrame) -> DataFrame:
         from moldau.spark.columns import with_column  # a page is checked without Spark
 

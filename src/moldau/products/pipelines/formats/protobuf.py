@@ -72,9 +72,7 @@ class ProtobufFormat(SchemaFormat, frozen=True, kw_only=True):
         if self.schema_file is not None:
             files = _files_of(self.schema_file)
             return RegisteredSchema(UNREGISTERED, base64.b64encode(files[-1]).decode()), files
-        if self.registry is None or self.subject is None:
-            raise FlowError("protobuf has no schema")
-        schema = self.registry.newest(self.subject, "serialized")
+        schema = self.newest_schema("serialized")
         return schema, _registered(schema)
 
 

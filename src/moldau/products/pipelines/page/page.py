@@ -155,10 +155,10 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores")
     head = PageHead(name, servers_of(page), directory)
     if is_long:
-        flows = written.flows if written else _parse_flows(page, directory)
+        flows, files = (written.flows, written.files) if written else _parse_flows(page, directory)
         parts = _long_form(page, head, flows)
     else:
-        parts = _short_form(page, head)
+        parts, files = _short_form(page, head), ()
     checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
     group = page.text("group", default=f"moldau.{name}")
     try:
@@ -174,7 +174,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
         queries=queries,
         checkpoint=checkpoint,
         file_name=page.file_name,
-        files=written.files if written else tuple(_sql_files(page, directory)),
+        files=files,
         functions=written.functions if written else {},
         cases=tuple(parse_cases(page.section("tests"), views, results)) if page.has("tests") else (),
         first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
@@ -277,12 +277,13 @@ def _kind(section: Section, kinds: Mapping[str, type[Kind]], more: Sequence[str]
     return named[0]
 
 
-def _parse_flows(page: Section, directory: Path) -> list[FlowStep]:
-    """A text is SQL; a mapping has `sql`, or `sql_file`, a path."""
+def _parse_flows(page: Section, directory: Path) -> tuple[list[FlowStep], tuple[Path, ...]]:
+    """A text is SQL; a mapping has `sql`, or `sql_file`, a path: these files are named too."""
     if not page.has("flows"):
-        return []
+        return [], ()
     flows = page.section("flows")
-    steps = []
+    steps: list[FlowStep] = []
+    files: list[Path] = []
     for name in flows.entries():
         if flows.is_text(name):
             sql = flows.text(name)
@@ -291,21 +292,13 @@ def _parse_flows(page: Section, directory: Path) -> list[FlowStep]:
             flow.allow("sql", "sql_file")
             if flow.has("sql") == flow.has("sql_file"):
                 flow.refuse(None, "needs either `sql` or `sql_file`")
-            sql = flow.text("sql") if flow.has("sql") else _sql_of_file(flow, directory)
+            if flow.has("sql"):
+                sql = flow.text("sql")
+            else:
+                files.append(flow.local_path("sql_file", directory))
+                sql = flow.fill("sql_file", read_text(files[-1]), 1, str(files[-1]))
         steps.append(make_flow(_view(flows, name), sql, place=f"{flows.name}.{name}", line=flows.line_of(name)))
-    return steps
-
-
-def _sql_files(page: Section, directory: Path) -> Iterator[Path]:
-    flows = page.section("flows") if page.has("flows") else None
-    for name in flows.entries() if flows else ():
-        if flows and not flows.is_text(name) and flows.section(name).has("sql_file"):
-            yield flows.section(name).local_path("sql_file", directory)
-
-
-def _sql_of_file(flow: Section, directory: Path) -> str:
-    path = flow.local_path("sql_file", directory)
-    return flow.fill("sql_file", read_text(path), 1, str(path))
+    return steps, tuple(files)
 
 
 def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long: bool) -> Iterator[PipelineQuery]:
