@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 
 
 async def act_consumer_group_heartbeat(
@@ -29,7 +28,7 @@ async def act_consumer_group_heartbeat(
     """Versions 0-1. KIP-848; v1 subscriptions by pattern. 35 for every group. Ignored on purpose: nothing."""
     code = UNSUPPORTED_VERSION
     if not context.authorize(READ_GROUP, request.group_id):
-        code = GROUP_AUTHORIZATION_FAILED
+        code = READ_GROUP.refusal
     broker.log.warn(
         "not served: group.protocol=consumer",
         f"client {escape(context.client_id or '')} at {context.client_address} asks for group.protocol=consumer "
@@ -45,7 +44,7 @@ async def act_consumer_group_describe(
     groups = []
     for group_id in request.group_ids:
         may_describe = context.authorize(DESCRIBE_GROUP, group_id)
-        code = UNSUPPORTED_VERSION if may_describe else GROUP_AUTHORIZATION_FAILED
+        code = UNSUPPORTED_VERSION if may_describe else DESCRIBE_GROUP.refusal
         groups.append(DescribedConsumerGroup(code, group_id=group_id))
         await context.pause()
     return ConsumerGroupDescribeResponse(throttle_time_ms=context.throttle(), groups=tuple(groups))

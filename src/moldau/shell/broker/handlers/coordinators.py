@@ -20,9 +20,7 @@ MANY_KEYS_FROM = 4
 SHARE_FROM = 6
 COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
 INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 NO_NODE = -1
 
 
@@ -57,9 +55,9 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
     if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and context.api_version < SHARE_FROM):
         return _failed(key, INVALID_REQUEST)
     if key_type == GROUP and not context.authorize(DESCRIBE_GROUP, key):
-        return _failed(key, GROUP_AUTHORIZATION_FAILED)
+        return _failed(key, DESCRIBE_GROUP.refusal)
     if key_type == TRANSACTION and not context.authorize(DESCRIBE_TRANSACTIONAL_ID, key):
-        return _failed(key, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _failed(key, DESCRIBE_TRANSACTIONAL_ID.refusal)
     if key_type == SHARE and not _is_share_key(key):
         return _failed(key, INVALID_REQUEST)
     if key_type == SHARE:

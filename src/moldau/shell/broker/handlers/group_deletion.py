@@ -11,7 +11,7 @@ import msgspec
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import DeleteGroup, GroupResponse
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
+from moldau.shell.broker.handlers.groups import ask_group, group_request
 from moldau.shell.network.context import RequestContext, throttled
 from moldau.shell.network.first_step import begun
 from moldau.shell.network.rights import DELETE_GROUP, READ_TOPIC
@@ -31,7 +31,6 @@ from moldau.wire.protocol.messages.group_admin import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
@@ -66,7 +65,7 @@ async def act_offset_delete(
     throttle_time_ms = context.throttle()
     whole = group_request(context, request)
     if not context.authorize(DELETE_GROUP, request.group_id):
-        refused_whole = await context.finish(refusal(whole, GROUP_AUTHORIZATION_FAILED))
+        refused_whole = await context.finish(refusal(whole, DELETE_GROUP.refusal))
         return throttled(cast(OffsetDeleteResponse, refused_whole), throttle_time_ms)
     accepted: list[OffsetDeleteRequestTopic] = []
     refused: list[OffsetDeleteResponseTopic] = []
@@ -93,7 +92,7 @@ async def _sorted(
     for partition in topic.partitions:
         index = partition.partition_index
         if not is_allowed:
-            codes.append(OffsetDeleteResponsePartition(index, TOPIC_AUTHORIZATION_FAILED))
+            codes.append(OffsetDeleteResponsePartition(index, READ_TOPIC.refusal))
         elif image is None or index not in image.partitions:
             codes.append(OffsetDeleteResponsePartition(index, UNKNOWN_TOPIC_OR_PARTITION))
         else:

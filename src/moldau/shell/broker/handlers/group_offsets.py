@@ -12,7 +12,7 @@ from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import CommitInTransaction, GroupRequest
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
+from moldau.shell.broker.handlers.groups import ask_group, group_request
 from moldau.shell.network.context import RequestContext, throttled
 from moldau.shell.network.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 from moldau.types import Pausing, ProducerEpoch, ProducerId, TopicPartition, Uuid, all_of, each_of
@@ -45,7 +45,6 @@ INVALID_PRODUCER_EPOCH = ERROR_CODES["INVALID_PRODUCER_EPOCH"]
 INVALID_PRODUCER_ID_MAPPING = ERROR_CODES["INVALID_PRODUCER_ID_MAPPING"]
 INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
 
 FIRST_THAT_JOINS = 5
@@ -90,7 +89,7 @@ async def act_offset_commit(
 async def _commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     whole = group_request(context, request)
     if not context.authorize(READ_GROUP, request.group_id):
-        return cast(OffsetCommitResponse, await context.finish(refusal(whole, GROUP_AUTHORIZATION_FAILED)))
+        return cast(OffsetCommitResponse, await context.finish(refusal(whole, READ_GROUP.refusal)))
     if request.group_id == "":
         return cast(OffsetCommitResponse, await context.finish(refusal(whole, INVALID_GROUP_ID)))
 
@@ -173,8 +172,8 @@ async def _commit_in_transaction(
 def _missing_right(context: RequestContext, request: TxnOffsetCommitRequest) -> int:
     """What the whole request is refused for; 0: nothing."""
     if not context.authorize(WRITE_TRANSACTIONAL_ID, request.transactional_id):
-        return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return 0 if context.authorize(READ_GROUP, request.group_id) else GROUP_AUTHORIZATION_FAILED
+        return WRITE_TRANSACTIONAL_ID.refusal
+    return 0 if context.authorize(READ_GROUP, request.group_id) else READ_GROUP.refusal
 
 
 async def _verify(

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import GroupMessage, GroupRequest, GroupResponse
-from moldau.errors import ERROR_CODES
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import Right
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
-
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 
 
 def group_request(context: RequestContext, message: GroupMessage) -> GroupRequest:
@@ -27,5 +24,5 @@ async def ask_group(
     """The answer of the group's coordinator, or the refusal of a client that lacks this right to the group."""
     asked = group_request(context, message)
     if not context.authorize(right, group_id):
-        return await context.finish(refusal(asked, GROUP_AUTHORIZATION_FAILED))
+        return await context.finish(refusal(asked, right.refusal))
     return await context.wait(broker.coordinators.ask(group_id, asked))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
     from moldau.types import TopicPartition
 
-CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Wanted = dict[str, dict[int, None]] | None
@@ -44,7 +43,7 @@ async def act_describe_log_dirs(
     as in Apache Kafka. Ignored on purpose: nothing.
     """
     if not context.authorize(DESCRIBE_CLUSTER):
-        return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), error_code=CLUSTER_AUTHORIZATION_FAILED)
+        return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), error_code=DESCRIBE_CLUSTER.refusal)
     wanted: Wanted = None
     if request.topics is not None:
         wanted = {}
@@ -125,7 +124,7 @@ async def act_alter_replica_log_dirs(
         partitions = []
         # taken out one by one: to free 100,000 dictionaries at once takes 10 ms
         for index, path in targets.pop(name).items():
-            code = CLUSTER_AUTHORIZATION_FAILED
+            code = ALTER_CLUSTER.refusal
             if is_allowed:
                 code = _move(broker, name, index, path)
             partitions.append(AlterReplicaLogDirPartitionResult(index, code))

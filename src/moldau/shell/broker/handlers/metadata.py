@@ -30,7 +30,6 @@ LISTENER_NOT_FOUND_FROM = 6
 LOOKUP_BY_ID_FROM = 12
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 INVALID_TOPIC_EXCEPTION = ERROR_CODES["INVALID_TOPIC_EXCEPTION"]
-TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 
@@ -108,7 +107,7 @@ def _find(
         return topic
     name = asked.name
     if not context.authorize(DESCRIBE_TOPIC, name):
-        return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
+        return _error(name, ZERO_UUID, DESCRIBE_TOPIC.refusal)
     topic = broker.image.topics_by_name.get(name)
     if topic is not None:
         return topic
@@ -116,7 +115,7 @@ def _find(
     if is_allowed and broker.settings.auto_create_topics_enable:
         may_create = context.authorize(CREATE_CLUSTER) or context.authorize(CREATE_TOPIC, name)
         if not may_create:
-            return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
+            return _error(name, ZERO_UUID, CREATE_TOPIC.refusal)
         if not broker.topic_creation.begin(name):
             return _error(name, ZERO_UUID, INVALID_TOPIC_EXCEPTION)
     elif not broker.topic_creation.is_valid_name(name):

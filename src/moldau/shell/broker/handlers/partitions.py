@@ -45,7 +45,6 @@ LEADER_NOT_AVAILABLE = ERROR_CODES["LEADER_NOT_AVAILABLE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 INVALID_TOPIC_EXCEPTION = ERROR_CODES["INVALID_TOPIC_EXCEPTION"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
-TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 
 
 async def act_create_partitions(
@@ -64,7 +63,7 @@ async def act_create_partitions(
         else:
             refused[topic.name] = None
         await context.pause()
-    unauthorized = tuple(CreatePartitionsTopicResult(name, TOPIC_AUTHORIZATION_FAILED) for name in refused)
+    unauthorized = tuple(CreatePartitionsTopicResult(name, ALTER_TOPIC.refusal) for name in refused)
     quota = context.mutation_quota(STRICT_FROM[ApiKey.CREATE_PARTITIONS])
     asked = msgspec.structs.replace(request, topics=tuple(allowed))
     try:
@@ -111,7 +110,7 @@ async def act_describe_topic_partitions(
     topics, next_cursor = await _page(broker, context, allowed, cursor, limit)
     return DescribeTopicPartitionsResponse(
         throttle_time_ms=context.throttle(),
-        topics=(*topics, *(_no_topic(name, TOPIC_AUTHORIZATION_FAILED) for name in unauthorized)),
+        topics=(*topics, *(_no_topic(name, DESCRIBE_TOPIC.refusal) for name in unauthorized)),
         next_cursor=next_cursor,
     )
 

@@ -8,16 +8,14 @@ from moldau.core.transactions.requests import InitProducerId
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.transactions import known_code, may_write
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import IDEMPOTENT_WRITE
+from moldau.shell.network.rights import IDEMPOTENT_WRITE, WRITE_TRANSACTIONAL_ID
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 FENCED_FROM = 4
 """Version that knows PRODUCER_FENCED (KIP-588)."""
 
@@ -39,9 +37,9 @@ async def act_init_producer_id(
     transactional_id = request.transactional_id
     if transactional_id is not None:
         if not may_write(context, transactional_id):
-            return refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return refused(WRITE_TRANSACTIONAL_ID.refusal)
     elif not context.authorize(IDEMPOTENT_WRITE):
-        return refused(CLUSTER_AUTHORIZATION_FAILED)
+        return refused(IDEMPOTENT_WRITE.refusal)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return refused(INVALID_REQUEST)
     if transactional_id is not None:

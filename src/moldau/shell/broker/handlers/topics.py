@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 6
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
-TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 TOPIC_DELETION_DISABLED = ERROR_CODES["TOPIC_DELETION_DISABLED"]
 
@@ -51,7 +50,7 @@ async def act_create_topics(
         else:
             refused[topic.name] = CreatableTopicResult(
                 topic.name,
-                error_code=TOPIC_AUTHORIZATION_FAILED,
+                error_code=CREATE_TOPIC.refusal,
                 error_message="Authorization failed.",
                 configs=None,
             )
@@ -118,7 +117,7 @@ def _refusal(broker: Broker, context: RequestContext, state: DeleteTopicState) -
         name = topic.name
     if context.authorize(DELETE_TOPIC, name):
         return 0
-    return TOPIC_AUTHORIZATION_FAILED
+    return DELETE_TOPIC.refusal
 
 
 def _refused(state: DeleteTopicState, code: int) -> DeletableTopicResult:

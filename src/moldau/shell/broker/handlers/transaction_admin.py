@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 COORDINATOR_LOAD_IN_PROGRESS = ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"]
 INVALID_REGULAR_EXPRESSION = ERROR_CODES["INVALID_REGULAR_EXPRESSION"]
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 ONE_SHARD = 10
 """To ask a shard without transactions takes as long as to list so many."""
 
@@ -56,7 +55,7 @@ async def act_describe_transactions(
 async def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> DescribedTransaction:
     """With those of its topics that the client may describe."""
     if not context.authorize(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
-        return DescribedTransaction(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
+        return DescribedTransaction(DESCRIBE_TRANSACTIONAL_ID.refusal, transactional_id)
     asked = DescribeTransaction(transactional_id, broker.transactions.markers.unmarked(transactional_id))
     answer = await context.wait(broker.transactions.ask(transactional_id, asked))
     if isinstance(answer, TransactionAnswer):

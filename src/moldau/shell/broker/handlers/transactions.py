@@ -36,12 +36,9 @@ from moldau.wire.protocol.messages.transactions import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 INVALID_PRODUCER_EPOCH = ERROR_CODES["INVALID_PRODUCER_EPOCH"]
 OPERATION_NOT_ATTEMPTED = ERROR_CODES["OPERATION_NOT_ATTEMPTED"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
-TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 
 BROKERS_FROM = 4
@@ -97,7 +94,7 @@ async def _add(
     name, version = transaction.transactional_id, context.api_version
     places = await context.finish(_places(transaction.topics))
     if version < BROKERS_FROM and not may_write(context, name):
-        return await context.finish(_rows(dict.fromkeys(places, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)))
+        return await context.finish(_rows(dict.fromkeys(places, WRITE_TRANSACTIONAL_ID.refusal)))
     codes = await context.finish(_faults(broker, context, places))
     if not codes:
         codes = await context.wait(
@@ -136,7 +133,7 @@ def _faults(
         known = topics.get(place.topic)
         code = OPERATION_NOT_ATTEMPTED
         if is_of_client and (place.topic in INTERNAL_TOPICS or not context.authorize(WRITE_TOPIC, place.topic)):
-            code = TOPIC_AUTHORIZATION_FAILED
+            code = WRITE_TOPIC.refusal
         elif known is None or place.partition not in known.partitions:
             code = UNKNOWN_TOPIC_OR_PARTITION
         is_any_wrong = is_any_wrong or code != OPERATION_NOT_ATTEMPTED
@@ -170,9 +167,9 @@ async def act_add_offsets_to_txn(
     """
     throttle_time_ms = context.throttle()
     if not may_write(context, request.transactional_id):
-        return AddOffsetsToTxnResponse(throttle_time_ms, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return AddOffsetsToTxnResponse(throttle_time_ms, WRITE_TRANSACTIONAL_ID.refusal)
     if not context.authorize(READ_GROUP, request.group_id):
-        return AddOffsetsToTxnResponse(throttle_time_ms, GROUP_AUTHORIZATION_FAILED)
+        return AddOffsetsToTxnResponse(throttle_time_ms, READ_GROUP.refusal)
     try:
         await context.wait(broker.coordinators.ensure_topic())
     except KafkaError as error:
@@ -200,7 +197,7 @@ async def act_end_txn(broker: Broker, context: RequestContext, request: EndTxnRe
     """
     throttle_time_ms = context.throttle()
     if not may_write(context, request.transactional_id):
-        return EndTxnResponse(throttle_time_ms, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return EndTxnResponse(throttle_time_ms, WRITE_TRANSACTIONAL_ID.refusal)
     asked = EndTransaction(
         request.transactional_id,
         request.producer_id,

@@ -61,7 +61,7 @@ async def act_describe_quorum(
     """
     context.throttle()
     if not context.authorize(DESCRIBE_CLUSTER):
-        return DescribeQuorumResponse(ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"])
+        return DescribeQuorumResponse(DESCRIBE_CLUSTER.refusal)
     return described(quorum, request, context.api_version)
 
 
