@@ -70,7 +70,10 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         for _ in range(ANY_PORT_TRIES if port == 0 else 1):
             try:
-                server = await loop.create_server(protocol_factory, host or None, port, backlog=self._backlog)
+                server = await loop.create_server(
+                    protocol_factory, host or None, port, backlog=self._backlog, start_serving=False
+                )
+                await _start_serving(server)
                 return TcpListener(host, server)
             except socket.gaierror as error:
                 raise socket.gaierror(error.errno, f"there is no host {host!r} to listen on") from error
@@ -86,6 +89,19 @@ class TcpNetwork:
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
         return transport
+
+
+async def _start_serving(server: asyncio.Server) -> None:
+    """Raises OSError where the port was bound and cannot be listened on: two programs may bind one port (SO_REUSEADDR),
+    and the second one to listen is told. uvloop only logs what it was told, and closes its socket."""
+    try:
+        await server.start_serving()
+    except OSError:
+        server.close()
+        raise
+    if None in server.sockets:
+        server.close()
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 class PortTakenError(OSError):

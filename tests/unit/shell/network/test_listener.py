@@ -1,0 +1,56 @@
+"""A port that another program listens on is refused by its name, also where both were bound before either listened."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvloop
+
+from moldau.shell.network.listener import PortTakenError, TcpNetwork
+
+
+@pytest.fixture
+def other() -> Iterator[socket.socket]:
+    """The socket of another program: bound, not yet listening."""
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        yield bound
+
+
+@pytest.mark.parametrize("loop_class", [asyncio.SelectorEventLoop, uvloop.Loop])
+def test_another_program_that_listens_between_the_bind_and_the_listen_has_the_port(
+    other: socket.socket, loop_class: Any
+) -> None:
+    class Racing(loop_class):  # type: ignore[misc]
+        async def create_server(self, *arguments: Any, **settings: Any) -> asyncio.Server:
+            server = await super().create_server(*arguments, **settings)
+            try:
+                other.listen()
+            except OSError:
+                pytest.fail("the server listens before the other program can")
+            return server  # type: ignore[no-any-return]
+
+    port = other.getsockname()[1]
+    with (
+        asyncio.Runner(loop_factory=Racing) as runner,
+        pytest.raises(PortTakenError, match=f"port {port} on 127.0.0.1 is taken"),
+    ):
+        runner.run(TcpNetwork().listen("127.0.0.1", port, asyncio.Protocol))
+
+
+@pytest.mark.parametrize("loop_class", [asyncio.SelectorEventLoop, uvloop.Loop])
+def test_a_free_port_is_listened_on(loop_class: Any) -> None:
+    async def listen_and_connect() -> None:
+        network = TcpNetwork()
+        listener = await network.listen("127.0.0.1", 0, asyncio.Protocol)
+        transport = await network.connect("127.0.0.1", listener.port, asyncio.Protocol())
+        transport.close()
+        listener.close()
+
+    with asyncio.Runner(loop_factory=loop_class) as runner:
+        runner.run(listen_and_connect())
