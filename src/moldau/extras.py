@@ -12,6 +12,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "iceberg": ("pyiceberg", "sqlalchemy"),
     "postgresql": ("psycopg",),
     "protobuf": ("google.protobuf", "grpc_tools"),
+    "registry": ("avro", "jsonschema", "google.protobuf", "grpc_tools"),
     "simulation": ("greenlet",),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "matplotlib", "psutil", "rich"),
 }

@@ -9,6 +9,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 ADDRESS = "127.0.0.1:9092"
 """Where the examples expect a broker; a test puts its own broker's address there."""
+REGISTRY = "http://127.0.0.1:8081"
+"""The same of a schema registry."""
 
 
 class Block(NamedTuple):

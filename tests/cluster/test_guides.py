@@ -9,13 +9,15 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.guides import ADDRESS, Block, blocks
+from tests.cluster.guides import ADDRESS, REGISTRY, Block, blocks
 from tests.support.running_broker import RunningBroker
+from tests.support.talking_process import TalkingProcess
 
 RUN_BY_CI = re.compile(r"git clone|make demo|make test|pip install")
 """`.ci/run` itself does what these lines say."""
@@ -36,10 +38,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     assert broker.stop() == 0
 
 
+@pytest.fixture(scope="module")
+def registry(broker: RunningBroker) -> Iterator[str]:
+    """What `moldau registry` of the examples starts; its address."""
+    words = ["-m", "moldau.cli.main", "registry", "--port", "0", "-b", broker.address]
+    process = TalkingProcess([sys.executable, *words])
+    assert process.wait_for(lambda line: line.startswith("registry "), time.monotonic() + 60), process.output
+    yield process.output[-1].split()[1].rstrip("/")
+    process.kill()
+
+
 def run_line(line: str, address: str, directory: Path) -> None:
     """A command line of an example, with the test's broker where the example has the default one."""
     command = line.partition("  #")[0].strip()
-    if not RUN_BY_CI.search(command) and not command.startswith("moldau up"):
+    if not RUN_BY_CI.search(command) and not command.startswith(("moldau up", "moldau registry")):
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         result = subprocess.run(
             ["bash", "-c", f"{command} -b {address}"],
@@ -60,8 +72,12 @@ def test_each_example_is_of_a_kind_that_is_run() -> None:
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.id)
-def test_an_example_in_python_runs(block: Block, broker: RunningBroker, tmp_path: Path) -> None:
+def test_an_example_in_python_runs(
+    block: Block, broker: RunningBroker, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     source = block.text.replace(ADDRESS, broker.address)
+    if REGISTRY in source:
+        source = source.replace(REGISTRY, request.getfixturevalue("registry"))
     if block.language == "diff":  # what the reader has afterwards
         source = "".join(line[1:] for line in source.splitlines(keepends=True) if not line.startswith("-"))
     is_suite = "def test_" in source

@@ -21,8 +21,8 @@ def this_machine(headers: Headers) -> str | None:
     """
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) != 1 or not is_loopback_host(hosts[0].decode("latin-1")):
-        return "this page answers requests from this machine only"
+        return "this service answers requests from this machine only"
     fetched = dict(headers)
     if fetched.get(b"sec-fetch-site") == b"cross-site" and fetched.get(b"sec-fetch-mode") != b"navigate":
-        return "this page does not answer requests from other sites"
+        return "this service does not answer requests from other sites"
     return None

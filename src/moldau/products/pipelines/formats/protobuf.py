@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -25,6 +22,7 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
+from moldau.products.proto_files import ProtoError, compile_protos
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +34,6 @@ WELL_KNOWN = ("timestamp", "duration", "wrappers", "struct", "any", "empty", "fi
 TIMESTAMP = "google.protobuf.Timestamp"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READERS_KEPT = 100
-COMPILES_WITHIN_S = 60
 MOST_LEVELS = 100
 """Of messages in messages."""
 MAIN = "schema.proto"
@@ -182,24 +179,11 @@ def _name_of(file: bytes) -> str:
 
 
 def _compiled(texts: Mapping[str, str], main: str, directory: Path | None = None) -> Files:
-    """`main` and all that it imports, from `texts` or below `directory`. Raises FlowError."""
-    from google.protobuf import descriptor_pb2
-
-    require_extra("a .proto", "protobuf", ("grpc_tools",))
-    with tempfile.TemporaryDirectory(prefix="moldau-proto-") as scratch:
-        for name, text in texts.items():
-            path = Path(scratch) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
-        out = Path(scratch) / ".descriptors"
-        roots = [f"-I{root}" for root in (scratch, directory) if root]
-        words = [sys.executable, "-m", "grpc_tools.protoc", *roots, "--include_imports", f"--descriptor_set_out={out}"]
-        told = subprocess.run([*words, main], capture_output=True, text=True, check=False, timeout=COMPILES_WITHIN_S)
-        if told.returncode:
-            errors = [line.replace(f"{scratch}/", "") for line in told.stderr.splitlines() if ": " in line]
-            raise FlowError(f"the schema does not compile: {errors[-1] if errors else told.stderr}")
-        found = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
-    return tuple(file.SerializeToString() for file in found.file)
+    """Raises FlowError."""
+    try:
+        return compile_protos(texts, main, directory)
+    except ProtoError as error:
+        raise FlowError(str(error)) from error
 
 
 def _first_message(files: Files) -> str:

@@ -1,0 +1,197 @@
+"""What is to be written for a request, as the state is: records for the topic, and the answer to give once they are in.
+
+Nothing here changes the state. What is not permitted is raised as a Refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from moldau.products.registry.core.kinds.kind import WholeSchema
+from moldau.products.registry.core.kinds.kinds import KINDS, kind_named
+from moldau.products.registry.core.records import (
+    AVRO,
+    ConfigKey,
+    ConfigValue,
+    DeleteSubjectKey,
+    DeleteSubjectValue,
+    Record,
+    Reference,
+    SchemaKey,
+    SchemaValue,
+)
+from moldau.products.registry.core.refusals import (
+    Refusal,
+    SchemaError,
+    incompatible,
+    invalid_level,
+    invalid_schema,
+    is_referenced,
+    no_level,
+    no_schema,
+    no_subject,
+    not_permitted,
+    subject_deleted_already,
+    subject_not_deleted_first,
+    version_deleted_already,
+    version_not_deleted_first,
+)
+from moldau.products.registry.core.state import DEFAULT_LEVEL, DEFAULT_MODE, RegistryState, Schema, schema_of
+
+LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
+
+
+# --- schemas ---
+
+
+def parse_schema(state: RegistryState, kind: str, text: str, references: Sequence[Reference]) -> Schema:
+    """In the form that is kept. Raises Refusal."""
+    try:
+        whole = _whole(state, Schema(kind, text, tuple(references)))
+        return Schema(kind, kind_named(kind).kept(whole), tuple(references))
+    except SchemaError as error:
+        raise invalid_schema(str(error)) from error
+
+
+def _whole(state: RegistryState, schema: Schema) -> WholeSchema:
+    """With the texts of all that it refers to. Raises SchemaError."""
+    found: dict[str, str] = {}
+    for reference in schema.references:
+        try:
+            there = schema_of(state.version(reference.subject, reference.version, deleted=True))
+        except Refusal as error:
+            raise SchemaError(f"its reference {reference.name!r}: {error}") from error
+        whole = _whole(state, there)
+        found |= {**dict(whole.references), reference.name: whole.text}
+    return WholeSchema(schema.text, tuple(found.items()))
+
+
+def whole_schema(state: RegistryState, schema: Schema) -> WholeSchema:
+    """Raises Refusal."""
+    try:
+        return _whole(state, schema)
+    except SchemaError as error:
+        raise invalid_schema(str(error)) from error
+
+
+def find_registered(state: RegistryState, subject: str, schema: Schema, *, deleted: bool) -> SchemaValue:
+    """The subject's version that is this schema. Raises Refusal."""
+    for value in state.versions_there(subject, deleted=deleted):
+        if schema_of(value) == schema:
+            return value
+    raise no_schema()
+
+
+def decide_register(state: RegistryState, subject: str, schema: Schema) -> tuple[list[Record], int]:
+    """The answer is the schema's id."""
+    _check_mode(state, subject)
+    versions = state.versions(subject)
+    same = next((value for value in versions if schema_of(value) == schema), None)
+    if same is not None:
+        return [], same.id
+    level = state.level_in_force(subject)
+    against = versions if level.endswith("_TRANSITIVE") else versions[-1:]
+    problems = find_problems(state, schema, against, level)
+    if problems:
+        raise incompatible(subject, problems)
+    schema_id = state.id_of(schema) or state.newest_id + 1
+    version = max((value.version for value in state.versions(subject, deleted=True)), default=0) + 1
+    value = SchemaValue(
+        subject,
+        version,
+        schema_id,
+        schema.text,
+        None if schema.kind == AVRO else schema.kind,
+        schema.references or None,
+    )
+    return [(SchemaKey(subject, version), value)], schema_id
+
+
+def find_problems(state: RegistryState, schema: Schema, against: Sequence[SchemaValue], level: str) -> list[str]:
+    """Why the schema cannot follow these versions at this level; empty: it can. Raises Refusal."""
+    found = []
+    new = whole_schema(state, schema)
+    for value in reversed(against) if level != "NONE" else ():
+        old_schema = schema_of(value)
+        if old_schema.kind != schema.kind:
+            found.append(f"version {value.version} is of the kind {old_schema.kind}, and not {schema.kind}")
+            continue
+        old, problems = whole_schema(state, old_schema), KINDS[schema.kind].problems
+        try:
+            if level.startswith(("BACKWARD", "FULL")):
+                found += [f"it cannot read version {value.version}: {why}" for why in problems(new, old)]
+            if level.startswith(("FORWARD", "FULL")):
+                found += [f"version {value.version} cannot read it: {why}" for why in problems(old, new)]
+        except SchemaError as error:
+            raise invalid_schema(str(error)) from error
+    return found
+
+
+# --- deletion ---
+
+
+def decide_delete_version(
+    state: RegistryState, subject: str, version: int, *, permanent: bool
+) -> tuple[list[Record], int]:
+    """The answer is the version's number."""
+    _check_mode(state, subject)
+    value = state.version(subject, version, deleted=True)
+    key = SchemaKey(subject, value.version)
+    if permanent and not value.deleted:
+        raise version_not_deleted_first(subject, value.version)
+    if not permanent and value.deleted:
+        raise version_deleted_already(subject, value.version)
+    _check_unreferenced(state, [value])
+    return [(key, None if permanent else msgspec.structs.replace(value, deleted=True))], value.version
+
+
+def decide_delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> tuple[list[Record], list[int]]:
+    """The answer is the numbers of the deleted versions."""
+    _check_mode(state, subject)
+    everything, there = state.versions(subject, deleted=True), state.versions(subject)
+    if not everything:
+        raise no_subject(subject)
+    if permanent and there:
+        raise subject_not_deleted_first(subject)
+    if not permanent and not there:
+        raise subject_deleted_already(subject)
+    gone = everything if permanent else there
+    _check_unreferenced(state, gone)
+    numbers = [value.version for value in gone]
+    if permanent:
+        return [(SchemaKey(subject, number), None) for number in numbers], numbers
+    return [(DeleteSubjectKey(subject), DeleteSubjectValue(subject, numbers[-1]))], numbers
+
+
+def _check_unreferenced(state: RegistryState, gone: Sequence[SchemaValue]) -> None:
+    for value in gone:
+        if any(state.referring_to(value.subject, value.version)):
+            raise is_referenced(value.subject, value.version)
+
+
+# --- levels ---
+
+
+def decide_level(state: RegistryState, subject: str | None, level: str) -> tuple[list[Record], str]:
+    """`subject`: None for all that have no level of their own. The answer is the level."""
+    _check_mode(state, subject)
+    if level.upper() not in LEVELS:
+        raise invalid_level(level)
+    return [(ConfigKey(subject), ConfigValue(level.upper()))], level.upper()
+
+
+def decide_delete_level(state: RegistryState, subject: str | None) -> tuple[list[Record], str]:
+    """The answer is the level that was, or for all subjects the one that is again."""
+    _check_mode(state, subject)
+    level = state.level(subject)
+    if level is None:
+        raise no_level(str(subject))
+    return [(ConfigKey(subject), None)], level if subject is not None else DEFAULT_LEVEL
+
+
+def _check_mode(state: RegistryState, subject: str | None) -> None:
+    mode = state.mode_in_force(subject) if subject is not None else state.mode(None)
+    if mode != DEFAULT_MODE:
+        raise not_permitted(str(subject), str(mode))

@@ -1,0 +1,181 @@
+"""Protobuf: compiled by Google's compiler, kept as the text of what it compiled to, so comments are not kept.
+
+A client may send the text of a `.proto`, or a serialized FileDescriptorProto as base64, as Confluent's clients for
+Python do: both are kept as the same text. A reader can read a writer as Protobuf's rules for updated messages say:
+fields are told by their numbers, and types that have one form on the wire may take each other's place.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.message import DecodeError
+
+from moldau.products.proto_files import ProtoError, compile_protos
+from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
+from moldau.products.registry.core.kinds.proto_text import proto_text
+from moldau.products.registry.core.refusals import SchemaError
+
+COMPILED_KEPT = 1_000
+MAIN = "schema.proto"
+
+_F = FieldDescriptorProto
+_NUMBER, _SIGNED, _TEXT, _FIXED_32, _FIXED_64 = "number", "signed number", "text or bytes", "fixed 32", "fixed 64"
+FORMS: dict[int, str] = {
+    **dict.fromkeys((_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64), _NUMBER),
+    **dict.fromkeys((_F.TYPE_BOOL, _F.TYPE_ENUM), _NUMBER),
+    **dict.fromkeys((_F.TYPE_SINT32, _F.TYPE_SINT64), _SIGNED),
+    **dict.fromkeys((_F.TYPE_STRING, _F.TYPE_BYTES), _TEXT),
+    **dict.fromkeys((_F.TYPE_FIXED32, _F.TYPE_SFIXED32), _FIXED_32),
+    **dict.fromkeys((_F.TYPE_FIXED64, _F.TYPE_SFIXED64), _FIXED_64),
+    _F.TYPE_FLOAT: "float",
+    _F.TYPE_DOUBLE: "double",
+    _F.TYPE_MESSAGE: "message",
+    _F.TYPE_GROUP: "group",
+}
+"""Types of one form are written alike. (Protocol Buffers, "Updating A Message Type".)"""
+
+
+def kept(schema: WholeSchema) -> str:
+    """Raises SchemaError."""
+    return proto_text(_compiled(schema))
+
+
+def serialized(schema: WholeSchema) -> str:
+    """The FileDescriptorProto as base64. Raises SchemaError."""
+    return base64.b64encode(_compiled(schema).SerializeToString()).decode()
+
+
+def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
+    read, written = _compiled(reader), _compiled(writer)
+    found = [*_of_messages(read.message_type, written.message_type, read.package)]
+    if read.package != written.package:
+        found.insert(0, f"the package was {written.package!r} and is {read.package!r}")
+    return found
+
+
+@lru_cache(COMPILED_KEPT)
+def _compiled(schema: WholeSchema) -> FileDescriptorProto:
+    """Nobody changes it. Raises SchemaError."""
+    texts = {name: _as_text(text) for name, text in schema.references}
+    try:
+        *_, found = compile_protos({**texts, MAIN: _as_text(schema.text)}, MAIN)
+    except ProtoError as error:
+        raise SchemaError(str(error)) from error
+    return FileDescriptorProto.FromString(found)
+
+
+def _as_text(text: str) -> str:
+    """Raises SchemaError."""
+    try:
+        return proto_text(FileDescriptorProto.FromString(base64.b64decode(text, validate=True)))
+    except (binascii.Error, ValueError, DecodeError):
+        return text
+
+
+def _of_messages(readers: Sequence[DescriptorProto], writers: Sequence[DescriptorProto], around: str) -> Iterator[str]:
+    there = {message.name: message for message in readers}
+    for written in writers:
+        name = f"{around}.{written.name}".lstrip(".")
+        if written.options.map_entry:
+            continue
+        if written.name not in there:
+            yield f"there is no message {name} any more"
+            continue
+        read = there[written.name]
+        yield from _of_fields(read, written, name)
+        yield from _of_messages(read.nested_type, written.nested_type, name)
+
+
+def _of_fields(read: DescriptorProto, written: DescriptorProto, name: str) -> Iterator[str]:
+    readers = {field.number: field for field in read.field}
+    writers = {field.number: field for field in written.field}
+    for number in sorted({*readers, *writers}):
+        reader, writer = readers.get(number), writers.get(number)
+        if reader is not None and writer is not None:
+            yield from _of_field(reader, writer, read, written, f"{name}, field {number}")
+        elif _is_required(reader or writer):
+            yield f"{name}, field {number}: a required field was {'added' if writer is None else 'removed'}"
+        elif writer is not None and _oneof(writer, written) and _has_any_of_oneof(writer, written, readers):
+            yield f"{name}, field {number}: it was removed from its oneof, whose other fields are still there"
+    yield from _of_oneofs(read, written, writers, name)
+
+
+def _of_field(
+    reader: FieldDescriptorProto,
+    writer: FieldDescriptorProto,
+    read: DescriptorProto,
+    written: DescriptorProto,
+    place: str,
+) -> Iterator[str]:
+    map_read, map_written = _map_entry(reader, read), _map_entry(writer, written)
+    if map_read is not None and map_written is not None:
+        for inside_read, inside_written in zip(map_read.field, map_written.field, strict=True):
+            yield from _of_field(inside_read, inside_written, map_read, map_written, f"{place}, {inside_read.name}")
+        return
+    if (map_read is None) != (map_written is None) or FORMS[reader.type] != FORMS[writer.type]:
+        yield f"{place}: its type was {_type_name(writer)} and is {_type_name(reader)}"
+    elif reader.type == _F.TYPE_MESSAGE and reader.type_name != writer.type_name:
+        yield f"{place}: its type was {writer.type_name} and is {reader.type_name}"
+    elif _is_repeated(reader) != _is_repeated(writer) and reader.type not in (
+        _F.TYPE_STRING,
+        _F.TYPE_BYTES,
+        _F.TYPE_MESSAGE,
+    ):
+        yield f"{place}: it was {'' if _is_repeated(writer) else 'not '}repeated, and numbers are packed"
+
+
+def _of_oneofs(
+    read: DescriptorProto, written: DescriptorProto, writers: Mapping[int, FieldDescriptorProto], name: str
+) -> Iterator[str]:
+    """Fields that could stand beside one another must not come into one oneof: only the last is read."""
+    together: dict[str, set[str]] = {}
+    for field in read.field:
+        if (oneof := _oneof(field, read)) and field.number in writers:
+            group = _oneof(writers[field.number], written) or str(field.number)
+            together.setdefault(oneof, set()).add(group)
+    for oneof, groups in together.items():
+        if len(groups) > 1:
+            yield f"{name}, oneof {oneof}: it has fields that were independent of each other"
+
+
+def _has_any_of_oneof(
+    field: FieldDescriptorProto, message: DescriptorProto, there: Mapping[int, FieldDescriptorProto]
+) -> bool:
+    return any(
+        one.number in there for one in message.field if _oneof(one, message) and one.oneof_index == field.oneof_index
+    )
+
+
+def _oneof(field: FieldDescriptorProto, message: DescriptorProto) -> str:
+    """The name of the one that the schema says it is in; empty: none."""
+    if not field.HasField("oneof_index") or field.proto3_optional:
+        return ""
+    return str(message.oneof_decl[field.oneof_index].name)
+
+
+def _map_entry(field: FieldDescriptorProto, message: DescriptorProto) -> DescriptorProto | None:
+    if field.type != _F.TYPE_MESSAGE:
+        return None
+    name = field.type_name.rpartition(".")[2]
+    entries = (one for one in message.nested_type if one.options.map_entry and one.name == name)
+    return next(entries, None)
+
+
+def _is_required(field: FieldDescriptorProto | None) -> bool:
+    return field is not None and field.label == _F.LABEL_REQUIRED
+
+
+def _is_repeated(field: FieldDescriptorProto) -> bool:
+    return bool(field.label == _F.LABEL_REPEATED)
+
+
+def _type_name(field: FieldDescriptorProto) -> str:
+    return field.type_name or str(_F.Type.Name(field.type)).removeprefix("TYPE_").lower()
+
+
+PROTOBUF_SCHEMAS = Kind(kept, problems)

@@ -1,0 +1,116 @@
+"""The records of the topic `_schemas`, as Confluent's registry writes them: JSON keys and values.
+
+A key is the same bytes as theirs (names in the same order, no spaces), so that compaction sees one record in both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+AVRO = "AVRO"
+"""The kind of a schema that names none."""
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """`name`: what the schema calls the other one, which is that version of that subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class SchemaKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="SCHEMA"):
+    subject: str
+    version: int
+    magic: int = 1
+
+
+class ConfigKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="CONFIG"):
+    """`subject`: None for all that have no level of their own."""
+
+    subject: str | None
+    magic: int = 0
+
+
+class ModeKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="MODE"):
+    subject: str | None
+    magic: int = 0
+
+
+class DeleteSubjectKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="DELETE_SUBJECT"):
+    subject: str
+    magic: int = 0
+
+
+class ClearSubjectKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="CLEAR_SUBJECT"):
+    """Only read: all versions of a subject are gone."""
+
+    subject: str
+    magic: int = 0
+
+
+class NoopKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="NOOP"):
+    """Changes nothing: whoever has written one and read it back has read all before it."""
+
+    magic: int = 0
+
+
+Key = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | ClearSubjectKey | NoopKey
+
+
+class SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One version of a subject. The last three: what newer registries keep beside it, carried along unread."""
+
+    subject: str
+    version: int
+    id: int
+    schema: str
+    schemaType: str | None = None  # noqa: N815 - the name in the record
+    references: tuple[Reference, ...] | None = None
+    deleted: bool = False
+    md5: str | None = None
+    metadata: Any = None
+    ruleSet: Any = None  # noqa: N815
+
+
+class ConfigValue(msgspec.Struct, frozen=True):
+    compatibilityLevel: str | None = None  # noqa: N815
+
+
+class ModeValue(msgspec.Struct, frozen=True):
+    mode: str
+
+
+class DeleteSubjectValue(msgspec.Struct, frozen=True):
+    """All versions up to this one are deleted."""
+
+    subject: str
+    version: int
+
+
+Value = SchemaValue | ConfigValue | ModeValue | DeleteSubjectValue
+Record = tuple[Key, Value | None]
+
+_VALUES: dict[type[Key], type[Value]] = {
+    SchemaKey: SchemaValue,
+    ConfigKey: ConfigValue,
+    ModeKey: ModeValue,
+    DeleteSubjectKey: DeleteSubjectValue,
+}
+_key_decoder = msgspec.json.Decoder(Key)
+
+
+def encode_record(record: Record) -> tuple[bytes, bytes | None]:
+    key, value = record
+    return msgspec.json.encode(key), None if value is None else msgspec.json.encode(value)
+
+
+def decode_record(key: bytes, value: bytes | None) -> Record:
+    """Raises msgspec.DecodeError for what is no record of a kind above, or damaged."""
+    read_key: Key = _key_decoder.decode(key)
+    kind = _VALUES.get(type(read_key))
+    if value is None or kind is None:
+        return read_key, None
+    return read_key, msgspec.json.decode(value, type=kind)

@@ -1,0 +1,318 @@
+"""Paths to questions and writes: Confluent's HTTP interface. Answers are JSON, errors with its `error_code`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from moldau.products.registry.core import decisions
+from moldau.products.registry.core.kinds.kinds import KINDS, PROTOBUF
+from moldau.products.registry.core.kinds.protobuf import serialized
+from moldau.products.registry.core.records import AVRO, Reference, SchemaValue
+from moldau.products.registry.core.refusals import (
+    Refusal,
+    SchemaError,
+    invalid_level,
+    invalid_schema,
+    invalid_subject,
+    invalid_version,
+    no_level,
+    no_mode,
+)
+from moldau.products.registry.core.state import LATEST, RegistryState, Schema, schema_of
+from moldau.products.registry.topic import SchemasTopic
+
+CONTENT = "application/vnd.schemaregistry.v1+json"
+MAX_BODY = 1_000_000
+"""In bytes: more does not fit into a record of a broker with Kafka's own settings."""
+ALL_CONTEXTS = ":*:"
+"""What some clients put before the prefix of subjects."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A request, read. `body`: of POST and PUT, an object."""
+
+    path: dict[str, Any]
+    query: dict[str, str]
+    body: dict[str, Any] = {}
+
+    def says(self, name: str) -> bool:
+        return self.query.get(name, "").lower() == "true"
+
+    @property
+    def subject(self) -> str:
+        """Raises Refusal."""
+        subject = str(self.path["subject"])
+        if not subject or subject.startswith(":") or re.search(r"[\x00-\x1f\x7f]", subject):
+            raise invalid_subject(subject)
+        return subject
+
+    @property
+    def version(self) -> int:
+        """Raises Refusal."""
+        text = str(self.path["version"])
+        if text in ("latest", str(LATEST)):
+            return LATEST
+        if not re.fullmatch(r"[0-9]{1,10}", text) or not 0 < int(text) < 2**31:
+            raise invalid_version(text)
+        return int(text)
+
+
+class SentSchema(msgspec.Struct, frozen=True):
+    """The body of a request with a schema. What is not served must not be there, or be empty."""
+
+    schema: str
+    schemaType: str | None = None  # noqa: N815 - the name in the request
+    references: tuple[Reference, ...] | None = None
+    metadata: None = None
+    ruleSet: None = None  # noqa: N815
+
+
+Act = Callable[[Question], object]
+
+
+class Routes:
+    def __init__(self, topic: SchemasTopic) -> None:
+        self._topic = topic
+
+    def routes(self) -> list[Route]:
+        subject, version = "/subjects/{subject:path}", "/subjects/{subject:path}/versions/{version}"
+        schema = "/schemas/ids/{id:int}"
+        return [
+            _route("GET", "/", lambda _: {}),
+            _route("GET", "/subjects", self.subjects),
+            _route("GET", f"{version}/schema", self.text_of_version, is_raw=True),
+            _route("GET", f"{version}/referencedby", self.referenced_by),
+            _route("GET", version, self.version),
+            _route("DELETE", version, self.delete_version),
+            _route("GET", f"{subject}/versions", self.versions),
+            _route("POST", f"{subject}/versions", self.register),
+            _route("POST", subject, self.look_up),
+            _route("DELETE", subject, self.delete_subject),
+            _route("GET", "/schemas/types", lambda _: list(KINDS)),
+            _route("GET", f"{schema}/schema", self.text_of_id, is_raw=True),
+            _route("GET", f"{schema}/subjects", self.subjects_of_id),
+            _route("GET", f"{schema}/versions", self.versions_of_id),
+            _route("GET", schema, self.schema_of_id),
+            _route("POST", "/compatibility" + version, self.compatibility),
+            _route("POST", f"/compatibility{subject}/versions", self.compatibility),
+            _route("GET", "/config", self.level_of_all),
+            _route("PUT", "/config", self.set_level),
+            _route("DELETE", "/config", self.delete_level),
+            _route("GET", "/config/{subject:path}", self.level),
+            _route("PUT", "/config/{subject:path}", self.set_level),
+            _route("DELETE", "/config/{subject:path}", self.delete_level),
+            _route("GET", "/mode", lambda _: {"mode": self._topic.look(lambda state: state.mode(None))}),
+            _route("GET", "/mode/{subject:path}", self.mode),
+        ]
+
+    # -- subjects
+
+    def subjects(self, asked: Question) -> object:
+        prefix = asked.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS)
+        return self._topic.look(lambda state: state.subjects(prefix, deleted=asked.says("deleted")))
+
+    def versions(self, asked: Question) -> object:
+        found = self._topic.look(lambda state: state.versions_there(asked.subject, deleted=asked.says("deleted")))
+        return [value.version for value in found]
+
+    def version(self, asked: Question) -> object:
+        return self._topic.look(lambda state: _told(state, self._version(state, asked), asked))
+
+    def text_of_version(self, asked: Question) -> object:
+        return self._topic.look(lambda state: _text(state, self._version(state, asked), asked))
+
+    def referenced_by(self, asked: Question) -> object:
+        def ids(state: RegistryState) -> list[int]:
+            value = self._version(state, asked)
+            return sorted({one.id for one in state.referring_to(value.subject, value.version)})
+
+        return self._topic.look(ids)
+
+    def _version(self, state: RegistryState, asked: Question) -> SchemaValue:
+        return state.version(asked.subject, asked.version, deleted=asked.says("deleted"))
+
+    def register(self, asked: Question) -> object:
+        def decide(state: RegistryState) -> tuple[Sequence[Any], int]:
+            return decisions.decide_register(state, asked.subject, _sent_schema(state, asked))
+
+        return {"id": self._topic.write(decide)}
+
+    def look_up(self, asked: Question) -> object:
+        def find(state: RegistryState) -> object:
+            state.versions_there(asked.subject, deleted=asked.says("deleted"))
+            schema = _sent_schema(state, asked)
+            value = decisions.find_registered(state, asked.subject, schema, deleted=asked.says("deleted"))
+            return _told(state, value, asked)
+
+        return self._topic.look(find)
+
+    def delete_subject(self, asked: Question) -> object:
+        return self._topic.write(
+            lambda state: decisions.decide_delete_subject(state, asked.subject, permanent=asked.says("permanent"))
+        )
+
+    def delete_version(self, asked: Question) -> object:
+        return self._topic.write(
+            lambda state: decisions.decide_delete_version(
+                state, asked.subject, asked.version, permanent=asked.says("permanent")
+            )
+        )
+
+    # -- schemas by id
+
+    def schema_of_id(self, asked: Question) -> object:
+        def find(state: RegistryState) -> dict[str, object]:
+            value = state.of_id(asked.path["id"])[0]
+            return {"schema": _text(state, value, asked), **_kind_and_references(value)}
+
+        return self._topic.look(find)
+
+    def text_of_id(self, asked: Question) -> object:
+        return self._topic.look(lambda state: _text(state, state.of_id(asked.path["id"])[0], asked))
+
+    def subjects_of_id(self, asked: Question) -> object:
+        found = self._topic.look(lambda state: state.of_id(asked.path["id"], deleted=asked.says("deleted")))
+        return sorted({value.subject for value in found})
+
+    def versions_of_id(self, asked: Question) -> object:
+        found = self._topic.look(lambda state: state.of_id(asked.path["id"], deleted=asked.says("deleted")))
+        return [{"subject": value.subject, "version": value.version} for value in found]
+
+    # -- compatibility
+
+    def compatibility(self, asked: Question) -> object:
+        """With one version, or with those that the level names."""
+
+        def find(state: RegistryState) -> list[str]:
+            level = state.level_in_force(asked.subject)
+            if "version" in asked.path:
+                against = [state.version(asked.subject, asked.version)]
+            else:
+                versions = state.versions(asked.subject)
+                against = versions if level.endswith("_TRANSITIVE") else versions[-1:]
+            return decisions.find_problems(state, _sent_schema(state, asked), against, level)
+
+        problems = self._topic.look(find)
+        return {"is_compatible": not problems, **({"messages": problems} if asked.says("verbose") else {})}
+
+    def level_of_all(self, _: Question) -> object:
+        return {"compatibilityLevel": self._topic.look(lambda state: state.level(None))}
+
+    def level(self, asked: Question) -> object:
+        level = self._topic.look(
+            lambda state: (state.level_in_force if asked.says("defaultToGlobal") else state.level)(asked.subject)
+        )
+        if level is None:
+            raise no_level(asked.subject)
+        return {"compatibilityLevel": level}
+
+    def set_level(self, asked: Question) -> object:
+        subject, level = _subject_or_all(asked), asked.body.get("compatibility")
+        if not isinstance(level, str) or len(asked.body) != 1:
+            raise invalid_level(asked.body)
+        return {"compatibility": self._topic.write(lambda state: decisions.decide_level(state, subject, level))}
+
+    def delete_level(self, asked: Question) -> object:
+        subject = _subject_or_all(asked)
+        level = self._topic.write(lambda state: decisions.decide_delete_level(state, subject))
+        return {"compatibilityLevel": level}
+
+    def mode(self, asked: Question) -> object:
+        mode = self._topic.look(
+            lambda state: (state.mode_in_force if asked.says("defaultToGlobal") else state.mode)(asked.subject)
+        )
+        if mode is None:
+            raise no_mode(asked.subject)
+        return {"mode": mode}
+
+
+def _subject_or_all(asked: Question) -> str | None:
+    return asked.subject if "subject" in asked.path else None
+
+
+def _sent_schema(state: RegistryState, asked: Question) -> Schema:
+    """Raises Refusal."""
+    try:
+        sent = msgspec.convert(asked.body, SentSchema)
+    except msgspec.ValidationError as error:
+        raise invalid_schema(str(error)) from error
+    return decisions.parse_schema(state, sent.schemaType or AVRO, sent.schema, sent.references or ())
+
+
+def _told(state: RegistryState, value: SchemaValue, asked: Question) -> dict[str, object]:
+    return {
+        "subject": value.subject,
+        "version": value.version,
+        "id": value.id,
+        **_kind_and_references(value),
+        "schema": _text(state, value, asked),
+    }
+
+
+def _kind_and_references(value: SchemaValue) -> dict[str, object]:
+    """Avro is not named, as clients expect it."""
+    kind = {} if schema_of(value).kind == AVRO else {"schemaType": value.schemaType}
+    return {**kind, **({"references": value.references} if value.references else {})}
+
+
+def _text(state: RegistryState, value: SchemaValue, asked: Question) -> str:
+    """`format=serialized`: of Protobuf, the descriptor. Raises Refusal."""
+    form, schema = asked.query.get("format", ""), schema_of(value)
+    if not form:
+        return schema.text
+    if form != "serialized" or schema.kind != PROTOBUF:
+        raise invalid_schema(f"format={form} of {schema.kind} is not served")
+    try:
+        return serialized(decisions.whole_schema(state, schema))
+    except SchemaError as error:
+        raise invalid_schema(str(error)) from error
+
+
+# --- HTTP ---
+
+
+def _route(method: str, path: str, act: Act, *, is_raw: bool = False) -> Route:
+    """`is_raw`: the answer is a schema's own text."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            body = await _body(request) if method in ("POST", "PUT") else {}
+            found = await run_in_threadpool(act, Question(request.path_params, dict(request.query_params), body))
+        except Refusal as refusal:
+            return _error(refusal.status, refusal.code, str(refusal))
+        return Response(found if is_raw else msgspec.json.encode(found), media_type=CONTENT)
+
+    return Route(path, endpoint, methods=[method])
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """Raises Refusal."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > MAX_BODY:
+            raise Refusal(42209, f"the schema is larger than {MAX_BODY} bytes")
+    try:
+        body = json.loads(found)
+    except ValueError as error:
+        raise Refusal(42201, f"the request is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise Refusal(42201, "the request is no JSON object")
+    return body
+
+
+async def not_found(request: Request, _: Exception) -> Response:
+    return _error(404, 404, f"there is no {request.method} {request.url.path}")
+
+
+def _error(status: int, code: int, message: str) -> Response:
+    return Response(msgspec.json.encode({"error_code": code, "message": message}), status, media_type=CONTENT)

@@ -1,0 +1,175 @@
+"""The registry's topic, read from its beginning and written by one registry at a time: with plain Kafka clients.
+
+Every registry reads the records as they are committed and folds them into its state. Whoever writes has the topic's
+transactional id: to take it fences the registry that had it, and the first transaction of a new holder is a record that
+changes nothing. Once that is read back, all that others wrote before is in the state. So each transaction is decided on
+a state that has all committed ones before it, and no two registries give one id to two schemas. A write is answered
+when its own record was read back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from moldau.errors import MoldauError
+from moldau.products.registry.core.records import NoopKey, Record, encode_record
+from moldau.products.registry.core.refusals import store_failed, took_too_long
+from moldau.products.registry.core.state import RegistryState
+
+T = TypeVar("T")
+TIMEOUT_S = 20.0
+POLL_S = 0.2
+MOST_REPLICAS = 3
+ATTEMPTS = 5
+"""Of one write, while other registries take the transactional id away."""
+
+_FENCED = (
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+)
+_log = logging.getLogger(__name__)
+
+
+class TopicError(MoldauError):
+    """The topic cannot be used; the message says why."""
+
+
+class SchemasTopic:
+    """`look` and `write` may be called by many threads."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        """Makes the topic where there is none, and returns when all of it is in the state. Raises TopicError,
+        Refusal."""
+        self._client: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "client.id": "moldau-registry"}
+        self._topic = topic
+        _prepare(AdminClient({**self._client, "logger": _log}), topic)
+        self._state = RegistryState()
+        self._next_offset = 0
+        self._changed = threading.Condition()
+        self._writing = threading.Lock()
+        self._producer: Producer | None = None
+        self._is_closed = False
+        self._reader = threading.Thread(target=self._read, name="registry-topic", daemon=True)
+        self._reader.start()
+        self.write(lambda _: ([], None))
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._reader.join(TIMEOUT_S)
+
+    def look(self, ask: Callable[[RegistryState], T]) -> T:
+        """What `ask` finds in the state as it is read so far."""
+        with self._changed:
+            return ask(self._state)
+
+    def write(self, decide: Callable[[RegistryState], tuple[Sequence[Record], T]]) -> T:
+        """The answer that `decide` gives, when its records are committed and in the state. `decide` is called again
+        where another registry has written meanwhile. Raises what it raises, and Refusal."""
+        with self._writing:
+            for _ in range(ATTEMPTS):
+                try:
+                    producer = self._producer or self._taken()
+                    records, answer = self.look(decide)
+                    if records:
+                        self._wait_for(_commit(producer, self._topic, records))
+                    return answer
+                except KafkaException as error:
+                    self._producer = None
+                    reason: KafkaError = error.args[0]
+                    if reason.code() not in _FENCED:
+                        raise store_failed(reason.str()) from error
+            raise took_too_long("other registries write all the time")
+
+    def _taken(self) -> Producer:
+        """A producer that has the transactional id; all that was written before is in the state."""
+        producer = Producer(
+            {**self._client, "transactional.id": f"moldau.registry.{self._topic}", "linger.ms": 0, "logger": _log}
+        )
+        producer.init_transactions(TIMEOUT_S)
+        self._wait_for(_commit(producer, self._topic, [(NoopKey(), None)]))
+        self._producer = producer
+        return producer
+
+    def _wait_for(self, offset: int) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._next_offset > offset, TIMEOUT_S):
+                raise took_too_long("the record was written and not yet read back")
+
+    def _read(self) -> None:
+        consumer = Consumer(
+            {
+                **self._client,
+                "group.id": "moldau-registry",  # no member ever joins, and nothing is committed
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "logger": _log,
+            }
+        )
+        consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+        while not self._is_closed:
+            message = consumer.poll(POLL_S)
+            if message is None:
+                continue
+            if message.error() is not None:
+                _log.warning("the topic %s cannot be read: %s", self._topic, message.error())
+                continue
+            with self._changed:
+                if message.key() is not None:
+                    self._state.apply(message.key(), message.value())
+                self._next_offset = message.offset() + 1
+                self._changed.notify_all()
+        consumer.close()
+
+
+def _commit(producer: Producer, topic: str, records: Sequence[Record]) -> int:
+    """All of them in one transaction; gives the offset of the last. Raises KafkaException."""
+    offsets: list[int] = []
+
+    def delivered(error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            offsets.append(message.offset())
+
+    producer.begin_transaction()
+    for record in records:
+        key, value = encode_record(record)
+        producer.produce(topic, value, key, partition=0, on_delivery=delivered)
+    producer.commit_transaction(TIMEOUT_S)
+    return max(offsets)
+
+
+def _prepare(admin: AdminClient, topic: str) -> None:
+    """Raises TopicError."""
+    try:
+        there = admin.list_topics(timeout=TIMEOUT_S)
+        if topic not in there.topics:
+            replicas = min(MOST_REPLICAS, len(there.brokers))
+            new = NewTopic(topic, 1, replicas, config={"cleanup.policy": "compact"})
+            _made(admin, new)
+            return
+        partitions = len(there.topics[topic].partitions)
+        if partitions != 1:
+            raise TopicError(f"the topic {topic} has {partitions} partitions: schemas need one, for its order")
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        policy = admin.describe_configs([resource])[resource].result(TIMEOUT_S)["cleanup.policy"].value
+        if policy != "compact":
+            raise TopicError(f"the topic {topic} has cleanup.policy={policy}, which loses schemas: set it to compact")
+    except KafkaException as error:
+        raise TopicError(f"the topic {topic} cannot be used: {error.args[0].str()}") from error
+
+
+def _made(admin: AdminClient, new: NewTopic) -> None:
+    """Another registry may make it at the same time. Raises KafkaException."""
+    try:
+        admin.create_topics([new])[new.topic].result(TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
