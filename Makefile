@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture chaos change-of-sides dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -19,6 +19,8 @@ help:
 	@echo "make exactly-once-java       the same with Kafka's own copier and with Kafka Streams (Java)"
 	@echo "make exactly-once-spark [RECORDS=2000000 BROKER=moldau]   Spark copies while drivers and executors die"
 	@echo "make exactly-once-flink [BROKER=moldau]   Flink's Kafka connectors copy while Flink dies (Java)"
+	@echo "make kills-pipelines [RECORDS=1000000 BROKER=moldau]   a page writes to every kind of target while Spark dies"
+	@echo "make soak-pipelines [MINUTES=30]   the memory of pages that run must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed)"
 	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
@@ -114,6 +116,13 @@ exactly-once-spark: .venv/.test
 
 exactly-once-flink: .venv/.test
 	$(BIN)/python -m tests.exactly_once.flink --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED))
+
+# A driver dies at each named point of a batch and at random, executors in the middle of one.
+kills-pipelines: .venv/.test
+	$(BIN)/python -m tests.exactly_once.pages --records $(or $(RECORDS),1000000) --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED))
+
+soak-pipelines: .venv/.test
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)
 
 torture: .venv/.test
 	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))

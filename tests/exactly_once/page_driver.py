@@ -23,7 +23,9 @@ from moldau.products.pipelines.page.page import PipelinePage, load_page
 from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.products.pipelines.sources import topic
 from moldau.products.pipelines.targets.target import Target
-from moldau.spark import open_session
+from moldau.spark import open_session, source
+from moldau.spark.sink import TopicBatchWriter
+from moldau.spark.source import TopicDataSource
 from tests.exactly_once.spark_driver import AT_END, BATCH, JVM, Killer
 from tests.exactly_once.tables import KINDS
 
@@ -79,6 +81,42 @@ def meet_behind(middle: tuple[str, str], meeting: Meeting) -> None:
     setattr(module, name, act_and_meet)
 
 
+class WaitingWriter(TopicBatchWriter):
+    """The second point of a topic: Spark commits in a Python process of its own, which waits there to be killed."""
+
+    place: str
+
+    def commit(self, messages: Any) -> None:
+        Path(self.place).with_suffix(".new").write_text(f"{os.getpid()} {self.options.batch_id}")
+        Path(self.place).with_suffix(".new").rename(self.place)
+        threading.Event().wait(PATIENCE_S)
+        super().commit(messages)
+
+
+class WaitingDataSource(TopicDataSource):
+    place: str
+    first_batch: int
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        options = self._sink_options()
+        if options.batch_id is None or options.batch_id < self.first_batch:
+            return super().writer(schema, overwrite)
+        writer = WaitingWriter(options, schema, overwrite=overwrite)
+        writer.place = self.place
+        return writer
+
+
+def wait_for_sink(meeting: Meeting, place: Path) -> None:
+    """In a thread of its own: comes to the meeting for the process that commits to a topic."""
+    pause = threading.Event()
+    while not place.exists():
+        pause.wait(0.02)
+    process, batch_id = map(int, place.read_text().split())
+    meeting.killer.processes += (process,)
+    meeting.batch.number = batch_id
+    meeting.reach(POINTS[1])
+
+
 def tell_of_batches(page: PipelinePage, killer: Killer) -> None:
     """The last point, in a thread of its own."""
     noted, pause = -1, threading.Event()
@@ -101,17 +139,23 @@ def main() -> None:
     parser.add_argument("--records-per-batch", type=int, default=1_000)
     parser.add_argument("--setting", action="append", default=[], help="of Spark: name=value")
     arguments = parser.parse_args()
+    page = load_page(arguments.page)
+    sink_place = page.checkpoint / "sink"
+    sink_place.unlink(missing_ok=True)
+    if arguments.point == POINTS[1]:
+        known = {"place": str(sink_place), "first_batch": arguments.batch}
+        source.TopicDataSource = type("WaitingDataSource", (WaitingDataSource,), known)  # type: ignore[misc]
     spark = open_session("mortal", dict(setting.split("=", 1) for setting in arguments.setting), cores=2)
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     print(JVM, jvm, flush=True)
-    killer = Killer(arguments.point, arguments.batch, (jvm, os.getpid()))
-    page = load_page(arguments.page)
+    killer = Killer(arguments.point, arguments.batch, (jvm,))
     topic.MAX_OFFSETS_PER_TRIGGER = arguments.records_per_batch
     meeting = Meeting(killer, len(page.queries))
     for target in dict.fromkeys(type(query.target) for query in page.queries):
         meet_in(target, meeting)
-    for middle in dict.fromkeys(kind.middle for kind in KINDS.values()):
+    for middle in dict.fromkeys(kind.middle for kind in KINDS.values() if kind.middle):
         meet_behind(middle, meeting)
+    threading.Thread(target=wait_for_sink, args=(meeting, sink_place), daemon=True).start()
     threading.Thread(target=tell_of_batches, args=(page, killer), daemon=True).start()
     with open(os.devnull, "w") as nowhere:
         run_pipeline(page, once=True, console=Console(file=nowhere))

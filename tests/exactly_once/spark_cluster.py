@@ -7,6 +7,7 @@ import queue
 import re
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyspark
@@ -21,17 +22,20 @@ MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
 class SparkCluster:
-    """`url` is what `spark.master` must be. An executor is a process of a worker, and lives as long as its driver."""
+    """`url` is what `spark.master` must be. An executor is a process of a worker, and lives as long as its driver.
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
+    `environments`: what each worker, and so its executors, has beside this process's environment.
+    """
+
+    def __init__(self, folder: Path, environments: Sequence[Mapping[str, str]] = ({}, {})) -> None:
         self.workers: list[TalkingProcess] = []
-        self.master = _start(MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self.master = _start({}, MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         try:
             self.url = self._master_url()
-            for number in range(workers):
+            for number, environment in enumerate(environments):
                 place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
                 size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}")]
-                self.workers.append(_start(WORKER, *place, *size, self.url))
+                self.workers.append(_start(environment, WORKER, *place, *size, self.url))
             for worker in self.workers:
                 _wait(worker, "Successfully registered with master")
         except BaseException:
@@ -63,11 +67,11 @@ def kill(process_id: int) -> None:
         return  # it was on its way out
 
 
-def _start(role: str, *arguments: str) -> TalkingProcess:
+def _start(environment: Mapping[str, str], role: str, *arguments: str) -> TalkingProcess:
     home = Path(pyspark.__file__).parent
-    environment = {"JAVA_HOME": str(java_home(find_java())), "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
+    own = {"JAVA_HOME": str(java_home(find_java())), "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
     # the script becomes the Java process: the id stays
-    return TalkingProcess([str(home / "bin" / "spark-class"), role, *arguments], environment)
+    return TalkingProcess([str(home / "bin" / "spark-class"), role, *arguments], {**own, **environment})
 
 
 def _wait(process: TalkingProcess, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,7 +14,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
+from tests.exactly_once.judge import read_committed
 
+TARGET_PARTITIONS = 4
 KEYS = 500
 """Record n has the key n % KEYS and the value n."""
 
@@ -28,24 +31,33 @@ Row = tuple[int, ...]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where the targets are: below `folder`, or in the database `server`."""
+    """Where the targets are: below `folder`, in the database `server`, or the topic `topic` of a cluster, which has as
+    many partitions as TARGET_PARTITIONS says."""
 
     folder: Path
     server: str
+    bootstrap_servers: str
+    topic: str
 
 
 class Kind(msgspec.Struct, frozen=True):
     """`sink`: the target in the page. `read`: all rows of it. `middle`: the function, in its module, after which the
-    rows are written and not yet committed. `flow`: what goes there."""
+    rows are written and not yet committed; None where another process than the driver does both. `flow`: what goes
+    there."""
 
     sink: str
     read: Callable[[Place], Iterable[Row]]
-    middle: tuple[str, str]
+    middle: tuple[str, str] | None
     flow: str = "numbers"
 
 
 def _rows(table: pa.Table) -> Iterable[Row]:
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _read_topic(place: Place) -> Iterable[Row]:
+    for message in read_committed(place.bootstrap_servers, place.topic, TARGET_PARTITIONS):
+        yield (json.loads(message.value())["number"],)
 
 
 def _read_iceberg(place: Place) -> Iterable[Row]:
@@ -69,6 +81,7 @@ _PARTS = ("moldau.spark.parquet_parts", "write_parts")
 _COPIED = ("moldau.products.pipelines.targets.postgresql", "_copied")
 _UPDATE = "mode: update, key: key"
 KINDS = {
+    "topic": Kind("topic: {topic}", _read_topic, None),
     "files": Kind(
         "path: {folder}/files",
         lambda place: _rows(pq.read_table(place.folder / "files")),
@@ -88,16 +101,14 @@ KINDS = {
 }  # fmt: skip
 
 
-def page_of(kinds: Sequence[str], bootstrap_servers: str, source: str, place: Place) -> str:
+def page_of(kinds: Sequence[str], source: str, place: Place) -> str:
     """Each target has the name of its kind."""
-    targets = "".join(
-        f"  {name}: {{from: {KINDS[name].flow}, {KINDS[name].sink.format(folder=place.folder, server=place.server)}}}\n"
-        for name in kinds
-    )
+    facts = msgspec.structs.asdict(place)
+    targets = "".join(f"  {name}: {{from: {KINDS[name].flow}, {KINDS[name].sink.format(**facts)}}}\n" for name in kinds)
     flows = "".join(f"  {name}: {sql}\n" for name, sql in FLOWS.items() if f"from: {name}" in targets)
     return f"""
 name: killed
-bootstrap_servers: {bootstrap_servers}
+bootstrap_servers: {place.bootstrap_servers}
 checkpoint: {place.folder / "checkpoint"}
 sources:
   records: {{topic: {source}, format: string}}

@@ -31,8 +31,8 @@ def test_a_target_has_every_record_once(kinds, new_topic, bootstrap_servers, pos
     for number in range(RECORDS):
         producer.produce(source, b"%d" % number, b"%d" % (number % KEYS), number % 2)
     assert producer.flush(60) == 0
-    place = Place(tmp_path, postgresql.url)
-    page.write_text(page_of(kinds, bootstrap_servers, source, place))
+    place = Place(tmp_path, postgresql.url, bootstrap_servers, "no topic")
+    page.write_text(page_of(kinds, source, place))
 
     def live(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "tests.exactly_once.page_driver", str(page), *arguments]

@@ -17,6 +17,7 @@ from moldau.cli.pipeline_pages import (
     add_page,
     add_pages,
     add_parameters,
+    add_spark_settings,
     exit_code_of,
     has_extra,
     of_page,
@@ -33,40 +34,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Adds the noun `pipeline` to the command line; `run` is set as the parser's default."""
     parser = subparsers.add_parser("pipeline", help="run a pipeline on Spark from one YAML page")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    run = verbs.add_parser(
-        "run",
-        help="run it until Ctrl-C, showing progress, rate and lag",
-        description="Runs the pipeline of a YAML page on Spark, on this machine. No Java needs to be installed. "
-        "Records reach a topic exactly once, for readers of committed records: each batch is one transaction.",
-        examples=(
-            "moldau pipeline run orders.yaml",
-            "moldau pipeline run orders.yaml --once",
-            "moldau pipeline run orders.yaml --set LEAST=100",
-        ),
-    )
-    add_page(run)
-    run.add_argument("--once", action="store_true", help="process what is there now, then stop")
-    run.add_argument(
-        "--port",
-        type=int,
-        metavar="PORT",
-        help="serve the board, a page that shows the run, on http://127.0.0.1:PORT/ (0: a free port), with /metrics "
-        "for Prometheus and /status.json; default: not at all",
-    )
-    run.set_defaults(run=run_page)
-    serve = verbs.add_parser(
-        "serve",
-        help="run every page of a directory, and take changes of their files as they come",
-        description="Runs each page of a directory (*.yaml, *.yml, *.py; not those whose names begin with a dot or an "
-        "underscore) in a process of its own. A page that changed is stopped after the batch that is being written and "
-        "started anew; one that cannot be run, or that its checkpoint does not take, is named, and what runs of it "
-        "goes on. A process that fails is started again, after 1 s, then 2 s, at most 60 s. SIGTERM and Ctrl-C stop "
-        "all of them.",
-        examples=("moldau pipeline serve pages",),
-    )
-    serve.add_argument("directory", type=Path, metavar="DIR", help="where the pages are")
-    add_parameters(serve)
-    serve.set_defaults(run=serve_pages)
+    _add_runs(verbs)
     check = verbs.add_parser(
         "check",
         help="say what a page means, or what is wrong with it; nothing is run, and no Spark is started",
@@ -101,6 +69,48 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     checkpoint.set_defaults(run=move_checkpoint)
 
 
+def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
+    """What runs pages until it is stopped."""
+    run = verbs.add_parser(
+        "run",
+        help="run it until Ctrl-C, showing progress, rate and lag",
+        description="Runs the pipeline of a YAML page on Spark: on this machine, where no Java needs to be installed, "
+        "or with --spark on a cluster. "
+        "Records reach a topic exactly once, for readers of committed records: each batch is one transaction.",
+        examples=(
+            "moldau pipeline run orders.yaml",
+            "moldau pipeline run orders.yaml --once",
+            "moldau pipeline run orders.yaml --set LEAST=100",
+            "moldau pipeline run orders.yaml --spark spark.master=spark://10.0.0.1:7077",
+        ),
+    )
+    add_page(run)
+    add_spark_settings(run)
+    run.add_argument("--once", action="store_true", help="process what is there now, then stop")
+    run.add_argument(
+        "--port",
+        type=int,
+        metavar="PORT",
+        help="serve the board, a page that shows the run, on http://127.0.0.1:PORT/ (0: a free port), with /metrics "
+        "for Prometheus and /status.json; default: not at all",
+    )
+    run.set_defaults(run=run_page)
+    serve = verbs.add_parser(
+        "serve",
+        help="run every page of a directory, and take changes of their files as they come",
+        description="Runs each page of a directory (*.yaml, *.yml, *.py; not those whose names begin with a dot or an "
+        "underscore) in a process of its own. A page that changed is stopped after the batch that is being written and "
+        "started anew; one that cannot be run, or that its checkpoint does not take, is named, and what runs of it "
+        "goes on. A process that fails is started again, after 1 s, then 2 s, at most 60 s. SIGTERM and Ctrl-C stop "
+        "all of them.",
+        examples=("moldau pipeline serve pages",),
+    )
+    serve.add_argument("directory", type=Path, metavar="DIR", help="where the pages are")
+    add_parameters(serve)
+    add_spark_settings(serve)
+    serve.set_defaults(run=serve_pages)
+
+
 def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     """What looks at a page through Spark."""
     plan = verbs.add_parser(
@@ -111,6 +121,7 @@ def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau pipeline plan orders.yaml",),
     )
     add_page(plan)
+    add_spark_settings(plan)
     plan.set_defaults(run=lambda arguments: _through_spark(arguments, show_plan))
     preview = verbs.add_parser(
         "preview",
@@ -120,6 +131,7 @@ def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau pipeline preview orders.yaml big --rows 5",),
     )
     add_page(preview)
+    add_spark_settings(preview)
     preview.add_argument("name", metavar="NAME", help="a source or flow of the page")
     preview.add_argument("--rows", type=int32, default=PREVIEW_ROWS, metavar="N", help="how many; default: 20")
     preview.add_argument("--json", action="store_true", help="one JSON array")
@@ -133,13 +145,13 @@ def run_page(arguments: argparse.Namespace) -> int:
         from moldau.products.pipelines.running.runner import run_pipeline
 
         if arguments.port is None:
-            run_pipeline(page, once=arguments.once)
+            run_pipeline(page, once=arguments.once, settings=dict(arguments.spark))
             return 0
         from moldau.products.pipelines.looking.board.board import Board
 
         with Board(page, arguments.port) as board:
             print(f"board {board.address}", flush=True)
-            run_pipeline(page, once=arguments.once, onlooker=board)
+            run_pipeline(page, once=arguments.once, onlooker=board, settings=dict(arguments.spark))
         return 0
 
     return of_page(arguments, run)
@@ -151,7 +163,8 @@ def serve_pages(arguments: argparse.Namespace) -> int:
     def serve() -> int:
         from moldau.cli.served_pages.supervisor import serve_directory
 
-        words = [word for name, value in arguments.set for word in ("--set", f"{name}={value}")]
+        given = {"--set": arguments.set, "--spark": arguments.spark}
+        words = [word for flag, pairs in given.items() for name, value in pairs for word in (flag, f"{name}={value}")]
         return serve_directory(arguments.directory, parameters_of(arguments), words)
 
     if not arguments.directory.is_dir():
@@ -172,11 +185,11 @@ def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelinePage
     return of_page(arguments, look)
 
 
-def show_plan(page: PipelinePage, _: argparse.Namespace) -> int:
+def show_plan(page: PipelinePage, arguments: argparse.Namespace) -> int:
     """The exit code: 1 where a query would be refused."""
     from moldau.products.pipelines.looking.outlook import plan_of
 
-    outlooks = plan_of(page)
+    outlooks = plan_of(page, dict(arguments.spark))
     for outlook in outlooks:
         print(f"{outlook.standing.name}: {outlook.standing.next_run}; {outlook.standing.lag:,} records wait")
         print(f"  {', '.join(f'{name} {kind}' for name, kind in outlook.columns)}")
@@ -190,7 +203,7 @@ def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:
     if arguments.name not in names:
         print(f"moldau pipeline: {arguments.name!r} is no source and no flow; {', '.join(names)} are", file=sys.stderr)
         return 2
-    rows = preview(page, arguments.name, arguments.rows)
+    rows = preview(page, arguments.name, arguments.rows, dict(arguments.spark))
     print_rows(rows, list(dict.fromkeys(name for row in rows for name in row)), as_json=arguments.json)
     return 0
 

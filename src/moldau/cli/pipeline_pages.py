@@ -37,7 +37,7 @@ def add_pages(parser: argparse.ArgumentParser) -> None:
 def add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
-        type=_parameter,
+        type=_assignment,
         action="append",
         default=[],
         metavar="NAME=VALUE",
@@ -45,7 +45,18 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _parameter(text: str) -> tuple[str, str]:
+def add_spark_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--spark",
+        type=_assignment,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of Spark, such as spark.master=spark://HOST:7077 for a cluster; may be given often",
+    )
+
+
+def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, not {text!r}")

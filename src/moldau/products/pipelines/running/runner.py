@@ -67,12 +67,17 @@ class StopRequest:
 
 
 def run_pipeline(
-    page: PipelinePage, *, once: bool = False, console: Console | None = None, onlooker: Onlooker | None = None
+    page: PipelinePage,
+    *,
+    once: bool = False,
+    console: Console | None = None,
+    onlooker: Onlooker | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> list[PipelineState]:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
-    query. `onlooker`: sees the run too.
+    query. `onlooker`: sees the run too. `settings`: of Spark, as in `open_session`.
 
-    Raises PreflightError, LeaseError, CheckpointError, FlowError, SparkStartError, what a source or target refuses;
+    Raises PreflightError, LeaseError, CheckpointError, FlowError, what `open_session`, a source or a target refuses;
     and PipelineFailedError where a query was given up, when the others have ended.
     Call it from the main thread: it takes SIGINT and SIGTERM while it runs.
     """
@@ -85,7 +90,7 @@ def run_pipeline(
     with Lease(page.checkpoint) as lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
         ids = [claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name) for query in page.queries]
         display.show([PipelineState(query.name, 0, 0, None, 0, "starting") for query in page.queries], force=True)
-        spark = open_session(page.name, log_path=log, keep_open=(lease.fileno(),))
+        spark = open_session(page.name, settings, log_path=log, keep_open=(lease.fileno(),))
         try:
             with ExitStack() as stack:
                 views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))

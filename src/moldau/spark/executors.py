@@ -1,0 +1,89 @@
+"""What a session on a cluster of Spark asks its executors at the start: does the Python that they start have the
+package? Without this, the first task of the first batch would end in a trace of Spark's.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import moldau
+from moldau.errors import MoldauError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+ROUNDS = 5
+"""Executors that come while others are asked are asked in the next one."""
+_LOOK_EVERY_S = 0.1
+_MISSING = re.compile(r"No module named '([\w.]+)'")
+
+
+class ExecutorError(MoldauError):
+    """The executors cannot run tasks of this package; the message is one sentence, with the line that mends it."""
+
+
+def check_executors(context: SparkContext) -> None:
+    """Imports the package in every executor that is there. Raises ExecutorError where none is there in time, and where
+    one lacks something or has another version."""
+    known = _wait_for_one(context)
+    for _ in range(ROUNDS):
+        for host, found in _ask_all(context):
+            if found != moldau.__version__:
+                raise ExecutorError(f"an executor on {host} has Moldau {found}; this machine has {moldau.__version__}")
+        before, known = known, _executors(context)
+        if known == before:
+            return
+
+
+def _wait_for_one(context: SparkContext) -> frozenset[str]:
+    """Spark itself would wait without a bound."""
+    within = context._jsc.sc().conf().getTimeAsSeconds("spark.scheduler.maxRegisteredResourcesWaitingTime", "30s")
+    end_s = time.monotonic() + within
+    while not (found := _executors(context)):
+        if time.monotonic() > end_s:
+            raise ExecutorError(
+                f"{context.master} gave no executor within {within} s: does it run, and has it a worker with a free "
+                "core and the memory that one needs (spark.executor.memory)?"
+            )
+        time.sleep(_LOOK_EVERY_S)
+    return found
+
+
+def _executors(context: SparkContext) -> frozenset[str]:
+    ids = context._jsc.sc().getExecutorIds().mkString(",")
+    return frozenset(ids.split(",")) if ids else frozenset()
+
+
+def _ask_all(context: SparkContext) -> list[tuple[str, str]]:
+    """The host and the version of each executor, more than once where one has several cores. In a barrier stage all
+    tasks run at once, so that each free core has one of them, and none is tried on another executor."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    scala = context._jsc.sc()
+    slots = scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
+    try:
+        return context.parallelize(range(slots), slots).barrier().mapPartitions(_answer).collect()
+    except Py4JJavaError as error:
+        raise ExecutorError(_why(str(error.java_exception))) from error
+
+
+def _answer(_: Iterable[int]) -> Iterable[tuple[str, str]]:
+    import socket
+
+    import pandas  # noqa: F401 - all else that a task needs was imported by its daemon (`worker_daemon`)
+
+    yield socket.gethostname(), moldau.__version__
+
+
+def _why(report: str) -> str:
+    found = _MISSING.search(report)
+    if found is None:
+        return f"the executors run no task: {report[:2_000]}"
+    return (
+        f"an executor has no {found[1]} in its Python: on each machine of the cluster, {sys.executable} -m pip install "
+        "'.[spark]' from a clone of Moldau"
+    )

@@ -1,0 +1,216 @@
+"""Drivers on a standalone cluster of Spark do a piece of work while they and their executors are killed with -9.
+
+The cluster has two workers. A driver dies once at each named point of a batch, and so often at any moment after it has
+finished one; an executor dies in the middle of a query.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import queue
+import random
+import signal
+import tempfile
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, fetch_kafka
+from moldau.columnar.writer import TopicWriter
+from tests.exactly_once.spark_cluster import SparkCluster, kill
+from tests.exactly_once.spark_driver import AT_END, BATCH, JVM
+from tests.exactly_once.tables import KEYS, TARGET_PARTITIONS
+from tests.support.talking_process import TalkingProcess
+
+SOURCE, TARGET = "source", "target"
+SOURCE_PARTITIONS = 2
+"""Record n has the key n % KEYS and the value n, and lies in the partition n % SOURCE_PARTITIONS."""
+BATCHES_OF_A_LIFE = 3
+PATIENCE_S = 600.0
+"""A driver that says nothing for so long has failed."""
+AT_RANDOM, EXECUTOR = "the driver, at random", "an executor"
+
+
+class Work(Protocol):
+    """What the drivers do with the records of SOURCE. `points`: where a driver can kill itself."""
+
+    points: Sequence[str]
+
+    @abstractmethod
+    def begin(self, bootstrap_servers: str) -> None:
+        """Called once, when the broker is there, with the topics SOURCE and TARGET."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """A driver, which takes `--setting`, `--records-per-batch`, `--point` and `--batch` too, and says what
+        `spark_driver` says."""
+
+    @abstractmethod
+    def noted(self) -> int:
+        """The last batch that Spark has noted as finished, in every query; -1 before the first."""
+
+    @abstractmethod
+    def faults(self, records: int) -> list[str]:
+        """What is wrong after so many records."""
+
+
+class SparkCampaign:
+    """A life of a driver for each of `victims`, and a last one that comes to the end. `say` gets a line for each."""
+
+    def __init__(
+        self,
+        work: Work,
+        peer: Peer,
+        folder: Path,
+        records: int,
+        victims: list[str],
+        seed: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self.work, self.peer, self.folder = work, peer, folder
+        self.records, self.victims, self.say = records, victims, say
+        self.share = records // (len(victims) + 1)
+        self.choices = random.Random(seed)
+        self.choices.shuffle(self.victims)
+        self.fed = 0
+        self.killed = 0
+
+    def run(self) -> list[str]:
+        """What is wrong with the result; nothing if every record counts once."""
+        self.peer.start()
+        try:
+            self.make_topics()
+            self.work.begin(self.peer.bootstrap_servers)
+            self.cluster = SparkCluster(self.folder)
+            try:
+                for number, victim in enumerate(self.victims, 1):
+                    began = time.monotonic()
+                    self.feed(self.fed + self.share)
+                    end = self.one_life(victim)
+                    seconds = time.monotonic() - began
+                    self.say(f"life {number} of {len(self.victims)}, {seconds:.0f} s, kill {victim}: {end}")
+                self.feed(self.records)
+                self.finish()
+            finally:
+                self.cluster.stop()
+            return self.work.faults(self.records)
+        finally:
+            self.peer.stop()
+
+    def make_topics(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.peer.bootstrap_servers})
+        topics = [NewTopic(SOURCE, SOURCE_PARTITIONS, 1), NewTopic(TARGET, TARGET_PARTITIONS, 1)]
+        for future in admin.create_topics(topics).values():
+            future.result(timeout=30)
+
+    def feed(self, end: int) -> None:
+        """The source gets the records up to number `end`."""
+        numbers = np.arange(self.fed, end)
+        columns = {
+            "key": pa.array(numbers % KEYS).cast(pa.string()),
+            "value": pa.array(numbers).cast(pa.string()),
+            "partition": pa.array(numbers % SOURCE_PARTITIONS),
+        }
+        with TopicWriter(self.peer.bootstrap_servers, SOURCE) as writer:
+            writer.write(pa.table(columns))
+        self.fed = end
+
+    def driver(self, *arguments: str) -> TalkingProcess:
+        command = [*self.work.command(), "--setting", f"spark.master={self.cluster.url}"]
+        command += ["--setting", "spark.executor.memory=512m"]
+        command += ["--records-per-batch", str(max(1, self.share // BATCHES_OF_A_LIFE)), *arguments]
+        return TalkingProcess(command)
+
+    def one_life(self, victim: str) -> str:
+        """How it ended."""
+        if victim in self.work.points:
+            # not in the first batch, which may be one that an earlier life has begun: so each life gets on
+            return self.end_of(self.driver("--point", victim, "--batch", str(self.work.noted() + 2)))
+        driver = self.driver()
+        try:
+            if self.says(driver, BATCH):
+                driver.live_on(self.choices.uniform(0.1, 2.0))
+                self.kill(victim, driver)
+        except BaseException:
+            driver.kill()
+            raise
+        return self.end_of(driver)
+
+    def kill(self, victim: str, driver: TalkingProcess) -> None:
+        if victim == EXECUTOR:
+            executors = self.cluster.executors()
+            if executors and AT_END not in "".join(driver.output):
+                kill(self.choices.choice(executors))
+                self.killed += 1
+            return
+        (jvm,) = [int(line.split()[1]) for line in driver.output if line.startswith(JVM)]
+        kill(jvm)
+        driver.kill()
+
+    def says(self, driver: TalkingProcess, word: str) -> bool:
+        """Whether such a line came before the driver ended."""
+        try:
+            return driver.wait_for(lambda line: line.startswith(word), time.monotonic() + PATIENCE_S)
+        except queue.Empty:
+            raise AssertionError(f"the driver is silent: {driver.output[-5:]}") from None
+
+    def end_of(self, driver: TalkingProcess) -> str:
+        """Waits for the end of a driver."""
+        try:
+            is_at_end = self.says(driver, AT_END)
+        finally:
+            code = driver.kill()
+        if code == -signal.SIGKILL and not is_at_end:
+            self.killed += 1
+            return f"killed in batch {self.work.noted() + 1}"
+        if is_at_end:
+            return f"went on to the end, batch {self.work.noted()}"
+        reasons = [line.strip() for line in driver.output if "Error:" in line or "Exception:" in line]
+        return f"ended in batch {self.work.noted() + 1}: {(reasons or driver.output)[-1][:200]}"
+
+    def finish(self) -> None:
+        end = self.end_of(self.driver())
+        assert self.work.noted() >= 0, end
+        self.say(f"the last life {end}")
+
+
+def newest_commit(checkpoint: Path) -> int:
+    """The last batch that Spark has noted in the checkpoint of a query; -1 before the first."""
+    return max((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), default=-1)
+
+
+def run_campaign(name: str, make_work: Callable[[Path], Work], records: int, driver_kills: int) -> int:
+    """The program `name`: reads its arguments, whose defaults are `records` and `driver_kills`. Gives the exit code."""
+    parser = argparse.ArgumentParser(prog=f"python -m {name}")
+    parser.add_argument("--records", type=int, default=records)
+    parser.add_argument("--driver-kills", type=int, default=driver_kills)
+    parser.add_argument("--executor-kills", type=int, default=5)
+    parser.add_argument("--broker", choices=("moldau", "kafka"), default="moldau")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="moldau-spark-") as directory:
+        folder = Path(directory)
+        peer: Peer = Moldau("Moldau", folder / "broker")
+        if options.broker == "kafka":
+            peer = ApacheKafka("Apache Kafka", folder / "broker", libraries=fetch_kafka(CACHE))
+        work = make_work(folder)
+        victims = [*work.points, *[AT_RANDOM] * options.driver_kills, *[EXECUTOR] * options.executor_kills]
+        say = functools.partial(print, flush=True)
+        campaign = SparkCampaign(work, peer, folder, options.records, victims, options.seed, say)
+        faults = campaign.run()
+    for fault in faults:
+        print(fault)
+    print(
+        f"{peer.name}: {options.records:,} records, {campaign.killed} of {len(victims)} victims killed, "
+        f"{time.monotonic() - began:.0f} s: {'BROKEN' if faults else 'each record is there once'}"
+    )
+    return 1 if faults else 0
