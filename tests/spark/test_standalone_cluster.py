@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.tables import KEYS, TARGET_PARTITIONS, Place, faults, page_of
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka
+from tests.support.postgresql import PostgresqlServer
 
 RECORDS = 10_000
 RUN_S = 400
@@ -40,6 +41,14 @@ def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     cluster = SparkCluster(tmp_path)
     yield cluster.url
     cluster.stop()
+
+
+@pytest.fixture
+def postgresql() -> Iterator[PostgresqlServer]:
+    """Each run begins with an empty one."""
+    server = PostgresqlServer()
+    yield server
+    server.close()
 
 
 def moldau_pipeline(verb: str, page: Path, *settings: str) -> subprocess.CompletedProcess[str]:
