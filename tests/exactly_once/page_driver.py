@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from moldau.products.pipelines.page.page import PipelinePage, load_page
 from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.products.pipelines.sources import topic
 from moldau.products.pipelines.targets.target import Target
+from moldau.products.pipelines.targets.topic import TopicTarget
 from moldau.spark import open_session, source
 from moldau.spark.sink import TopicBatchWriter
 from moldau.spark.source import TopicDataSource
@@ -42,8 +45,18 @@ class Meeting:
         self.batch = threading.local()
         self._barrier = threading.Barrier(queries, action=self._kill)
 
+    def wait_for_others(self, point: str) -> None:
+        """Returns when all other queries have come to the point, if it counts in this batch."""
+        pause = threading.Event()
+        end_s = time.monotonic() + PATIENCE_S
+        while self.counts(point) and self._barrier.n_waiting < self._barrier.parties - 1 and time.monotonic() < end_s:
+            pause.wait(0.02)
+
+    def counts(self, point: str) -> bool:
+        return point == self.killer.point and self.batch.number >= self.killer.batch_id
+
     def reach(self, point: str) -> None:
-        if point == self.killer.point and self.batch.number >= self.killer.batch_id:
+        if self.counts(point):
             self._barrier.wait(PATIENCE_S)
 
     def _kill(self) -> None:
@@ -60,6 +73,9 @@ def meet_in(target: type[Target], meeting: Meeting) -> None:
         def write_and_meet(batch: Any, batch_id: int) -> None:
             meeting.batch.number = batch_id
             meeting.reach(POINTS[0])
+            if target is TopicTarget:
+                # other queries do not get on while Spark commits to a topic: this one comes last
+                meeting.wait_for_others(POINTS[1])
             write(batch, batch_id)
             meeting.reach(POINTS[2])
 
@@ -81,40 +97,27 @@ def meet_behind(middle: tuple[str, str], meeting: Meeting) -> None:
     setattr(module, name, act_and_meet)
 
 
-class WaitingWriter(TopicBatchWriter):
-    """The second point of a topic: Spark commits in a Python process of its own, which waits there to be killed."""
+class MortalWriter(TopicBatchWriter):
+    """The second point of a topic: Spark commits in a Python process of its own. All others are at the meeting."""
 
-    place: str
+    victims: tuple[int, ...]
+    first_batch: int
 
     def commit(self, messages: Any) -> None:
-        Path(self.place).with_suffix(".new").write_text(f"{os.getpid()} {self.options.batch_id}")
-        Path(self.place).with_suffix(".new").rename(self.place)
-        threading.Event().wait(PATIENCE_S)
+        if (self.options.batch_id or 0) >= self.first_batch:
+            for process in (*self.victims, os.getpid()):
+                os.kill(process, signal.SIGKILL)
         super().commit(messages)
 
 
-class WaitingDataSource(TopicDataSource):
-    place: str
+class MortalDataSource(TopicDataSource):
+    victims: tuple[int, ...]
     first_batch: int
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        options = self._sink_options()
-        if options.batch_id is None or options.batch_id < self.first_batch:
-            return super().writer(schema, overwrite)
-        writer = WaitingWriter(options, schema, overwrite=overwrite)
-        writer.place = self.place
+        writer = MortalWriter(self._sink_options(), schema, overwrite=overwrite)
+        writer.victims, writer.first_batch = self.victims, self.first_batch
         return writer
-
-
-def wait_for_sink(meeting: Meeting, place: Path) -> None:
-    """In a thread of its own: comes to the meeting for the process that commits to a topic."""
-    pause = threading.Event()
-    while not place.exists():
-        pause.wait(0.02)
-    process, batch_id = map(int, place.read_text().split())
-    meeting.killer.processes += (process,)
-    meeting.batch.number = batch_id
-    meeting.reach(POINTS[1])
 
 
 def tell_of_batches(page: PipelinePage, killer: Killer) -> None:
@@ -140,22 +143,19 @@ def main() -> None:
     parser.add_argument("--setting", action="append", default=[], help="of Spark: name=value")
     arguments = parser.parse_args()
     page = load_page(arguments.page)
-    sink_place = page.checkpoint / "sink"
-    sink_place.unlink(missing_ok=True)
-    if arguments.point == POINTS[1]:
-        known = {"place": str(sink_place), "first_batch": arguments.batch}
-        source.TopicDataSource = type("WaitingDataSource", (WaitingDataSource,), known)  # type: ignore[misc]
     spark = open_session("mortal", dict(setting.split("=", 1) for setting in arguments.setting), cores=2)
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     print(JVM, jvm, flush=True)
-    killer = Killer(arguments.point, arguments.batch, (jvm,))
+    killer = Killer(arguments.point, arguments.batch, (jvm, os.getpid()))
+    if arguments.point == POINTS[1]:
+        known = {"victims": killer.processes, "first_batch": arguments.batch}
+        source.TopicDataSource = type("MortalDataSource", (MortalDataSource,), known)  # type: ignore[misc]
     topic.MAX_OFFSETS_PER_TRIGGER = arguments.records_per_batch
     meeting = Meeting(killer, len(page.queries))
     for target in dict.fromkeys(type(query.target) for query in page.queries):
         meet_in(target, meeting)
     for middle in dict.fromkeys(kind.middle for kind in KINDS.values() if kind.middle):
         meet_behind(middle, meeting)
-    threading.Thread(target=wait_for_sink, args=(meeting, sink_place), daemon=True).start()
     threading.Thread(target=tell_of_batches, args=(page, killer), daemon=True).start()
     with open(os.devnull, "w") as nowhere:
         run_pipeline(page, once=True, console=Console(file=nowhere))

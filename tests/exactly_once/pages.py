@@ -18,7 +18,7 @@ from tests.exactly_once.spark_campaign import SOURCE, TARGET, newest_commit, run
 from tests.exactly_once.tables import Place, faults, page_of
 from tests.support.postgresql import PostgresqlServer
 
-KINDS = ("topic", "delta", "delta-sums", "iceberg", "postgresql", "postgresql-sums", "files")
+KINDS = ("topic", "delta", "iceberg", "postgresql", "postgresql-sums", "files")
 
 
 class PageOfTargets:
