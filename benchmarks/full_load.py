@@ -26,8 +26,9 @@ from moldau.errors import KafkaError
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 
 TOPIC, PARTITIONS, PRODUCERS, VALUE_BYTES = "load", 12, 2, 1_000
-KEPT = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20)}
-"""Of each partition: the disk holds minutes of this load only."""
+KEPT = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20), "file.delete.delay.ms": "5000"}
+KEPT_BY_NODES = {"log.retention.check.interval.ms": "10000"}
+"""With KEPT: the disk holds seconds of this load, and not the 100 GB of ten minutes."""
 LOOK_EVERY_S = 0.5
 
 
@@ -100,7 +101,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="moldau-load-") as folder:
         nodes = {node_id: MoldauNode("Moldau", Path(folder) / str(node_id)) for node_id in NODE_IDS}
-        cluster = ThreeNodes("Moldau", dict(nodes))
+        cluster = ThreeNodes("Moldau", dict(nodes), KEPT_BY_NODES)
         try:
             cluster.start()
             return load(cluster, arguments.minutes)

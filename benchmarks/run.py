@@ -175,9 +175,8 @@ def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures
 
 
 def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
-    """Clients instead of brokers: the same topic of one broker, read by each in turn; for queries of Spark Moldau's, or
-    the one that the workload names."""
-    peer = bench.peer(workload.broker) if workload.broker else bench.peers[-1]
+    """Clients instead of brokers: the same topic of one broker, read by each in turn."""
+    peer = bench.peer(workload.brokers[0]) if workload.brokers else bench.peers[-1]
     records, readers = workload.records, workload.readers
     topic = bench.new_topic(peer, workload.partitions)
     produce.produce(peer, topic, records=records, value_bytes=workload.value_bytes, settings={"acks": "all"})
@@ -325,13 +324,16 @@ def main() -> int:
         make = makers(Path(folder), CACHE, has_apache=not arguments.without_apache)
         bench = Bench(make, arguments.rounds, Path(folder), CACHE)
         try:
-            workloads = {name: read_workload(name) for name in names}
-            if any(workload.needs_peers for workload in workloads.values()):
+            pages = [read_workload(name) for name in names]
+            workloads = [
+                row for page in pages for row in ([page.over(name) for name in page.brokers if name in make] or [page])
+            ]
+            if any(workload.needs_peers for workload in workloads):
                 bench.start_peers()
-            for name, workload in workloads.items():
+            for workload in workloads:
                 say(workload.name)
                 try:
-                    rounds[name] = seen = run(bench, workload)
+                    rounds[workload.name] = seen = run(bench, workload)
                 except PeerError as error:
                     say(f"  not measured: {error}")
                     rows.append(unmeasured(workload, error))

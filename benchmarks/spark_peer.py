@@ -1,4 +1,5 @@
-"""Spark's own Kafka connector, to compare ours with: its jars, and an environment with the Spark release that it fits.
+"""Spark's own Kafka connector and Avro functions, to compare ours with: their jars, and an environment with the Spark
+release that they fit.
 
 The connector of the newest Spark is not always published yet: both sources are measured under the release named here.
 """
@@ -15,6 +16,7 @@ from benchmarks.peers import PeerError
 SPARK_VERSION = "4.2.0"
 JARS = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
+    ("org.apache.spark", "spark-avro_2.13", "4.1.1"),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
     ("org.apache.kafka", "kafka-clients", "3.9.1"),
     ("org.apache.commons", "commons-pool2", "2.12.0"),
@@ -50,7 +52,7 @@ def spark_python(cache: Path) -> str:
     given = os.environ.get("MOLDAU_BENCH_SPARK_PYTHON")
     if given:
         return given
-    folder = cache / f"spark-{SPARK_VERSION}"
+    folder = cache / f"spark-{SPARK_VERSION}-avro"
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -62,7 +64,7 @@ def spark_python(cache: Path) -> str:
             "--quiet",
             f"pyspark[sql]=={SPARK_VERSION}",
             "-e",
-            f"{ROOT}[spark]",
+            f"{ROOT}[avro]",
         ]
         subprocess.run(install, check=True)
         (folder / "complete").touch()

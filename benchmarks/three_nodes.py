@@ -64,10 +64,12 @@ class KafkaNode(ApacheKafka):
 
 @dataclass
 class ThreeNodes:
-    """`nodes` by id; `start` formats them and returns when all three serve."""
+    """`nodes` by id; `start` formats them and returns when all three serve. `settings`: of every node, where Kafka's
+    default is not wanted."""
 
     name: str
     nodes: dict[int, MoldauNode | KafkaNode]
+    settings: dict[str, str] = field(default_factory=dict)
     controller_ports: dict[int, int] = field(default_factory=lambda: {node_id: free_port() for node_id in NODE_IDS})
 
     @property
@@ -100,6 +102,7 @@ class ThreeNodes:
             "min.insync.replicas": "2",
             "offsets.topic.replication.factor": "3",
             "transaction.state.log.replication.factor": "3",
+            **self.settings,
         }
 
     def stop(self) -> None:

@@ -46,8 +46,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the producer."""
     readers: tuple[str, ...] = ()
     """Ours first, its peer second."""
-    broker: str = ""
-    """Whose topic they read; by default that of the last peer."""
+    brokers: tuple[str, ...] = ()
+    """Whose topics they read, one row for each; by default the last peer's."""
     rate: int = 0
     """Records a second."""
     warm_up: int = 0
@@ -63,6 +63,10 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a kind that has no peer."""
     targets: dict[str, dict[Rule, float]] = {}
     """By figure; a ratio is ours divided by the peer's."""
+
+    def over(self, broker: str) -> Workload:
+        """The row of one of `brokers`."""
+        return msgspec.structs.replace(self, name=f"{self.name}, over {broker}", brokers=(broker,))
 
     @property
     def needs_peers(self) -> bool:
