@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quixstreams import Application
 from quixstreams.models.serializers.avro import AvroDeserializer
-from quixstreams.sinks.community.file import LocalFileSink
+from quixstreams.sinks.community.file.local import LocalFileSink
 from quixstreams.sinks.community.file.formats import ParquetFormat
 
 servers, folder = sys.argv[1:]

@@ -3,7 +3,7 @@
 import sys
 
 from quixstreams import Application
-from quixstreams.sinks.community.file import LocalFileSink
+from quixstreams.sinks.community.file.local import LocalFileSink
 from quixstreams.sinks.community.file.formats import ParquetFormat
 
 servers, folder = sys.argv[1:]

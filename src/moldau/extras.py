@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 PACKAGES: dict[str, tuple[str, ...]] = {
-    "avro": ("fastavro",),
+    "avro": ("fastavro", "polars"),
     "columnar": ("numpy", "pyarrow"),
     "delta": ("deltalake",),
     "iceberg": ("pyiceberg", "sqlalchemy"),

@@ -1,4 +1,5 @@
-"""Avro, record by record, with `fastavro`.
+"""Avro: whole columns at a time where all values of a batch have the reader's own schema and a flat one
+(`avro_columns`), else record by record with `fastavro`.
 
 With a `registry`, a value names the schema that it was written with, and is read with the reader's schema: that of
 `schema_file`, or the newest one of the subject when the pipeline starts. A schema that turns up while the pipeline runs
@@ -18,8 +19,14 @@ from typing import TYPE_CHECKING, Any
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.formats.avro_columns import common_schema_id, fits_columns, read_columns
 from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
-from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
+from moldau.products.pipelines.formats.registry import (
+    HEADER_BYTES,
+    RegisteredSchema,
+    Registry,
+    UnknownSchemaError,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +75,21 @@ class AvroValues(Values):
     def reader(self, schema_id: int | None) -> Reader:
         return _reader(self._schema, self._registry, schema_id)
 
+    def at_once(self, values: pa.Array) -> pa.Array | None:
+        import pyarrow.compute as pc
+
+        present, schema_id, head = values.drop_null(), None, 0
+        if self._registry is not None:
+            schema_id, head = common_schema_id(present), HEADER_BYTES
+            if schema_id is None:
+                return None
+        schema = _schema_of_columns(self._schema, self._registry, schema_id)
+        rows = None if schema is None else read_columns(schema, present, self.kind, after=head)
+        if rows is None or not values.null_count:
+            return rows
+        places = pc.subtract(pc.cumulative_sum(values.is_valid().cast("int64")), 1)
+        return rows.take(pc.if_else(values.is_valid(), places, None))
+
 
 class AvroWriter(Writer):
     SCHEMA_TYPE = "AVRO"
@@ -89,23 +111,45 @@ class AvroWriter(Writer):
         return encode
 
 
-@lru_cache(READERS_KEPT)
 def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> Reader:
-    """Kept for the life of the process: what an id stands for never changes."""
     import fastavro
 
-    as_read, _ = _parsed(reader)
-    as_written = as_read if registry is None or schema_id is None else _parsed(registry.schema_of_id(schema_id))[0]
+    as_read, as_written = _both_schemas(reader, registry, schema_id)
 
     def read(value: bytes) -> Row:
         stream = io.BytesIO(value)
-        row: Any = fastavro.schemaless_reader(stream, as_written, as_read)
+        try:
+            row: Any = fastavro.schemaless_reader(stream, as_written, as_read)
+        except EOFError:
+            raise ValueError("the value ends within a field") from None  # fastavro names its stream instead
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes stand behind the last field")
         found: Row = row
         return found
 
     return read
+
+
+@lru_cache(READERS_KEPT)
+def _schema_of_columns(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> AvroSchema | None:
+    """That of both sides; None where values with this id are to be read one by one."""
+    try:
+        as_read, as_written = _both_schemas(reader, registry, schema_id)
+    except (UnknownSchemaError, FlowError):
+        return None
+    return as_read if as_read == as_written and fits_columns(as_read) else None
+
+
+@lru_cache(READERS_KEPT)
+def _both_schemas(
+    reader: RegisteredSchema, registry: Registry | None, schema_id: int | None
+) -> tuple[AvroSchema, AvroSchema]:
+    """The reader's and the writer's, which is asked for once in the life of the process: what an id stands for never
+    changes. Raises FlowError, RegistryError."""
+    as_read, _ = _parsed(reader)
+    if registry is None or schema_id is None:
+        return as_read, as_read
+    return as_read, _parsed(registry.schema_of_id(schema_id))[0]
 
 
 def _record(schema: RegisteredSchema) -> tuple[AvroSchema, dict[str, AvroSchema]]:

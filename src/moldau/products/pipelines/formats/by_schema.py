@@ -115,6 +115,9 @@ class Values:
     def __call__(self, values: pa.Array) -> pa.Array:
         import pyarrow as pa
 
+        whole = self.at_once(values)
+        if whole is not None:
+            return whole
         readers: dict[int | None, Reader] = {}
         rows = [self._row(value, readers) for value in values.to_pylist()]
         try:
@@ -122,6 +125,10 @@ class Values:
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             # one of them holds what its column cannot: a date of the year 300,000, say
             return pa.array([self._fitting(row) for row in rows], self.kind)
+
+    def at_once(self, values: pa.Array) -> pa.Array | None:
+        """The same, without a look at each value; None where that cannot be done. Raises RegistryError."""
+        return None
 
     @abstractmethod
     def reader(self, schema_id: int | None) -> Reader:
