@@ -6,8 +6,8 @@ from pathlib import Path
 
 from quixstreams import Application
 from quixstreams.models.serializers.avro import AvroDeserializer
-from quixstreams.sinks.community.file.local import LocalFileSink
 from quixstreams.sinks.community.file.formats import ParquetFormat
+from quixstreams.sinks.community.file.local import LocalFileSink
 
 servers, folder = sys.argv[1:]
 application = Application(servers, consumer_group="avro", auto_offset_reset="earliest", state_dir=f"{folder}/state")
