@@ -21,7 +21,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loaders import canned, columns, latency, one_record, produce, python_start, spark, transactions
+from benchmarks.loaders import (
+    canned,
+    columns,
+    latency,
+    one_record,
+    produce,
+    python_start,
+    spark,
+    tasks,
+    transactions,
+)
 from benchmarks.micro import compaction, many_topics, producer_ids, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.workload import Workload, read_workload
@@ -35,6 +45,7 @@ ORDER += ["one-record-1", "one-record-50", "one-record-500", "one-record-8-in-fl
 ORDER += ["canned", "memory", "start", "arrow-100b"]
 ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-at-least-once")]
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
+ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
 ORDER += ["python-start", "recovery", "compaction", "many-topics", "producer-ids"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
@@ -193,6 +204,21 @@ def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     return seen
 
 
+def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
+    """A page beside plain PySpark, each with a broker of its own."""
+    forms = (tasks.PAGE, tasks.PLAIN)
+    seen: dict[str, list[Figures]] = {form: [] for form in forms}
+    for round_number in range(bench.rounds):
+        for form in forms if round_number % 2 == 0 else forms[::-1]:
+            bench.topics += 1
+            peer = bench.make[workload.brokers[0]](f"task_{bench.topics}")
+            with tasks.new_trial(peer, workload.task, form) as trial:
+                seen[form].append(tasks.measure(trial, workload.records))
+            shutil.rmtree(peer.folder)
+            say(f"  round {round_number + 1} {form}: {short(seen[form][-1])}")
+    return seen
+
+
 def run_compaction(bench: Bench, workload: Workload) -> Figures:
     """Seconds of a round, and the p99 of a canary meanwhile, beside big batches and beside a cold replay."""
     folder = bench.folder / "compaction"
@@ -232,6 +258,8 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
 
 def run(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     """The figures of each round, by who ran it; the first is ours. Raises PeerError where a peer cannot be had."""
+    if workload.kind == "task":
+        return run_task(bench, workload)
     if workload.kind in ("readers", "spark"):
         return run_readers(bench, workload)
     return run_beside_peers(bench, workload) if workload.needs_peers else run_alone(bench, workload)

@@ -13,359 +13,16 @@ compared with what it should be.
 from __future__ import annotations
 
 import argparse
-import io
-import json
-import os
-import random
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import fastavro
-import pyarrow.parquet as pq
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-
-from benchmarks.peers import CACHE, Peer, PeerError
-from benchmarks.run import makers, number, say
-from benchmarks.spark_peer import ROOT, fetch_connector, spark_python
-
-FOLDER = Path(__file__).with_name("tasks")
-TASKS = ("filter", "window", "join", "files", "avro")
-FORMS = PAGE, PLAIN, QUIX = "moldau pipeline", "plain PySpark", "Quix Streams"
-QUIX_VERSION = "3.28.1"
-PARTITIONS, USERS = 2, 1_000
-COUNTRIES = ("CZ", "DE", "FR", "IT", "JP", "NO", "PE", "US")
-FIRST_AT = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=1)
-"""Retention goes by it too."""
-ORDERS_PER_SECOND = 1_000
-"""By the time that the orders say."""
-MINUTE, LATE = timedelta(minutes=1), timedelta(seconds=10)
-LARGE = 50
-LAST_DELAY = timedelta(hours=1)
-"""The record that a restart finds is so much later than the others: it ends every window."""
-PATIENCE_S = 300.0
-QUIET_S = 15.0
-"""The output of a program that was killed is whole when nothing more comes for so long."""
-KILL_AFTER_S = (8.0, 20.0)
-KILL_RECORDS, KILL_RATE = 200_000, 4_000
-AVRO_SCHEMA = fastavro.parse_schema(json.loads((FOLDER / "order.avsc").read_text()))
-
-
-def order(number: int, at: datetime | None = None) -> dict[str, Any]:
-    """The order of that number: what a program makes of it can be told from the number alone."""
-    at = at or FIRST_AT + timedelta(seconds=number / ORDERS_PER_SECOND)
-    amount = number * 7919 % 10_000 / 100
-    country = COUNTRIES[number * 31 % len(COUNTRIES)]
-    return {"id": number, "user": f"user-{number % USERS}", "country": country, "amount": amount, "at": at}
-
-
-def as_json(one: dict[str, Any]) -> bytes:
-    return json.dumps({**one, "at": one["at"].isoformat(timespec="milliseconds")}).encode()
-
-
-def as_avro(one: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, AVRO_SCHEMA, one)
-    return out.getvalue()
-
-
-@dataclass
-class Program:
-    """A task in one of its three forms. `folder`: its state and its files."""
-
-    task: str
-    form: str
-    servers: str
-    folder: Path
-    python: str
-    environment: dict[str, str]
-    process: subprocess.Popen[bytes] | None = None
-
-    def command(self) -> list[str]:
-        if self.form == PAGE:
-            words = [self.python, "-m", "moldau.cli.main", "pipeline", "run", str(source_of(self.task, PAGE))]
-            return [*words, "--set", f"SERVERS={self.servers}", "--set", f"FOLDER={self.folder}"]
-        return [self.python, str(source_of(self.task, self.form)), self.servers, str(self.folder)]
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """The program runs, as a group of processes that is dead afterwards."""
-        with (self.folder / "output.txt").open("ab") as output:
-            self.process = subprocess.Popen(
-                self.command(), stdout=output, stderr=output, env=self.environment, start_new_session=True
-            )
-        try:
-            yield
-        finally:
-            self.kill()
-
-    def kill(self) -> None:
-        """-9 to all of its processes."""
-        if self.process is not None:
-            with suppress(ProcessLookupError):  # all of them have ended
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(timeout=30)
-            self.process = None
-
-    def stop(self) -> None:
-        """As its user would, with SIGTERM; after a minute -9."""
-        if self.process is None:
-            return
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            say(f"{self.form} does not stop: killed")
-
-    def check(self) -> None:
-        """Raises PeerError where the program has ended by itself."""
-        if self.process is not None and self.process.poll() is not None:
-            lines = (self.folder / "output.txt").read_text(errors="replace").strip().splitlines()
-            raise PeerError(f"{self.task}, {self.form}: ended with {self.process.returncode}: {lines[-12:]}")
-
-
-def source_of(task: str, form: str) -> Path:
-    return FOLDER / {PAGE: f"{task}.yaml", PLAIN: f"{task}_spark.py", QUIX: f"{task}_quix.py"}[form]
-
-
-def lines_of_code(task: str, form: str) -> int:
-    """Without empty lines and comments."""
-    lines = [line.strip() for line in source_of(task, form).read_text().splitlines()]
-    return sum(bool(line) and not line.startswith(("#", '"""')) for line in lines)
-
-
-class Output:
-    """What a program has written: records of a topic that are committed, or rows of Parquet files."""
-
-    def __init__(self, task: str, servers: str, folder: Path) -> None:
-        self.task, self.folder = task, folder
-        self._rows_of_file: dict[Path, int] = {}
-        self._rows: list[dict[str, Any]] = []
-        settings = {"bootstrap.servers": servers, "group.id": "judge", "isolation.level": "read_committed"}
-        self._consumer = Consumer(settings | {"auto.offset.reset": "earliest", "log_level": 0})
-        if self.is_topic:
-            self._consumer.assign([TopicPartition(f"{task}-out", partition, 0) for partition in range(PARTITIONS)])
-
-    @property
-    def is_topic(self) -> bool:
-        return self.task in ("filter", "window", "join")
-
-    def size(self) -> int:
-        """Rows that can be read now."""
-        if self.is_topic:
-            while messages := self._consumer.consume(10_000, timeout=0.05):
-                self._rows += (json.loads(one.value()) for one in messages if one.error() is None)
-            return len(self._rows)
-        return sum(map(self._rows_in, self._files()))
-
-    def rows(self) -> list[dict[str, Any]]:
-        self.size()
-        return self._rows if self.is_topic else [row for path in self._files() for row in rows_of_file(path)]
-
-    def torn(self) -> int:
-        """Files that are no Parquet."""
-        return sum(path not in self._rows_of_file for path in self._files())
-
-    def close(self) -> None:
-        self._consumer.close()
-
-    def _files(self) -> Iterator[Path]:
-        """What a reader of `*.parquet` finds. Directories come and go meanwhile."""
-        for name, folders, files in os.walk(self.folder / "out"):
-            folders[:] = [folder for folder in folders if not folder.startswith((".", "_"))]
-            yield from (Path(name, file) for file in files if file.endswith(".parquet") and file[0] not in "._")
-
-    def _rows_in(self, path: Path) -> int:
-        """0 for a file that is torn, or being written."""
-        if path not in self._rows_of_file:
-            try:
-                self._rows_of_file[path] = int(pq.read_metadata(path).num_rows)
-            except (OSError, ValueError):
-                return 0
-        return self._rows_of_file[path]
-
-
-def rows_of_file(path: Path) -> list[dict[str, Any]]:
-    """Those of Quix Streams have the value in columns of its own."""
-    try:
-        rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
-    except (OSError, ValueError):
-        return []
-    return [row["_value"] if isinstance(row.get("_value"), dict) else row for row in rows]
-
-
-def identity(task: str, row: dict[str, Any]) -> tuple[Any, ...]:
-    """What of a row is right or wrong, as one thing to compare."""
-    if task == "window":
-        start = datetime.fromisoformat(row["start"]).astimezone(UTC)
-        return row["country"], start, row["orders"], round(row["amount"], 2)
-    if task == "filter":
-        return row["id"], row["amount"]
-    return (row["id"], row["name"]) if task == "join" else (row["id"],)
-
-
-def expected(task: str, orders: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    """What the output is to have of these orders."""
-    if task == "filter":
-        return Counter((one["id"], one["amount"]) for one in orders if one["amount"] >= LARGE)
-    if task == "join":
-        return Counter((one["id"], one["user"].upper()) for one in orders)
-    if task != "window":
-        return Counter((one["id"],) for one in orders)
-    over = max(one["at"] for one in orders) - LATE
-    counts: Counter[tuple[str, datetime]] = Counter()
-    amounts: Counter[tuple[str, datetime]] = Counter()
-    for one in orders:
-        window = one["country"], one["at"].replace(second=0, microsecond=0)
-        counts[window] += 1
-        amounts[window] += one["amount"]
-    ended = [window for window in counts if window[1] + MINUTE <= over]
-    return Counter((*window, counts[window], round(amounts[window], 2)) for window in ended)
-
-
-class Trial:
-    """One task in one form over a broker of its own, and all that belongs to it."""
-
-    def __init__(self, peer: Peer, task: str, form: str, folder: Path, pythons: dict[str, str]) -> None:
-        self.peer, self.task, self.form = peer, task, form
-        folder.mkdir(parents=True)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        if form == PLAIN:
-            environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {fetch_connector(CACHE)} pyspark-shell"
-            environment["PYTHONPATH"] = ""
-        self.program = Program(task, form, peer.bootstrap_servers, folder, pythons[form], environment)
-        self.orders: list[dict[str, Any]] = []
-        self._producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "linger.ms": 5, "log_level": 0})
-        self._create_topics()
-        self.output = Output(task, peer.bootstrap_servers, folder)
-
-    def _create_topics(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.peer.bootstrap_servers})
-        names = ("orders", "orders-avro", "users", f"{self.task}-out")
-        for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
-            future.result(timeout=30)
-        early_ms = int((FIRST_AT - timedelta(days=1)).timestamp() * 1000)
-        for user in range(USERS):
-            name = f"user-{user}"
-            value = json.dumps({"user": name, "name": name.upper()})
-            self._producer.produce("users", value, name, user % PARTITIONS, timestamp=early_ms)
-
-    def feed(self, orders: list[dict[str, Any]]) -> None:
-        """Raises PeerError where the broker did not take them."""
-        topic, encode = ("orders-avro", as_avro) if self.task == "avro" else ("orders", as_json)
-        for one in orders:
-            place = {"partition": one["id"] % PARTITIONS, "timestamp": int(one["at"].timestamp() * 1000)}
-            while True:
-                try:
-                    self._producer.produce(topic, encode(one), one["user"], **place)
-                    break
-                except BufferError:
-                    self._producer.poll(0.1)
-        if self._producer.flush(60):
-            raise PeerError("records were not acknowledged")
-        self.orders += orders
-
-    def until_whole(self) -> float:
-        """Starts the program, and stops it when its output has what the orders ask for; the seconds between. Raises
-        PeerError where it does not come."""
-        wanted, begin = expected(self.task, self.orders).total(), time.perf_counter()
-        with self.program.running():
-            while self.output.size() < wanted:
-                self.program.check()
-                if time.perf_counter() - begin > PATIENCE_S:
-                    raise PeerError(f"{self.task}, {self.form}: {self.output.size()} of {wanted} rows")
-                time.sleep(0.02)
-            took = time.perf_counter() - begin
-            self.program.stop()
-        return took
-
-    def judge(self) -> dict[str, int]:
-        """How the output differs from what it should be; nothing where it does not."""
-        wanted, seen = expected(self.task, self.orders), Counter(identity(self.task, row) for row in self.output.rows())
-        found = {
-            "lost": (wanted - seen).total(),
-            "twice": sum(count - 1 for row, count in seen.items() if row in wanted),
-            "wrong": sum(count for row, count in seen.items() if row not in wanted),
-            "torn files": self.output.torn(),
-        }
-        return {name: count for name, count in found.items() if count}
-
-    def close(self) -> None:
-        self.program.kill()
-        self.output.close()
-
-
-def late(number: int) -> list[dict[str, Any]]:
-    """An order of each country that comes long after `number` others."""
-    at = FIRST_AT + timedelta(seconds=number / ORDERS_PER_SECOND) + LAST_DELAY
-    return [order(number + place, at) for place in range(len(COUNTRIES))]
-
-
-def measure(trial: Trial, records: int) -> dict[str, float]:
-    """`rate` in records a second, `restart_s`."""
-    trial.feed([order(number) for number in range(records)])
-    first_s = trial.until_whole()
-    trial.feed(late(records))
-    restart_s = trial.until_whole()
-    if wrong := trial.judge():
-        say(f"    the output is not what it should be: {wrong}")
-    return {"rate": records / max(first_s - restart_s, 0.001), "first_s": first_s, "restart_s": restart_s}
-
-
-def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
-    """What is wrong with the output of a program that was killed so often while records came."""
-    moments, is_fed = random.Random(seed), threading.Event()
-
-    def feed() -> None:
-        for first in range(0, KILL_RECORDS, KILL_RATE):
-            trial.feed([order(number) for number in range(first, min(first + KILL_RATE, KILL_RECORDS))])
-            time.sleep(1)
-        trial.feed(late(KILL_RECORDS))
-        is_fed.set()
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    try:
-        for _ in range(kills):
-            with trial.program.running():
-                time.sleep(moments.uniform(*KILL_AFTER_S))
-                trial.program.check()
-        with trial.program.running():
-            is_fed.wait(PATIENCE_S)
-            size, since = -1, time.perf_counter()
-            while time.perf_counter() - since < QUIET_S:
-                trial.program.check()
-                now = trial.output.size()
-                if now != size:
-                    size, since = now, time.perf_counter()
-                time.sleep(0.2)
-            trial.program.stop()
-    finally:
-        feeder.join(timeout=PATIENCE_S)
-    return trial.judge()
-
-
-def quix_python() -> str:
-    """An interpreter with Quix Streams, made once."""
-    folder = CACHE / f"quix-{QUIX_VERSION}"
-    if not (folder / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        packages = [f"quixstreams[avro]=={QUIX_VERSION}", "pyarrow"]
-        subprocess.run([str(folder / "bin" / "pip"), "install", "--quiet", *packages], check=True)
-        (folder / "complete").touch()
-    return str(folder / "bin" / "python")
+from benchmarks.loaders.tasks import FORMS, TASKS, Trial, kill, lines_of_code, measure, new_trial
+from benchmarks.peers import CACHE
+from benchmarks.run import makers, say, short
 
 
 def main() -> int:
@@ -379,20 +36,18 @@ def main() -> int:
     parser.add_argument("--broker", choices=("moldau", "apache"), default="moldau")
     arguments = parser.parse_args()
     forms = arguments.form or FORMS
-    spark = spark_python(CACHE)
-    pythons = {PAGE: spark, PLAIN: spark, QUIX: quix_python()}
     print("| task | form | lines | records/s | restart s | after kills |\n|---|---|---|---|---|---|")
     for task in arguments.only or TASKS:
         figures: dict[str, list[dict[str, float]]] = {form: [] for form in forms}
         for round_number in range(arguments.rounds):
             for form in forms if round_number % 2 == 0 else forms[::-1]:
-                with new_trial(arguments.broker, task, form, pythons) as trial:
+                with trial_of(arguments.broker, task, form) as trial:
                     figures[form].append(measure(trial, arguments.records))
-                say(f"  {task} round {round_number + 1}, {form}: {shown(figures[form][-1])}")
+                say(f"  {task} round {round_number + 1}, {form}: {short(figures[form][-1])}")
         for form in forms:
             harm = "not killed"
             if arguments.kills:
-                with new_trial(arguments.broker, task, form, pythons) as trial:
+                with trial_of(arguments.broker, task, form) as trial:
                     wrong = kill(trial, arguments.kills, arguments.seed)
                 harm = ", ".join(f"{count} {name}" for name, count in wrong.items()) or "each once"
             rate, restart_s = (statistics.median(one[name] for one in figures[form]) for name in ("rate", "restart_s"))
@@ -401,23 +56,12 @@ def main() -> int:
     return 0
 
 
-def shown(figures: dict[str, float]) -> str:
-    return ", ".join(f"{name} {number(value)}" for name, value in figures.items())
-
-
 @contextmanager
-def new_trial(broker: str, task: str, form: str, pythons: dict[str, str]) -> Iterator[Trial]:
-    with tempfile.TemporaryDirectory(prefix="moldau-tasks-", ignore_cleanup_errors=True) as name:
+def trial_of(broker: str, task: str, form: str) -> Iterator[Trial]:
+    with tempfile.TemporaryDirectory(prefix="moldau_tasks_", ignore_cleanup_errors=True) as name:
         peer = makers(Path(name), CACHE, has_apache=broker == "apache")[broker](broker)
-        peer.start()
-        try:
-            trial = Trial(peer, task, form, Path(name) / "program", pythons)
-            try:
-                yield trial
-            finally:
-                trial.close()
-        finally:
-            peer.stop()
+        with new_trial(peer, task, form) as trial:
+            yield trial
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ WORKLOADS = Path(__file__).parent / "workloads"
 Rule = Literal["at_least", "at_most", "ratio_at_least", "ratio_at_most"]
 
 
-ALONE = ("python_start", "recovery", "compaction", "many_topics", "producer_ids")
-"""Kinds without a peer: limits instead of ratios."""
+ALONE = ("task", "python_start", "recovery", "compaction", "many_topics", "producer_ids")
+"""Kinds that need no running broker: they have limits instead of ratios, or start one for each program."""
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,6 +30,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "start",
         "readers",
         "spark",
+        "task",
         "python_start",
         "recovery",
         "compaction",
@@ -46,6 +47,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the producer."""
     readers: tuple[str, ...] = ()
     """Ours first, its peer second."""
+    task: str = ""
+    """Of `benchmarks.tasks`."""
     brokers: tuple[str, ...] = ()
     """Whose topics they read, one row for each; by default the last peer's."""
     rate: int = 0
