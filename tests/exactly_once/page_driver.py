@@ -74,7 +74,7 @@ def meet_in(target: type[Target], meeting: Meeting) -> None:
             meeting.batch.number = batch_id
             meeting.reach(POINTS[0])
             if target is TopicTarget:
-                # other queries do not get on while Spark commits to a topic: this one comes last
+                # the process that commits kills all of them
                 meeting.wait_for_others(POINTS[1])
             write(batch, batch_id)
             meeting.reach(POINTS[2])
