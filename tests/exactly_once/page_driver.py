@@ -33,7 +33,7 @@ from tests.exactly_once.spark_driver import AT_END, BATCH, JVM, Killer
 from tests.exactly_once.tables import KINDS
 
 POINTS = ("before the write", "before the commit", "before Spark's commit log", "after Spark's commit log")
-PATIENCE_S = 300.0
+PATIENCE_S = 180.0
 """A query that waits so long for the others goes on: the life then ends without a kill, which the caller sees."""
 
 
