@@ -68,10 +68,13 @@ class ClusterWatch:
         self._images: dict[tuple[PartitionKey, int], PartitionImage] = {}
         """What a partition is, by its partition epoch."""
         self._seen: dict[str, _NodeSeen] = {}
+        self._troubled: dict[int, tuple[int, ...]] = {}
+        """By the end of a controller's log, where nobody knows it yet: whose disk was in trouble at that decision."""
 
     def look(self) -> None:
         """After each request: first at what is decided, then at what replicas make of it."""
         for machine in self._machines:
+            self._remember_trouble(machine)
             self.look_at_image(machine)
         for machine in self._machines:
             if machine.node is None or machine.node.quorum.is_offline:
@@ -153,41 +156,57 @@ class ClusterWatch:
         if image.end_offset > self.newest.end_offset:
             older, self.newest = self.newest, image.copy()
             self._decided(older)
+            self._troubled = {end: who for end, who in self._troubled.items() if end > image.end_offset}
+
+    def _remember_trouble(self, machine: ClusterMachine) -> None:
+        """What a controller decides becomes known later: until then the trouble that it met may be over."""
+        if machine.node is not None and machine.node.quorum.is_leader:
+            end_offset = machine.node.quorum.log.log_end_offset
+            if end_offset > self.newest.end_offset and end_offset not in self._troubled:
+                self._troubled[end_offset] = self._troubled_now()
+
+    def _troubled_now(self) -> tuple[int, ...]:
+        return tuple(machine.node_id for machine in self._machines if machine.has_disk_trouble)
 
     def _decided(self, older: MetadataImage) -> None:
         """Somebody knows more than anybody did before."""
         came = [one for one, broker in self.newest.brokers.items() if broker.is_active and not _is_active(older, one)]
+        able = self._without_trouble()
         for topic in self.newest.topics_by_id.values():
             for partition in topic.partitions.values():
-                self._check_leaderless(partition, came)
+                self._check_leaderless(partition, [one for one in came if one in able])
         for topic_id, topic in self.newest.topics_by_id.items():
             if topic_id in older.topics_by_id:
                 for index, partition in topic.partitions.items():
                     before = older.topics_by_id[topic_id].partitions.get(index)
-                    if before is not None and before is not partition:
-                        self._partition_changed(before, partition)
+                    if before is not None and before != partition:
+                        self._partition_changed(before, partition, able)
                         if may_lack(self.newest, topic.name, before, partition):
                             self._allow_loss((topic_id, index))
                         if topic.name in INTERNAL_TOPICS and partition.leader not in (NO_LEADER, before.leader):
                             self.happened[ClusterEvent.COORDINATOR_MOVES] += 1
 
+    def _without_trouble(self) -> list[int]:
+        """Whose disk is well, and was when that was decided which is known now."""
+        then = [who for end, who in self._troubled.items() if end <= self.newest.end_offset]
+        troubled = {one for who in (*then, self._troubled_now()) for one in who}
+        return [machine.node_id for machine in self._machines if machine.node_id not in troubled]
+
     def _check_leaderless(self, partition: PartitionImage, candidates: Iterable[int]) -> None:
         """Who has everything, and may lead, leads where nobody else does. A broker whose directory has failed leads
         nothing, though it serves."""
-        eligible = (*partition.isr, *partition.eligible_leader_replicas)
         if partition.leader == NO_LEADER:
-            troubled = [machine.node_id for machine in self._machines if machine.has_disk_trouble]
-            untroubled = [one for one in candidates if one in eligible and one not in troubled]
-            able = [one for one in untroubled if may_lead(self.newest, partition, one)]
+            eligible = (*partition.isr, *partition.eligible_leader_replicas)
+            able = [one for one in candidates if one in eligible and may_lead(self.newest, partition, one)]
             if able:
                 raise ViolationError("who has everything leads", f"{able} could lead, and nobody does: {partition}")
 
-    def _partition_changed(self, before: PartitionImage, now: PartitionImage) -> None:
+    def _partition_changed(self, before: PartitionImage, now: PartitionImage, able: Iterable[int]) -> None:
         if any(replica not in now.isr for replica in before.isr):
             self.happened[ClusterEvent.ISR_SHRINKS] += 1
         if any(replica not in before.isr for replica in now.isr):
             self.happened[ClusterEvent.ISR_GROWS] += 1
-        self._check_leaderless(now, now.replicas)
+        self._check_leaderless(now, able)
         if now.leader != before.leader and now.leader >= 0:
             self.happened[ClusterEvent.ELECTION] += 1
             if now.leader_recovery_state and not before.leader_recovery_state:

@@ -182,8 +182,6 @@ class GroupMember(Consumer):
         if answer.error_code:
             await self.refused(answer.error_code, "SyncGroup")
             return
-        self.generation = joined.generation_id
-        self.next_heartbeat = self.world.loop.time() + HEARTBEAT_S
         self.positions = {}
         partitions = decode_assignment(answer.assignment)
         committed = await fetch_offsets(self, client, self.group, self.topic, partitions)
@@ -195,6 +193,9 @@ class GroupMember(Consumer):
             self.positions[partition] = Position(ledger, offset)
             # the committed offset is as old as the last loss: reading there again may fail legally
             self.positions[partition].legal_losses_seen = 0
+        # who does not know where to begin joins again
+        self.generation = joined.generation_id
+        self.next_heartbeat = self.world.loop.time() + HEARTBEAT_S
 
     async def heartbeat(self, client: Client) -> None:
         request = HeartbeatRequest(self.group.group, self.generation, self.member_id, self.instance_id)
