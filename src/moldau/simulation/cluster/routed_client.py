@@ -56,6 +56,7 @@ ASKED_ELSEWHERE = tuple(
     )
 )
 OFFSET_NOT_AVAILABLE = ERROR_CODES["OFFSET_NOT_AVAILABLE"]
+OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 NOBODY = ""
 """The host of who is not known."""
 OWN_PATIENCE_S = 2.0
@@ -74,7 +75,8 @@ class RoutedClient:
     leader epoch of each partition that this client ever heard of; it follows no earlier one (KIP-320).
 
     With a `rack` it reads where leaders send it to, the replica in that rack, until that one refuses (KIP-392);
-    `read_near` is called with each answer of one."""
+    `read_near` is called with each answer of one. `is_leader` says whether a host leads a partition now: one that was
+    replaced, and has not heard of it, may lack what was read elsewhere, which no client can know."""
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class RoutedClient:
         *,
         rack: str = "",
         read_near: Callable[[], None] = lambda: None,
+        is_leader: Callable[[str, str | Uuid, int], bool],
     ) -> None:
         self.versions = Versions(random)
         self.versions[ApiKey.METADATA] = max(10, self.versions[ApiKey.METADATA])
@@ -104,6 +107,7 @@ class RoutedClient:
         self._coordinators: dict[tuple[int, str], str] = {}
         self._rack = rack
         self._read_near = read_near
+        self._is_leader = is_leader
         self._near: dict[tuple[str | Uuid, int], str] = {}
         """By partition the host of the replica that its leader named."""
         self._hosts_by_id: dict[int, str] = {}
@@ -176,16 +180,16 @@ class RoutedClient:
     def _take(
         self, host: str, connection: BrokerClient, note: Callable[[Response], None] | None, answer: Response
     ) -> None:
-        if isinstance(answer, FetchResponse) and self._rack:
-            answer = self._take_near(host, answer)
+        if isinstance(answer, FetchResponse):
+            answer = self._take_fetched(host, answer)
         if any(code in ASKED_ELSEWHERE for code in errors_of(answer)):
             self._is_outdated = True
         self.answering = connection
         if note is not None:
             note(answer)
 
-    def _take_near(self, host: str, answer: Any) -> Any:
-        """Learns where to read; what a near replica refuses is asked of the leader again."""
+    def _take_fetched(self, host: str, answer: Any) -> Any:
+        """Learns where to read; what a near replica refuses, or a leader that leads no more, is asked again."""
         topics = []
         for topic in answer.responses:
             rows = []
@@ -195,9 +199,12 @@ class RoutedClient:
                 if near == host and row.error_code:
                     del self._near[key]
                     row = replace(row, error_code=OFFSET_NOT_AVAILABLE)
+                elif row.error_code == OFFSET_OUT_OF_RANGE and not self._is_leader(host, *key):
+                    self._is_outdated = True
+                    row = replace(row, error_code=OFFSET_NOT_AVAILABLE)
                 elif near == host:
                     self._read_near()
-                elif row.preferred_read_replica in self._hosts_by_id:
+                elif self._rack and row.preferred_read_replica in self._hosts_by_id:
                     self._near[key] = self._hosts_by_id[row.preferred_read_replica]
                 rows.append(row)
             topics.append(replace(topic, partitions=tuple(rows)))

@@ -52,7 +52,14 @@ class ClusterWorld(ClientWorld):
             self._epochs.setdefault(name, {}),
             rack=self.racks.get(name, ""),
             read_near=self._read_near,
+            is_leader=self._is_leader,
         )
+
+    def _is_leader(self, host: str, topic: str | Uuid, index: int) -> bool:
+        """By the newest that any node knows."""
+        image = self.watch.newest
+        found = image.topics_by_name.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
+        return found is not None and index in found.partitions and host == host_of(found.partitions[index].leader)
 
     def _read_near(self) -> None:
         self.watch.happened[ClusterEvent.NEAR_READ] += 1
