@@ -21,6 +21,7 @@ import msgspec
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import check_leader_epoch
 from moldau.core.replication.steps import (
+    Asking,
     Event,
     FetchedUpTo,
     Flushed,
@@ -46,7 +47,8 @@ _METADATA_WILL_TELL = ("INVALID_UPDATE_VERSION", "FENCED_LEADER_EPOCH", "NEW_LEA
 
 
 class _Follower(msgspec.Struct):
-    """What a leader knows of another replica. `caught_up_ms`: when it last had all that the log then held."""
+    """What a leader knows of another replica. `caught_up_ms`: when it last had all that the log then held, as far as it
+    was told; `asking`: see FetchedUpTo."""
 
     caught_up_ms: int
     end_offset: int = UNKNOWN_OFFSET
@@ -54,6 +56,13 @@ class _Follower(msgspec.Struct):
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
     fetched_ms: int = 0
     log_end_offset_when_fetched: int = 0
+    asking: Asking | None = None
+
+    def last_caught_up_ms(self, log_end_offset: int) -> int:
+        """Who stands at the log end has everything each time that it asks."""
+        if self.asking is None or self.end_offset < log_end_offset:
+            return self.caught_up_ms
+        return max(self.caught_up_ms, self.asking.asked_ms)
 
     @property
     def has_fetched(self) -> bool:
@@ -124,6 +133,8 @@ class Leader:
 
     def appended(self, log_end_offset: int) -> tuple[Output, ...]:
         """The log ends here now. A call and no event, for it is part of every Produce; as if at the last event."""
+        for follower in self._followers.values():
+            follower.caught_up_ms = follower.last_caught_up_ms(self.position.log_end_offset)
         self.position.log_end_offset = log_end_offset
         return self._advance(self._now_ms)
 
@@ -207,7 +218,7 @@ class Leader:
         """The other in-sync replicas that hold what begins at `offset`: each with its log end, and when it last had all
         that the log then held."""
         return [
-            (replica, follower.end_offset, follower.caught_up_ms)
+            (replica, follower.end_offset, follower.last_caught_up_ms(self.position.log_end_offset))
             for replica, follower in self._followers.items()
             if replica in self.partition.isr and follower.log_start_offset <= offset <= follower.end_offset
         ]
@@ -262,6 +273,7 @@ class Leader:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         follower.end_offset, follower.broker_epoch = event.offset, event.broker_epoch
         follower.fetched_ms, follower.log_end_offset_when_fetched = now_ms, self.position.log_end_offset
+        follower.asking = event.asking
         news: tuple[Output, ...] = ()
         if event.log_start_offset > follower.log_start_offset:
             follower.log_start_offset = event.log_start_offset

@@ -17,6 +17,7 @@ from moldau.core.replication.follower import Follower
 from moldau.core.replication.leader import ACKS_ALL, Leader
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
+    Asking,
     Event,
     FetchedUpTo,
     Flushed,
@@ -378,15 +379,21 @@ class Partition:
         self.replica.leader.check_fetch(replica_id, broker_epoch, current_leader_epoch)
 
     def position_of_follower(
-        self, replica_id: int, broker_epoch: int, offset: int, last_fetched_epoch: int, log_start_offset: int
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        offset: int,
+        last_fetched_epoch: int,
+        log_start_offset: int,
+        asking: Asking | None,
     ) -> FetchedUpTo | None:
         """What a fetch that `check_follower` let pass says of the follower: that it has everything below `offset`; None
-        where it has not, for its log is another one."""
+        where it has not, for its log is another one. `asking`: of its session, if it has one."""
         if last_fetched_epoch >= 0 and self.diverging_epoch(offset, last_fetched_epoch) is not None:
             return None
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             return None
-        return FetchedUpTo(replica_id, broker_epoch, self.leader_epoch, offset, log_start_offset)
+        return FetchedUpTo(replica_id, broker_epoch, self.leader_epoch, offset, log_start_offset, asking)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """See divergence: the one answer to where an epoch ends."""

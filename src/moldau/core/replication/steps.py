@@ -45,9 +45,17 @@ class Flushed(msgspec.Struct, frozen=True):
     end_offset: int
 
 
+class Asking(msgspec.Struct):
+    """When a follower asked last for all that it follows; its owner, who knows the session of its fetches, keeps it as
+    of now."""
+
+    asked_ms: int
+
+
 class FetchedUpTo(msgspec.Struct, frozen=True):
     """To a leader: `replica_id` asks for what begins at `offset`, and has everything below, from `log_start_offset` on
-    (-1: not told).
+    (-1: not told). `asking`: as long as this is the last event of that follower, it asks for the same again and again,
+    the last time then.
 
     Only for a request that `check_fetch` let pass and that found no diverging epoch.
     """
@@ -57,6 +65,7 @@ class FetchedUpTo(msgspec.Struct, frozen=True):
     leader_epoch: int
     offset: int
     log_start_offset: int = -1
+    asking: Asking | None = None
 
 
 class IsrAnswered(msgspec.Struct, frozen=True):

@@ -12,6 +12,10 @@ from moldau.shell.broker.own_node import OwnNode
 
 TICKS_OF_A_TURN = 100
 """About 0.3 ms; more that are due at once take further turns of the loop."""
+FAR_MS = 5_000
+TOGETHER_MS = 1_000
+"""What is farther off than that waits for a full second, together with others: thousands of quiet partitions, each of
+which is due every 15 seconds, would wake the process thirty times a second."""
 
 
 class ReplicaDeadlines:
@@ -21,8 +25,9 @@ class ReplicaDeadlines:
         self._node = node
         self._step = step
         self._heap: list[tuple[int, int]] = []
-        """(deadline, number of the partition); an entry counts while `_armed` says the same."""
-        self._armed: dict[int, tuple[int, Partition]] = {}
+        """(when it is due, number of the partition); an entry counts while `_armed` says the same."""
+        self._armed: dict[int, tuple[int, int, Partition]] = {}
+        """By the number of the partition: its deadline, when it is due, itself."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
@@ -33,8 +38,10 @@ class ReplicaDeadlines:
             return
         armed = self._armed.get(partition.number)
         if armed is None or deadline_ms < armed[0]:
-            self._armed[partition.number] = deadline_ms, partition
-            heappush(self._heap, (deadline_ms, partition.number))
+            is_far = deadline_ms - self._node.clock.monotonic_ms() > FAR_MS
+            due_ms = deadline_ms + (-deadline_ms % TOGETHER_MS if is_far else 0)
+            self._armed[partition.number] = deadline_ms, due_ms, partition
+            heappush(self._heap, (due_ms, partition.number))
             self._set_timer()
 
     def stop(self) -> None:
@@ -45,13 +52,13 @@ class ReplicaDeadlines:
             self._timer.cancel()
 
     def _set_timer(self) -> None:
-        deadline_ms = self._heap[0][0]
+        due_ms = self._heap[0][0]
         if self._timer is not None:
-            if self._timer_ms <= deadline_ms:
+            if self._timer_ms <= due_ms:
                 return
             self._timer.cancel()
-        self._timer_ms = deadline_ms
-        delay_ms = max(0, deadline_ms - self._node.clock.monotonic_ms())
+        self._timer_ms = due_ms
+        delay_ms = max(0, due_ms - self._node.clock.monotonic_ms())
         self._timer = self._node.loop.call_later(delay_ms / 1_000, self.fire)
 
     def fire(self) -> None:
@@ -61,10 +68,10 @@ class ReplicaDeadlines:
         for _ in range(TICKS_OF_A_TURN):
             if not heap or heap[0][0] > now_ms:
                 break
-            deadline_ms, number = heappop(heap)
+            due_ms, number = heappop(heap)
             armed = self._armed.get(number)
-            if armed is not None and armed[0] == deadline_ms:
+            if armed is not None and armed[1] == due_ms:
                 del self._armed[number]
-                self._step(armed[1], Tick())
+                self._step(armed[2], Tick())
         if heap:
             self._set_timer()

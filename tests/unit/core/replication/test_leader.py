@@ -9,6 +9,7 @@ from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     MOVED,
+    Asking,
     Event,
     FetchedUpTo,
     FetchFrom,
@@ -210,6 +211,28 @@ def test_a_follower_at_the_log_end_stays_however_long_it_is_silent() -> None:
     story.fetched(2, 10)
     story.now_ms = 60_000
     assert story.step(Tick()) == ()
+
+
+@pytest.mark.parametrize(("asked_ms", "isr"), [(4_900, (1, 2, 3)), (1_000, (1, 3))])
+def test_a_follower_that_asks_for_the_same_again_and_again_has_caught_up_each_time(
+    asked_ms: int, isr: tuple[int, ...]
+) -> None:
+    story, asking = Story(), Asking(0)
+    story.step(FetchedUpTo(2, EPOCHS[2], 5, 0, asking=asking))
+    story.now_ms, asking.asked_ms = 5_000, asked_ms
+    story.append(10)
+    story.fetched(3, 10)
+    outputs = story.step(Tick())
+    assert outputs == (() if isr == (1, 2, 3) else (proposal(*isr),))
+
+
+def test_a_follower_that_lacks_something_has_not_caught_up_when_it_asks_for_other_partitions() -> None:
+    story, asking = Story(), Asking(0)
+    story.step(FetchedUpTo(2, EPOCHS[2], 5, 0, asking=asking))
+    story.append(10)
+    story.now_ms = asking.asked_ms = 5_000
+    story.fetched(3, 10)
+    assert story.step(Tick()) == (proposal(1, 3),)
 
 
 def test_a_proposal_without_an_answer_is_sent_again() -> None:

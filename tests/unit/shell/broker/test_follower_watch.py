@@ -24,15 +24,16 @@ FOLLOWER, BROKER_EPOCH = 7, 70
 COUNT = 50
 
 
-async def led_here(start_node: Any) -> Any:
-    """Topic t with 50 partitions, led here; broker 7 holds the other replicas, and is in sync."""
+async def led_here(start_node: Any, *, is_in_sync: bool = True) -> Any:
+    """Topic t with 50 partitions, led here; broker 7 holds the other replicas."""
     node = await start_node()
     await node.create_topic("t", COUNT)
     us, broker = node.node.node_id, node.node.broker
     tell_of_follower(node, is_fenced=False)
     for index in range(COUNT):
         old = broker.image.topics_by_name["t"].partitions[index]
-        image = type(old)((us, FOLLOWER), (us, FOLLOWER), us, LeaderEpoch(5), old.partition_epoch + 1)
+        isr = (us, FOLLOWER) if is_in_sync else (us,)
+        image = type(old)((us, FOLLOWER), isr, us, LeaderEpoch(5), old.partition_epoch + 1)
         tell(node, image, index=index)
     return node
 
@@ -90,7 +91,7 @@ async def test_a_request_costs_what_it_names_and_what_changed(start_node: Any) -
 @pytest.mark.asyncio
 async def test_once_a_broker_that_came_back_may_be_in_sync_all_its_partitions_are_looked_at(start_node: Any) -> None:
     """It fetches before its fence is lifted, and nothing may be written since: else it would join seconds later."""
-    node = await led_here(start_node)
+    node = await led_here(start_node, is_in_sync=False)
     tell_of_follower(node, is_fenced=True)
     follower, session_id = await with_session(node)
     before = looks(node)

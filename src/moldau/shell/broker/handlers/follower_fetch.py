@@ -35,15 +35,18 @@ class FollowerFetch(ParkedFetch):
         session = None if self.session is None else self.session.session
         if session is not None:
             watch = session.watch
+            self._looks_at_all = not isinstance(watch, FollowerWatch)
             if not isinstance(watch, FollowerWatch):
-                watch = FollowerWatch(broker.waits, session, broker.settings.replica_lag_time_max_ms)
+                watch = FollowerWatch(broker.waits, session, self.replica_id, broker.settings.replica_lag_time_max_ms)
             self._watch = watch
-            asking = broker.image.brokers.get(self.replica_id)
-            may_join = asking is not None and asking.is_active and asking.epoch == self.broker_epoch
-            self._looks_at_all = watch.is_time_to_look(broker.clock.monotonic_ms(), may_join=may_join)
+            follower = broker.image.brokers.get(self.replica_id)
+            may_join = follower is not None and follower.is_active and follower.epoch == self.broker_epoch
+            overlooked = watch.asked(broker.clock.monotonic_ms(), may_join=may_join)
             if not self._looks_at_all:
-                watch.named(named)
-                noted, self.entries = named, watch.changed()
+                noted = list(dict.fromkeys([*named, *overlooked]))
+                watch.named(noted)
+                self.entries = watch.changed()
+        asking = None if self._watch is None else self._watch.asking
         for entry in noted:
             with suppress(KafkaError):
                 partition = self._readable_partition(entry)
@@ -51,7 +54,7 @@ class FollowerFetch(ParkedFetch):
                     self._watch.follow(entry[:2], partition)
                 if not partition.is_offline:
                     partition.check_follower(self.replica_id, self.broker_epoch, entry[2])
-                    position = partition.position_of_follower(self.replica_id, self.broker_epoch, *entry[3:6])
+                    position = partition.position_of_follower(self.replica_id, self.broker_epoch, *entry[3:6], asking)
                     if position is not None:
                         broker.replication.step(partition, position)
             yield
