@@ -51,6 +51,10 @@ class Asking(msgspec.Struct):
 
     asked_ms: int
 
+    def again(self, now_ms: int) -> None:
+        """It asks for all of it now."""
+        self.asked_ms = now_ms
+
 
 class FetchedUpTo(msgspec.Struct, frozen=True):
     """To a leader: `replica_id` asks for what begins at `offset`, and has everything below, from `log_start_offset` on

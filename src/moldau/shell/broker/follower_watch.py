@@ -51,7 +51,7 @@ class FollowerWatch:
     def asked(self, now_ms: int, *, may_join: bool) -> list[FetchEntry]:
         """A request comes now, which counts as if it named these too. `may_join`: the broker that asks is one that may
         be in sync; once it is, all its partitions that have everything join, at once."""
-        self.asking.asked_ms = now_ms
+        self.asking.again(now_ms)
         is_new = may_join and not self._could_join
         self._could_join = may_join
         if now_ms < self._look_ms and not is_new:
