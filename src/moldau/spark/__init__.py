@@ -24,9 +24,18 @@ from moldau.extras import require_extra
 
 require_extra("moldau.spark", "spark", ("numpy", "pyarrow", "pyspark", "pandas"))
 
-from moldau.spark.session import open_session
+from moldau.spark.session import QUICK_START, open_session
 
-__all__ = ["by_target_partition", "expression", "open_session", "register", "spark_error", "spark_loggers", "watch"]
+__all__ = [
+    "QUICK_START",
+    "by_target_partition",
+    "expression",
+    "open_session",
+    "register",
+    "spark_error",
+    "spark_loggers",
+    "watch",
+]
 
 
 def by_target_partition(frame: DataFrame, bootstrap_servers: str, topic: str, **times: int) -> DataFrame:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
+QUICK_START = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Settings for a session of seconds: such a JVM ends before what its second compiler makes pays."""
 _VECTOR_MODULE = "jdk.incubator.vector"
 _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 

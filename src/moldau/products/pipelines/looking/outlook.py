@@ -16,7 +16,7 @@ from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_page
-from moldau.spark import open_session, spark_error
+from moldau.spark import QUICK_START, open_session, spark_error
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -38,7 +38,7 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
     """
     check_page(page)
     _, standings = standing_of(page)
-    spark = open_session(page.name, settings)
+    spark = open_session(page.name, {**QUICK_START, **(settings or {})})
     views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
     for query in page.queries:
         make_result(page, query, views)
@@ -50,7 +50,7 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
 
 def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str] | None = None) -> list[Row]:
     """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
-    spark = open_session(page.name, settings)
+    spark = open_session(page.name, {**QUICK_START, **(settings or {})})
     views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
     if not views[name].isStreaming:
         return rows_of(views[name].limit(rows))

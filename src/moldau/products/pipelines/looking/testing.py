@@ -20,7 +20,7 @@ from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.flow import make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.sources.source import Source
-from moldau.spark import open_session, spark_error
+from moldau.spark import QUICK_START, open_session, spark_error
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -35,7 +35,7 @@ def failures_of(page: PipelinePage, case: Case) -> list[str]:
     Raises FlowError, SparkStartError.
     """
     # of its own: views and settings of another test, or of the caller, are not touched
-    spark = open_session("moldau-pipeline-test").newSession()
+    spark = open_session("moldau-pipeline-test", QUICK_START).newSession()
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     with tempfile.TemporaryDirectory(prefix="moldau-test-") as directory:
         given = {
