@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.testing import Cluster
@@ -92,6 +93,38 @@ def test_another_number_of_replicas_is_refused_where_it_is_not_wanted(cluster: C
     told = kafka_reassign(cluster.bootstrap_servers, tmp_path / "moves.json", more, *flags, code=1)
     assert "Error reassigning partition(s):\nfixed-0: " in told
     assert len(replicas(cluster, "fixed")[0]) == 3
+
+
+def test_a_move_to_another_log_directory_is_told_of_and_cancelled(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    config = tmp_path / "node.properties"
+    config.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={first},{second}\n")
+    node = RunningBroker("--config", str(config), "--no-page").wait_until_ready()
+    admin = AdminClient({"bootstrap.servers": node.address, "log_level": 0})
+    admin.create_topics([NewTopic("orders", 1)])["orders"].result(PATIENCE_S)
+    producer = Producer({"bootstrap.servers": node.address})
+    for _ in range(30):
+        producer.produce("orders", bytes(100_000))
+    assert producer.flush(PATIENCE_S) == 0
+    [now] = [path for path in (first, second) if (path / "orders-0").exists()]
+    other = second if now == first else first
+
+    def ask(to: Path, *flags: str) -> str:
+        move: list[dict[str, object]] = [{"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [str(to)]}]
+        return kafka_reassign(node.address, tmp_path / "moves.json", move, *flags)
+
+    assert "None of the specified partition moves are active." in ask(other, "--cancel", "--preserve-throttles")
+    ask(other, "--execute", "--replica-alter-log-dirs-throttle", "1")
+    told = ask(other, "--verify")
+    assert "Reassignment of replica orders-0-1 is still in progress." in told
+    assert "Clearing" not in told
+    assert f"orders-0 on broker 1 is being moved to log dir {other} instead of {now}." in ask(now, "--verify")
+    told = ask(other, "--cancel", "--preserve-throttles", "--timeout", "5000")
+    assert f"Successfully started moving log directory to {now} for replica orders-0 with broker 1" in told
+    told = ask(other, "--verify")
+    assert f"Partition orders-0 on broker 1 is not being moved from log dir {now} to {other}." in told
+    assert "Clearing broker-level throttles on broker 1" in told
+    assert node.stop() == 0
 
 
 def test_a_replica_goes_to_another_log_directory_of_its_broker(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -18,22 +17,17 @@ from moldau.cli.kafka.options import (
     command_config,
 )
 from moldau.cli.kafka.reassignment_files import LogDirs, Replicas, read_reassignment, read_topics, written
+from moldau.cli.kafka.replica_moves import DEFAULT_TIMEOUT_MS, is_under_way, move_replicas, places, plural, standing
 from moldau.cli.kafka.subcommands import BOOTSTRAP_CONTROLLER
 from moldau.client.admin.brokers import describe_cluster
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
-from moldau.client.admin.partitions import describe_log_dirs, list_reassignments
-from moldau.client.admin.reassignments import (
-    end_throttles,
-    move_to_log_dirs,
-    reassign,
-    throttle,
-    throttle_log_dirs,
-)
+from moldau.client.admin.partitions import list_reassignments
+from moldau.client.admin.reassignments import end_throttles, reassign, throttle, throttle_log_dirs
 from moldau.client.admin.topics import describe_topics
 from moldau.core.controller.placement import place_replicas
 from moldau.core.metadata.image import BrokerImage
-from moldau.errors import ERROR_CODES, KafkaError
+from moldau.errors import KafkaError
 from moldau.shell.io.random import SystemRandom
 from moldau.types import ZERO_UUID, BrokerId, TopicPartition
 
@@ -61,7 +55,7 @@ OPTIONS = (
     ),
     Option(
         "timeout",
-        "With --execute: how many ms the moves to log directories may take to begin (default 10000).",
+        "With --execute and --cancel: how many ms the moves to log directories may take to begin (default 10000).",
         "ms",
         kind="long",
     ),
@@ -84,12 +78,9 @@ _PERMITTED = {
         *("additional", "disallow-replication-factor-change"),
     ),
     "verify": ("preserve-throttles",),
-    "cancel": ("preserve-throttles",),
+    "cancel": ("preserve-throttles", "timeout"),
     "list": (),
 }
-DEFAULT_TIMEOUT_MS = 10_000
-RETRY_S = 0.1
-REPLICA_NOT_AVAILABLE = ERROR_CODES["REPLICA_NOT_AVAILABLE"]
 _UNDER_WAY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create "
     "a new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
@@ -140,7 +131,7 @@ def _generate(arguments: Arguments, admin: ClusterAdmin) -> None:
     topics = read_topics(arguments.required("topics-to-move-json-file"))
     brokers = _brokers(arguments.required("broker-list"))
     current = _assignment(admin, topics)
-    print(f"Current partition replica assignment\n{written(current, _log_dirs(admin, current))}\n")
+    print(f"Current partition replica assignment\n{written(current, _log_dirs_now(admin, current))}\n")
     print(f"Proposed partition reassignment configuration\n{written(_proposed(arguments, admin, current, brokers))}")
 
 
@@ -183,14 +174,13 @@ def _assignment(admin: ClusterAdmin, topics: Iterable[str]) -> Assignment:
     }
 
 
-def _log_dirs(admin: ClusterAdmin, current: Mapping[TopicPartition, Replicas]) -> LogDirs:
-    """Where each replica lies now, of the brokers that answer."""
-    found: LogDirs = {}
+def _log_dirs_now(admin: ClusterAdmin, current: Assignment) -> LogDirs:
+    """Of the brokers that answer."""
     serving = admin.cluster().broker_ids()
-    for broker in sorted({broker for replicas in current.values() for broker in replicas if broker in serving}):
-        for directory in describe_log_dirs(admin, broker, current):
-            found |= {(row.partition, broker): directory.path for row in directory.replicas if not row.is_future}
-    return found
+    replicas = [
+        (partition, broker) for partition, brokers in current.items() for broker in brokers if broker in serving
+    ]
+    return {replica: now for replica, (now, _) in places(admin, replicas).items() if now}
 
 
 # --- execute, cancel, list ---
@@ -209,14 +199,18 @@ def _execute(arguments: Arguments, admin: ClusterAdmin) -> None:
     if absent:
         raise ArgumentError(f"Unable to find partition: {absent[0]}")
     current = {partition: every[partition] for partition in wanted}
-    print(f"Current partition replica assignment\n\n{written(current, _log_dirs(admin, current))}\n")
+    print(f"Current partition replica assignment\n\n{written(current, _log_dirs_now(admin, current))}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
     _set_throttles(arguments, admin, current, wanted, log_dirs)
     may_change_factor = not arguments.has("disallow-replication-factor-change")
     _raise_refused("Error reassigning partition(s):", reassign(admin, {**wanted}, may_change_factor=may_change_factor))
-    print(f"Successfully started partition reassignment{_plural(wanted)} for {_listed(wanted)}")
+    print(f"Successfully started partition reassignment{plural(wanted)} for {_listed(wanted)}")
+    move_replicas(admin, log_dirs, _timeout_ms(arguments))
+
+
+def _timeout_ms(arguments: Arguments) -> int:
     timeout_ms = arguments.integer("timeout")
-    _move_log_dirs(admin, log_dirs, DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms)
+    return DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
 
 
 def _set_throttles(
@@ -248,48 +242,20 @@ def _raise_refused(title: str, results: Mapping[TopicPartition, KafkaError | Non
         raise ArgumentError("\n".join((title, *lines)))
 
 
-def _move_log_dirs(admin: ClusterAdmin, log_dirs: LogDirs, timeout_ms: int) -> None:
-    """A replica that is new on its broker can be sent to a directory only once it has begun there: tried again."""
-    pending, end_s = dict(log_dirs), time.monotonic() + timeout_ms / 1_000
-    while pending:
-        for partition, broker in _begun_moves(admin, pending):
-            topic, path = partition.topic, pending.pop((partition, broker))
-            print(
-                f"Successfully started moving log directory to {path} for replica {topic}-{partition.partition} with "
-                f"broker {broker} "
-            )
-        if pending and time.monotonic() >= end_s:
-            waiting = ",".join(sorted(f"{partition}-{broker}" for partition, broker in pending))
-            raise ArgumentError(
-                f"Timed out before log directory move{_plural(pending)} could be started for: {waiting}"
-            )
-        if pending:
-            time.sleep(RETRY_S)
-
-
-def _begun_moves(admin: ClusterAdmin, pending: LogDirs) -> list[tuple[TopicPartition, int]]:
-    """Those of `pending` that their broker takes. Raises ArgumentError for one that it never will."""
-    begun = []
-    for broker in sorted({broker for _, broker in pending}):
-        own = {partition: path for (partition, replica), path in pending.items() if replica == broker}
-        for partition, error in move_to_log_dirs(admin, broker, own).items():
-            if error is None:
-                begun.append((partition, broker))
-            elif error.code != REPLICA_NOT_AVAILABLE:
-                raise ArgumentError(f"Failed to alter dir for {partition}-{broker}")
-    return begun
-
-
 def _cancel(arguments: Arguments, admin: ClusterAdmin) -> None:
-    wanted, _ = read_reassignment(arguments.required("reassignment-json-file"))
+    wanted, log_dirs = read_reassignment(arguments.required("reassignment-json-file"))
     active = [partition for partition in wanted if partition in list_reassignments(admin)]
     if active:
-        plural = _plural(active)
-        _raise_refused(f"Error cancelling partition reassignment{plural} for:", reassign(admin, dict.fromkeys(active)))
-        print(f"Successfully cancelled partition reassignment{plural} for: {_listed(active)}")
+        title = f"Error cancelling partition reassignment{plural(active)} for:"
+        _raise_refused(title, reassign(admin, dict.fromkeys(active)))
+        print(f"Successfully cancelled partition reassignment{plural(active)} for: {_listed(active)}")
     else:
         print("None of the specified partition reassignments are active.")
-    sys.stdout.write("None of the specified partition moves are active.")
+    back = {replica: now for replica, (now, future) in places(admin, log_dirs).items() if now and future}
+    if back:
+        move_replicas(admin, back, _timeout_ms(arguments))
+    else:
+        sys.stdout.write("None of the specified partition moves are active.")
     if not arguments.has("preserve-throttles"):
         _end_throttles(admin, wanted)
 
@@ -326,30 +292,20 @@ def _verify(arguments: Arguments, admin: ClusterAdmin) -> None:
                 f"There is no active reassignment of partition {partition}, but replica set is {shown[0]} rather than "
                 f"{shown[1]}."
             )
-    known = _log_dirs(admin, current) if log_dirs else {}
-    for (partition, broker), path in log_dirs.items():
-        own = known.get((partition, broker))
-        if own == path:
-            print(f"Reassignment of replica {partition}-{broker} completed successfully.")
-        else:
-            print(f"Partition {partition} on broker {broker} is not being moved from log dir {own} to {path}.")
-    if not log_dirs:
-        print()
-    if not arguments.has("preserve-throttles") and not any(partition in moving for partition in wanted):
+    found_places = places(admin, log_dirs)
+    print("\n".join(standing(replica, place, log_dirs[replica]) for replica, place in found_places.items()))
+    is_busy = any(partition in moving for partition in wanted) or any(map(is_under_way, found_places.values()))
+    if not arguments.has("preserve-throttles") and not is_busy:
         _end_throttles(admin, wanted)
 
 
 def _end_throttles(admin: ClusterAdmin, wanted: Assignment) -> None:
     brokers = sorted({broker for replicas in wanted.values() for broker in replicas})
     topics = sorted({partition.topic for partition in wanted})
-    print(f"Clearing broker-level throttles on broker{_plural(brokers)} {','.join(map(str, brokers))}")
+    print(f"Clearing broker-level throttles on broker{plural(brokers)} {','.join(map(str, brokers))}")
     end_throttles(admin, brokers, ())
-    print(f"Clearing topic-level throttles on topic{_plural(topics)} {','.join(topics)}")
+    print(f"Clearing topic-level throttles on topic{plural(topics)} {','.join(topics)}")
     end_throttles(admin, (), topics)
-
-
-def _plural(things: Iterable[object]) -> str:
-    return "s" if len(list(things)) > 1 else ""
 
 
 def _listed(partitions: Iterable[TopicPartition]) -> str:
