@@ -66,7 +66,7 @@ class Work(Protocol):
 class SparkCampaign:
     """A life of a driver for each of `victims`, and a last one that comes to the end. `say` gets a line for each.
 
-    A life that ended before its kill is tried again: on a machine with much else to do, Spark gives up processes that
+    After `minutes` no life begins but the last one. A life that ended before its kill is tried again: on a machine with much else to do, Spark gives up processes that
     are slow to start.
     """
 
@@ -78,10 +78,11 @@ class SparkCampaign:
         records: int,
         victims: list[str],
         seed: int,
+        minutes: float,
         say: Callable[[str], None],
     ) -> None:
         self.work, self.peer, self.folder = work, peer, folder
-        self.records, self.victims, self.say = records, victims, say
+        self.records, self.victims, self.minutes, self.say = records, victims, minutes, say
         self.most_lives = TRIES * len(victims)
         self.share = records // (self.most_lives + 1)
         self.choices = random.Random(seed)
@@ -97,8 +98,9 @@ class SparkCampaign:
             self.work.begin(self.peer.bootstrap_servers)
             self.cluster = SparkCluster(self.folder)
             try:
+                end_s = time.monotonic() + 60 * self.minutes
                 for number in range(1, self.most_lives + 1):
-                    if self.killed == len(self.victims):
+                    if self.killed == len(self.victims) or time.monotonic() > end_s:
                         break
                     victim, began = self.victims[self.killed], time.monotonic()
                     self.feed(self.fed + self.share)
@@ -203,6 +205,7 @@ def run_campaign(name: str, make_work: Callable[[Path], Work], records: int, dri
     parser.add_argument("--records", type=int, default=records)
     parser.add_argument("--driver-kills", type=int, default=driver_kills)
     parser.add_argument("--executor-kills", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=120.0, help="after these no victim is killed any more")
     parser.add_argument("--broker", choices=("moldau", "kafka"), default="moldau")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
@@ -216,7 +219,7 @@ def run_campaign(name: str, make_work: Callable[[Path], Work], records: int, dri
         work = make_work(folder)
         victims = [*work.points, *[AT_RANDOM] * options.driver_kills, *[EXECUTOR] * options.executor_kills]
         say = functools.partial(print, flush=True)
-        campaign = SparkCampaign(work, peer, folder, options.records, victims, options.seed, say)
+        campaign = SparkCampaign(work, peer, folder, options.records, victims, options.seed, options.minutes, say)
         faults = campaign.run()
     for fault in faults:
         print(fault)
