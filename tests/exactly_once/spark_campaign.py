@@ -66,8 +66,8 @@ class Work(Protocol):
 class SparkCampaign:
     """A life of a driver for each of `victims`, and a last one that comes to the end. `say` gets a line for each.
 
-    After `minutes` no life begins but the last one. A life that ended before its kill is tried again: on a machine with much else to do, Spark gives up processes that
-    are slow to start.
+    After `minutes` no life begins but the last one. A life that ended before its kill is tried again: on a machine with
+    much else to do, Spark gives up processes that are slow to start.
     """
 
     def __init__(
