@@ -61,7 +61,8 @@ def _read_topic(place: Place) -> Iterable[Row]:
 
 
 def _read_iceberg(place: Place) -> Iterable[Row]:
-    target = IcebergTarget(mode="append", table="shop.out", warehouse=place.folder / "lake")
+    lake = place.folder / "lake"
+    target = IcebergTarget(mode="append", table="shop.out", warehouse=str(lake), catalog=lake / "catalog.db")
     return _rows(target.open_catalog().load_table("shop.out").scan().to_arrow())
 
 

@@ -56,7 +56,20 @@ def test_what_may_be_left_out_has_a_default():
     )
     (query,) = page.queries
     assert (query.checkpoint, query.group) == (Path("/pages/checkpoints/n"), "moldau.n")
-    assert (query.target.path, query.target.mode) == (Path("/pages/out"), "append")
+    assert (query.target.location, query.target.mode) == ("/pages/out", "append")
+
+
+def test_a_target_may_lie_in_an_object_store():
+    head = "name: n\nbootstrap_servers: a:1\nsource: {topic: t, format: string}\nsql: select 1 from source\n"
+    for sink in ("path: s3://lake/out/", "delta: s3://lake/out"):
+        (query,) = parse(f"{head}sink: {{{sink}}}").queries
+        assert query.target.location == "s3://lake/out"
+    (query,) = parse(f"{head}sink: {{iceberg: a.b, warehouse: s3://lake, catalog: a.db}}").queries
+    assert (query.target.warehouse, query.target.catalog) == ("s3://lake", Path("/pages/a.db"))
+    with pytest.raises(PageError, match="name a file for it with `catalog`"):
+        parse(f"{head}sink: {{iceberg: a.b, warehouse: s3://lake}}")
+    with pytest.raises(PageError, match="`path` must be a path on this machine, not `gs://lake/out`"):
+        parse(f"{head}sink: {{path: gs://lake/out}}")
 
 
 SHOP = """\

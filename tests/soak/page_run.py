@@ -73,4 +73,4 @@ def _workers_bytes(jvm: int) -> int:
 
 if __name__ == "__main__":
     with open(os.devnull, "w") as nowhere:
-        run_pipeline(load_page(Path(sys.argv[1])), console=Console(file=nowhere), onlooker=Sampler())
+        run_pipeline(load_page(Path(sys.argv[1])), console=Console(file=nowhere), onlookers=[Sampler()])

@@ -25,7 +25,7 @@ def writer(lake, target_query):
     """`writer(mode=..., key=...)` is that of a driver that starts now."""
 
     def begin(*, mode: str = "append", key: tuple[str, ...] = (), compact_every: int = 100):
-        target = DeltaTarget(mode=mode, key=key, directory=lake, compact_every=compact_every)
+        target = DeltaTarget(mode=mode, key=key, location=str(lake), compact_every=compact_every)
         return target.writer(target_query)
 
     return begin

@@ -21,6 +21,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
 from moldau.products.pipelines.looking.board.board import Board
+from moldau.products.pipelines.looking.report import RunReport
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.testing import Cluster
@@ -218,7 +219,7 @@ def test_a_batch_is_one_parquet_file_however_often_it_is_written(spark, tmp_path
     directory = tmp_path / "files"
     (directory / ".unfinished-p-1").mkdir(parents=True)
     (directory / ".unfinished-p-1" / "part").write_text("of a killed driver")
-    target = ParquetTarget(directory, "p", "1")
+    target = ParquetTarget(str(directory), "p", "1")
     target.write(spark.range(0, 1_000, 1, 3), 0)
     target.write(spark.range(0, 1_000, 1, 2), 0)
     target.write(spark.range(0), 1)
@@ -257,11 +258,13 @@ def test_the_board_shows_a_run_and_its_numbers(run_page, new_topic, produce, boo
     page = parse_page(
         f"name: pipe\nbootstrap_servers: {bootstrap_servers}\n{text}", file_name="page.yaml", directory=tmp_path
     )
-    with Board(page, 0) as board:
-        assert run_page(text, onlooker=board)[0].records_read == 2
+    with Board(page, 0) as board, RunReport("pipe", tmp_path / "run.png") as report:
+        assert run_page(text, onlookers=[board, report])[0].records_read == 2
         status = json.loads(urllib.request.urlopen(f"{board.address}status.json", timeout=60).read())
         markup = urllib.request.urlopen(board.address, timeout=60).read().decode()
         metrics = urllib.request.urlopen(f"{board.address}metrics", timeout=60).read().decode()
+    assert (report.samples["pipe"][-1].records, report.samples["pipe"][-1].phases_ms["work"] > 0) == (2, True)
+    assert (tmp_path / "run.png").exists()
     (query,) = status["queries"]
     assert (status["pipeline"], query["name"], query["state"], query["records_read"]) == ("pipe", "pipe", "finished", 2)
     assert query["phases_ms"]["work"] > 0

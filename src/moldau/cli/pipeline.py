@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from moldau.cli.pipeline_pages import (
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.page.page import PipelinePage
+    from moldau.products.pipelines.running.runner import Onlooker
 
 PREVIEW_ROWS = 20
 
@@ -94,6 +96,12 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="serve the board, a page that shows the run, on http://127.0.0.1:PORT/ (0: a free port), with /metrics "
         "for Prometheus and /status.json; default: not at all",
     )
+    run.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="when the run is over, draw its rate, its lag and the time of its batches (.png, .svg or .pdf)",
+    )
     run.set_defaults(run=run_page)
     serve = verbs.add_parser(
         "serve",
@@ -144,14 +152,19 @@ def run_page(arguments: argparse.Namespace) -> int:
     def run(page: PipelinePage, arguments: argparse.Namespace) -> int:
         from moldau.products.pipelines.running.runner import run_pipeline
 
-        if arguments.port is None:
-            run_pipeline(page, once=arguments.once, settings=dict(arguments.spark))
-            return 0
-        from moldau.products.pipelines.looking.board.board import Board
+        with ExitStack() as stack:
+            onlookers: list[Onlooker] = []
+            if arguments.port is not None:
+                from moldau.products.pipelines.looking.board.board import Board
 
-        with Board(page, arguments.port) as board:
-            print(f"board {board.address}", flush=True)
-            run_pipeline(page, once=arguments.once, onlooker=board, settings=dict(arguments.spark))
+                board = stack.enter_context(Board(page, arguments.port))
+                print(f"board {board.address}", flush=True)
+                onlookers.append(board)
+            if arguments.report is not None:
+                from moldau.products.pipelines.looking.report import RunReport
+
+                onlookers.append(stack.enter_context(RunReport(page.name, arguments.report)))
+            run_pipeline(page, once=arguments.once, onlookers=onlookers, settings=dict(arguments.spark))
         return 0
 
     return of_page(arguments, run)

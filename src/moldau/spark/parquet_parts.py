@@ -6,11 +6,8 @@ file that nobody names.
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -18,6 +15,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from moldau.spark.folders import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,9 +26,9 @@ ROW_GROUP_BYTES = 64 * 1024 * 1024
 
 
 class ParquetPart(msgspec.Struct, frozen=True):
-    """One file, on disk."""
+    """One file, on disk or in its store."""
 
-    path: Path
+    name: str
     size_bytes: int
     rows: int
 
@@ -39,33 +38,54 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-def write_parts(frame: DataFrame, directory: Path, prefix: str) -> list[ParquetPart]:
-    """Writes the rows to files `<prefix>-<unique>.parquet` of `directory`, which all tasks see. A task without rows
-    makes none. When it returns, the files are on disk."""
-    directory.mkdir(parents=True, exist_ok=True)
-    found = frame.mapInArrow(partial(_write_part, str(directory), prefix), "path string, size bigint, rows bigint")
-    parts = [ParquetPart(Path(row.path), row.size, row.rows) for row in found.collect()]
+def write_parts(frame: DataFrame, folder: Folder, prefix: str) -> list[ParquetPart]:
+    """Writes the rows to files `<prefix>-<unique>.parquet` of `folder`, which all tasks see. A task without rows makes
+    none. When it returns, the files are there to stay."""
+    folder.make()
+    found = frame.mapInArrow(partial(_write_part, folder, prefix), "name string, size bigint, rows bigint")
+    parts = [ParquetPart(row.name, row.size, row.rows) for row in found.collect()]
     if parts:
-        flush(directory)
-    return sorted(parts, key=lambda part: part.path)
+        folder.flush()
+    return sorted(parts, key=lambda part: part.name)
 
 
-def remove_other_parts(directory: Path, prefix: str, parts: Sequence[ParquetPart]) -> None:
+def rows_of_parts(folder: Folder, parts: Sequence[ParquetPart]) -> pa.RecordBatchReader:
+    """All rows of at least one part, read as they are asked for."""
+    with folder.open(parts[0].name) as source, pq.ParquetFile(source) as first:
+        schema = first.schema_arrow
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            with folder.open(part.name) as source, pq.ParquetFile(source) as file:
+                yield from file.iter_batches()
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def columns_of_parts(folder: Folder, parts: Sequence[ParquetPart], columns: Sequence[str]) -> pa.Table:
+    """Those columns of at least one part."""
+    tables = []
+    for part in parts:
+        with folder.open(part.name) as source, pq.ParquetFile(source) as file:
+            tables.append(file.read(columns=list(columns)))
+    return pa.concat_tables(tables)
+
+
+def remove_other_parts(folder: Folder, prefix: str, parts: Sequence[ParquetPart]) -> None:
     """Removes what other tries with this prefix have left. Call it behind the commit of `parts`, never before: one of
     the others could still commit its own files."""
-    named = {part.path.name for part in parts}
-    for path in directory.glob(f"{glob.escape(prefix)}-*.parquet"):
-        if path.name not in named:
-            path.unlink(missing_ok=True)
+    for name in set(folder.names(f"{prefix}-")) - {part.name for part in parts}:
+        if name.endswith(".parquet"):
+            folder.remove(name)
 
 
-def _write_part(directory: str, prefix: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write_part(folder: Folder, prefix: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     with_rows = (batch for batch in batches if batch.num_rows)
     first = next(with_rows, None)
     if first is None:
         return
-    path, rows = Path(directory) / f"{prefix}-{uuid4().hex}.parquet", 0
-    with path.open("xb") as file:
+    name, rows = f"{prefix}-{uuid4().hex}.parquet", 0
+    with folder.new_file(name) as file:
         # without Arrow's own schema, a timestamp is read as UTC, whatever the time zone of the session
         with pq.ParquetWriter(file, first.schema, compression="snappy", store_schema=False) as writer:
             group, size = [first], first.nbytes
@@ -76,21 +96,11 @@ def _write_part(directory: str, prefix: str, batches: Iterable[pa.RecordBatch]) 
                 group.append(batch)
                 size += batch.nbytes
             rows += _write_group(writer, group)
-        file.flush()
-        os.fsync(file.fileno())
-    yield pa.RecordBatch.from_pylist([{"path": str(path), "size": path.stat().st_size, "rows": rows}])
+        size = file.tell()
+    yield pa.RecordBatch.from_pylist([{"name": name, "size": size, "rows": rows}])
 
 
 def _write_group(writer: pq.ParquetWriter, batches: list[pa.RecordBatch]) -> int:
     table = pa.Table.from_batches(batches)
     writer.write_table(table, row_group_size=table.num_rows)
     return int(table.num_rows)
-
-
-def flush(path: Path) -> None:
-    """A file, or the names in a directory, are on disk then."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -19,6 +19,9 @@ from moldau.products.pipelines.core.parameters import UnknownParameterError, fil
 _UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(_UNITS_MS)})s?")
 
+OBJECT_STORE = "s3://[^/]+"
+"""How the address of a folder in an object store begins."""
+
 PAGE = "the page"
 """The name of the outermost mapping; a name of another is the keys that lead to it."""
 
@@ -158,6 +161,13 @@ class Section:
         if "://" in text or text.startswith("file:"):
             self.refuse(key, f"must be a path on this machine, not `{text}`")
         return directory / Path(text).expanduser()
+
+    def place(self, key: str, directory: Path, default: str | None = None) -> str:
+        """A path below `directory`, absolute, or the address of a folder in an object store."""
+        text = self.text(key, default=default)
+        if re.match(OBJECT_STORE, text):
+            return text.rstrip("/")
+        return str(self.local_path(key, directory, default).absolute())
 
     def refuse(self, key: str | None, reason: str, *, line: int | None = None) -> NoReturn:
         at = line or (self.line_of(key) if key is not None and hasattr(self, "_lines") else self._line)

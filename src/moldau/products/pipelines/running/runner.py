@@ -71,11 +71,11 @@ def run_pipeline(
     *,
     once: bool = False,
     console: Console | None = None,
-    onlooker: Onlooker | None = None,
+    onlookers: Sequence[Onlooker] = (),
     settings: Mapping[str, str] | None = None,
 ) -> list[PipelineState]:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
-    query. `onlooker`: sees the run too. `settings`: of Spark, as in `open_session`.
+    query. `onlookers`: see the run too. `settings`: of Spark, as in `open_session`.
 
     Raises PreflightError, LeaseError, CheckpointError, FlowError, what `open_session`, a source or a target refuses;
     and PipelineFailedError where a query was given up, when the others have ended.
@@ -96,7 +96,7 @@ def run_pipeline(
                 views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
                 tables = stack.enter_context(closing(KeptTables(page, views)))
                 queries = list(_start_all(spark, page, views, ids, stop, stack, once=once))
-                states = _until_the_end(queries, tables, stop, display, onlooker)
+                states = _until_the_end(queries, tables, stop, display, onlookers)
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
     _raise_failures(page, queries)
@@ -139,11 +139,11 @@ def _until_the_end(
     tables: KeptTables,
     stop: StopRequest,
     display: ProgressDisplay,
-    onlooker: Onlooker | None,
+    onlookers: Sequence[Onlooker],
 ) -> list[PipelineState]:
     def show(states: list[PipelineState], *, force: bool = False) -> list[PipelineState]:
         display.show(states, force=force)
-        if onlooker is not None:
+        for onlooker in onlookers:
             onlooker.show(states)
         return states
 

@@ -2,6 +2,7 @@
 
     sink: {delta: lake/orders}                                  # append: every row is another one
     sink: {delta: lake/totals, mode: update, key: user}         # a row takes the place of the older one of its key
+    sink: {delta: s3://lake/orders}                             # in an object store
 
 A commit carries Delta's own transaction of an application: the application is the pipeline with its checkpoint, the
 version is the number of the batch. A batch whose number the table has is not written again, and of two drivers that
@@ -14,9 +15,8 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
     NAMED_BY = "delta"
     KEYS = (*TableTarget.KEYS, "compact_every")
 
-    directory: Path
+    location: str
     compact_every: int = COMPACT_EVERY
 
     @classmethod
@@ -66,17 +66,17 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
             mode=mode,
             key=cls.parse_key(sink, mode),
             changes=cls.parse_changes(sink, mode),
-            directory=sink.local_path("delta", directory),
+            location=sink.place("delta", directory),
             compact_every=sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES),
         )
 
     def describe(self) -> tuple[str, str]:
-        return f"Delta table {self.directory}", "exactly once: one version of the table for each batch"
+        return f"Delta table {self.location}", "exactly once: one version of the table for each batch"
 
     def check(self) -> None:
         require_extra("`delta`", "delta")
-        if self.directory.exists() and not self.directory.is_dir():
-            raise TableTargetError(f"{self.directory} is not a directory")
+        if Path(self.location).is_file():
+            raise TableTargetError(f"{self.location} is not a directory")
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         from deltalake import DeltaTable
@@ -84,8 +84,8 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
 
         self.check_columns(result.columns)
-        if DeltaTable.is_deltatable(str(self.directory)):
-            _check_takes(DeltaTable(self.directory), arrow_schema(result.drop(DELETED)))
+        if _is_table(self.location):
+            _check_takes(DeltaTable(self.location), arrow_schema(result.drop(DELETED)))
         return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
@@ -97,14 +97,16 @@ class _Writer:
         """Raises TableTargetError."""
         from deltalake import DeltaTable
 
+        from moldau.spark.folders import Folder
+
         self._target = target
-        self._directory = target.directory
-        self._name = f"the Delta table {target.directory}"
+        self._folder = Folder(target.location)
+        self._name = f"the Delta table {target.location}"
         self._application = f"moldau.{query.pipeline}.{query.checkpoint_id}"
         self._prefix = f"{query.pipeline}-{query.checkpoint_id}"
-        self._staging = self._directory / f".unfinished-{self._prefix}"
-        if DeltaTable.is_deltatable(str(self._directory)):
-            newest = DeltaTable(self._directory).transaction_version(self._application)
+        self._staging = self._folder.inside(f".unfinished-{self._prefix}")
+        if _is_table(target.location):
+            newest = DeltaTable(target.location).transaction_version(self._application)
             check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -124,15 +126,15 @@ class _Writer:
 
         from moldau.spark.parquet_parts import arrow_schema
 
-        self._directory.mkdir(parents=True, exist_ok=True)
-        if not DeltaTable.is_deltatable(str(self._directory)):
+        self._folder.make()
+        if not _is_table(self._target.location):
             nullable = [column.with_nullable(True) for column in arrow_schema(batch.drop(DELETED))]
-            DeltaTable.create(self._directory, _schema(nullable), mode="ignore")
+            DeltaTable.create(self._target.location, _schema(nullable), mode="ignore")
 
     def _write_once(self, batch: DataFrame, batch_id: int) -> None:
         from deltalake import DeltaTable
 
-        table = DeltaTable(self._directory)
+        table = DeltaTable(self._target.location)
         if is_committed(table.transaction_version(self._application), batch_id):
             return
         if self._target.mode == "append":
@@ -148,32 +150,30 @@ class _Writer:
         from moldau.spark.parquet_parts import remove_other_parts, write_parts
 
         prefix = f"{self._prefix}-{batch_id:010}"
-        parts = write_parts(batch, self._directory, prefix)
+        parts = write_parts(batch, self._folder, prefix)
         if not parts:
             return
         now_ms = int(time.time() * 1_000)
         files: list[AddAction | RemoveAction] = [
-            AddAction(part.path.name, part.size_bytes, {}, now_ms, True, json.dumps({"numRecords": part.rows}))
+            AddAction(part.name, part.size_bytes, {}, now_ms, True, json.dumps({"numRecords": part.rows}))
             for part in parts
         ]
         table.create_write_transaction(
             files, "append", table.schema(), commit_properties=self._commit_properties(batch_id)
         )
-        remove_other_parts(self._directory, prefix, parts)
+        remove_other_parts(self._folder, prefix, parts)
 
     def _merge(self, table: DeltaTable, batch: DataFrame, batch_id: int) -> None:
-        import pyarrow.parquet as pq
+        from moldau.spark.parquet_parts import columns_of_parts, rows_of_parts, write_parts
 
-        from moldau.spark.parquet_parts import write_parts
-
-        shutil.rmtree(self._staging, ignore_errors=True)
-        paths = [part.path for part in write_parts(batch, self._staging, str(batch_id))]
-        if paths:
+        self._staging.clear()
+        parts = write_parts(batch, self._staging, str(batch_id))
+        if parts:
             key = self._target.key
-            check_keys(pq.read_table(paths, columns=list(key)), key)
+            check_keys(columns_of_parts(self._staging, parts, key), key)
             same = " and ".join(f"older.{quoted(name)} = newer.{quoted(name)}" for name in key)
             merge = table.merge(
-                _rows(paths),
+                rows_of_parts(self._staging, parts),
                 same,
                 source_alias="newer",
                 target_alias="older",
@@ -186,7 +186,7 @@ class _Writer:
                 merge.execute()
             else:
                 merge.when_matched_update_all().when_not_matched_insert_all().execute()
-        shutil.rmtree(self._staging, ignore_errors=True)
+        self._staging.clear()
 
     def _commit_properties(self, batch_id: int) -> CommitProperties:
         from deltalake import CommitProperties, Transaction
@@ -198,9 +198,20 @@ class _Writer:
         from deltalake.exceptions import DeltaError
 
         try:
-            DeltaTable(self._directory).optimize.compact()
+            DeltaTable(self._target.location).optimize.compact()
         except DeltaError as error:
-            logger.warning("the files of %s stay small for now: %s", self._directory, error)
+            logger.warning("the files of %s stay small for now: %s", self._target.location, error)
+
+
+def _is_table(location: str) -> bool:
+    """Raises TableTargetError where that cannot be told."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return DeltaTable.is_deltatable(location)
+    except (DeltaError, OSError) as error:
+        raise TableTargetError(f"the Delta table {location} cannot be reached: {error}") from error
 
 
 def _check_takes(table: DeltaTable, wanted: pa.Schema) -> None:
@@ -241,15 +252,3 @@ def _schema(columns: list[pa.Field]) -> Schema:
 def _columns(fields: Iterable[Field]) -> str:
     # a primitive type says its name only as JSON
     return ", ".join(f"{field.name} {json.loads(field.type.to_json())}" for field in fields)
-
-
-def _rows(paths: list[Path]) -> pa.RecordBatchReader:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for path in paths:
-            with pq.ParquetFile(path) as file:
-                yield from file.iter_batches()
-
-    return pa.RecordBatchReader.from_batches(pq.read_schema(paths[0]), batches())

@@ -1,8 +1,10 @@
 """A pipeline's Iceberg table: its files are written by the tasks, and committed once for each batch, by `pyiceberg`.
 
     sink: {iceberg: shop.orders, warehouse: lake}
+    sink: {iceberg: shop.orders, warehouse: s3://lake/shop, catalog: shop.db}      # in an object store
 
-The catalogue is `catalog.db` in the warehouse directory, an SQL catalogue that other readers of Iceberg open too.
+The catalogue is an SQL catalogue that other readers of Iceberg open too: `catalog.db` in the warehouse directory, or
+the file that `catalog` names. An object store holds none.
 
 The commit of a batch also sets a property of the table: its name is the pipeline with its checkpoint, its value the
 number of the batch. A batch whose number is there is not written again. (The summary of a snapshot would be the usual
@@ -12,6 +14,8 @@ read before: of two drivers that write the same batch at once, the second one ha
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +24,7 @@ from urllib.request import url2pathname
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
-from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.section import OBJECT_STORE, Section
 from moldau.products.pipelines.targets.table_target import (
     TableTarget,
     TableTargetError,
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from moldau.spark import DataFrame
+    from moldau.spark.folders import Folder
 
 COMMIT_ATTEMPTS = 5
 """Of one batch, where another writer commits meanwhile."""
@@ -49,10 +54,11 @@ NEW_TABLE = {
 
 class IcebergTarget(TableTarget, frozen=True, kw_only=True):
     NAMED_BY = "iceberg"
-    KEYS = ("mode", "warehouse")
+    KEYS = ("mode", "warehouse", "catalog")
 
     table: str
-    warehouse: Path
+    warehouse: str
+    catalog: Path
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> IcebergTarget:
@@ -61,21 +67,25 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         table = sink.text("iceberg")
         if len(table.split(".")) < 2 or not all(table.split(".")):
             sink.refuse("iceberg", f"must be `namespace.table`, not `{table}`")
-        return cls(mode=mode, table=table, warehouse=sink.local_path("warehouse", directory, default="warehouse"))
+        warehouse = sink.place("warehouse", directory, default="warehouse")
+        if "://" in warehouse and not sink.has("catalog"):
+            sink.refuse("warehouse", "is an object store, which holds no catalogue: name a file for it with `catalog`")
+        catalog = sink.local_path("catalog", directory, default=f"{warehouse}/{CATALOG_FILE}")
+        return cls(mode=mode, table=table, warehouse=warehouse, catalog=catalog)
 
     def describe(self) -> tuple[str, str]:
         return f"Iceberg table {self.table} in {self.warehouse}", "exactly once: one snapshot for each batch"
 
     def check(self) -> None:
         require_extra("`iceberg`", "iceberg")
-        if self.warehouse.exists() and not self.warehouse.is_dir():
+        if Path(self.warehouse).is_file():
             raise TableTargetError(f"{self.warehouse} is not a directory")
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
 
         self.check_columns(result.columns)
-        if (self.warehouse / CATALOG_FILE).exists():
+        if self.catalog.exists():
             catalog = self.open_catalog()
             if catalog.table_exists(self.table):
                 _check_takes(catalog.load_table(self.table), arrow_schema(result))
@@ -88,10 +98,14 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         """Makes the warehouse and its catalogue, where they are missing."""
         from pyiceberg.catalog.sql import SqlCatalog  # a page is checked without it
 
-        warehouse = self.warehouse.absolute()
-        warehouse.mkdir(parents=True, exist_ok=True)
-        uri = f"sqlite:///{warehouse / CATALOG_FILE}"
-        return SqlCatalog("moldau", uri=uri, warehouse=warehouse.as_uri())
+        self.catalog.parent.mkdir(parents=True, exist_ok=True)
+        uri = f"sqlite:///{self.catalog.absolute()}"
+        if "://" not in self.warehouse:
+            return SqlCatalog("moldau", uri=uri, warehouse=Path(self.warehouse).as_uri())
+        # Arrow asks Amazon where the bucket is unless it is told; the rest it takes from the environment by itself
+        names = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
+        told = {key: os.environ[name] for key, name in names.items() if name in os.environ}
+        return SqlCatalog("moldau", uri=uri, warehouse=self.warehouse, **told)
 
 
 class _Writer:
@@ -135,18 +149,18 @@ class _Writer:
         table = self._catalog.load_table(self._target.table)
         if is_committed(self._newest(table), batch_id):
             return
-        directory, prefix = _data_directory(table), f"{self._prefix}-{batch_id:010}"
-        parts = write_parts(batch, directory, prefix)
+        folder, prefix = _data_folder(table), f"{self._prefix}-{batch_id:010}"
+        parts = write_parts(batch, folder, prefix)
         if not parts:
             return
         with _once(table).transaction() as transaction:
             transaction.add_files(
-                [part.path.as_uri() for part in parts],
+                [f"{table.location()}/data/{part.name}" for part in parts],
                 snapshot_properties={"moldau.batch": str(batch_id)},
                 check_duplicate_files=False,
             )
             transaction.set_properties({self._property: str(batch_id)})
-        remove_other_parts(directory, prefix, parts)
+        remove_other_parts(folder, prefix, parts)
 
     def _newest(self, table: Table) -> int | None:
         value = table.properties.get(self._property)
@@ -163,12 +177,16 @@ def _once(table: Table) -> Table:
     return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
 
 
-def _data_directory(table: Table) -> Path:
-    """Raises TableTargetError for a table that is not on this machine's file systems."""
+def _data_folder(table: Table) -> Folder:
+    """Raises TableTargetError for a table that lies where a pipeline does not write."""
+    from moldau.spark.folders import Folder, local_folder
+
     location = table.location()
-    if not location.startswith("file:"):
-        raise TableTargetError(f"the Iceberg table lies in {location}: only file systems of this machine are written")
-    return Path(url2pathname(urlsplit(location).path)) / "data"
+    if location.startswith("file:"):
+        return local_folder(Path(url2pathname(urlsplit(location).path)) / "data")
+    if not re.match(OBJECT_STORE, location):
+        raise TableTargetError(f"the Iceberg table lies in {location}, which a pipeline does not write")
+    return Folder(f"{location}/data")
 
 
 def _check_takes(table: Table, wanted: pa.Schema) -> None:

@@ -1,6 +1,9 @@
 """A pipeline's Parquet directory: one file for each batch, there whole or not at all.
 
-A batch is written below a hidden directory, joined to one file, flushed to disk, and renamed to
+    sink: {path: out/visits}
+    sink: {path: s3://lake/visits}                              # in an object store
+
+A batch is written below a hidden directory, joined to one file, and renamed to
 `<pipeline>-<checkpoint's id>-<batch>.parquet`. A batch that a killed driver had written is run again and takes the
 place of its own file: any reader of `*.parquet` sees each batch once. (Spark's own file sink leaves empty and doubled
 files behind, which only readers that know its `_spark_metadata` leave out.)
@@ -8,8 +11,7 @@ files behind, which only readers that know its `_spark_metadata` leave out.)
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +21,11 @@ from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
+    from moldau.spark.folders import Folder
+    from moldau.spark.parquet_parts import ParquetPart
 
 SPARK_SINK_DIRECTORY = "_spark_metadata"
+JOINED = "joined.parquet"
 
 
 class ParquetTargetError(MoldauError):
@@ -30,85 +35,80 @@ class ParquetTargetError(MoldauError):
 class FilesTarget(Target, frozen=True, kw_only=True):
     NAMED_BY = "path"
 
-    path: Path
+    location: str
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> FilesTarget:
         mode = cls.parse_mode(sink)
         if mode == "update":
             sink.refuse("mode", "update cannot go to files, which only grow; use append, or a topic")
-        return cls(mode=mode, path=sink.local_path("path", directory))
+        return cls(mode=mode, location=sink.place("path", directory))
 
     def describe(self) -> tuple[str, str]:
-        return f"Parquet files in {self.path}", "exactly once: one file for each batch"
+        return f"Parquet files in {self.location}", "exactly once: one file for each batch"
 
     def check(self) -> None:
-        check_target(self.path)
+        check_target(self.location)
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
-        return ParquetTarget(self.path, query.pipeline, query.checkpoint_id).write
+        return ParquetTarget(self.location, query.pipeline, query.checkpoint_id).write
 
 
 class ParquetTarget:
     """Where one pipeline's batches go. `checkpoint_id`: another checkpoint's batch 0 is another file."""
 
-    def __init__(self, directory: Path, pipeline: str, checkpoint_id: str) -> None:
+    def __init__(self, location: str, pipeline: str, checkpoint_id: str) -> None:
         """Makes the directory, and takes away what a killed driver left half written. Raises ParquetTargetError."""
-        check_target(directory)
-        self._directory = directory
+        from moldau.spark.folders import Folder  # a page is checked without it
+
+        check_target(location)
+        self._folder = Folder(location)
         self._prefix = f"{pipeline}-{checkpoint_id}"
-        self._unfinished = directory / f".unfinished-{self._prefix}"
+        self._unfinished = self._folder.inside(f".unfinished-{self._prefix}")
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            self._folder.make()
+            self._unfinished.clear()
         except OSError as error:
-            raise ParquetTargetError(f"{directory} cannot be made: {error.strerror}") from error
-        shutil.rmtree(self._unfinished, ignore_errors=True)
+            raise ParquetTargetError(f"{location} cannot be made: {error.strerror or error}") from error
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is readable. A batch without rows makes no file."""
-        import pyarrow.parquet as pq  # a page is checked without it
+        from moldau.spark.parquet_parts import write_parts
 
-        from moldau.spark.parquet_parts import flush
-
-        parts_directory = self._unfinished / str(batch_id)
-        batch.write.mode("overwrite").parquet(str(parts_directory))
-        parts = [path for path in sorted(parts_directory.glob("part-*.parquet")) if pq.read_metadata(path).num_rows]
-        target = self._directory / f"{self._prefix}-{batch_id:010}.parquet"
+        parts = write_parts(batch, self._unfinished, f"part-{batch_id}")
+        target = f"{self._prefix}-{batch_id:010}.parquet"
         if parts:
-            _join(parts).replace(target)
-            flush(self._directory)
+            self._unfinished.move(_join(self._unfinished, parts), self._folder, target)
         else:
             # what was there of a first try had rows that this one does not have: the batch is what Spark says now
-            target.unlink(missing_ok=True)
-        shutil.rmtree(self._unfinished, ignore_errors=True)
+            self._folder.remove(target)
+        self._unfinished.clear()
 
 
-def check_target(directory: Path) -> None:
+def check_target(location: str) -> None:
     """Raises ParquetTargetError for a directory of Spark's own file sink: Spark reads such a one by its list only."""
-    if (directory / SPARK_SINK_DIRECTORY).exists():
+    if Path(location, SPARK_SINK_DIRECTORY).exists():
         raise ParquetTargetError(
-            f"{directory} was written by Spark's own file sink, and Spark would not see what is added to it; "
+            f"{location} was written by Spark's own file sink, and Spark would not see what is added to it; "
             "name another directory with `path`"
         )
-    if directory.exists() and not directory.is_dir():
-        raise ParquetTargetError(f"{directory} is not a directory")
+    if Path(location).is_file():
+        raise ParquetTargetError(f"{location} is not a directory")
 
 
-def _join(parts: list[Path]) -> Path:
-    """One file of all parts, on disk. A single part is that file already."""
+def _join(folder: Folder, parts: Sequence[ParquetPart]) -> str:
+    """The name of one file of all parts. A single part is that file already."""
     import pyarrow.parquet as pq
 
-    from moldau.spark.parquet_parts import flush
+    from moldau.spark.parquet_parts import rows_of_parts
 
-    joined = parts[0]
-    if len(parts) > 1:
-        joined = parts[0].with_name("joined.parquet")
-        with pq.ParquetFile(parts[0]) as first:
-            schema = first.schema_arrow
-        with pq.ParquetWriter(joined, schema, compression="snappy") as writer:
-            for part in parts:
-                with pq.ParquetFile(part) as file:
-                    for rows in file.iter_batches():
-                        writer.write_batch(rows)
-    flush(joined)
-    return joined
+    if len(parts) == 1:
+        return parts[0].name
+    rows = rows_of_parts(folder, parts)
+    with (
+        folder.new_file(JOINED) as file,
+        pq.ParquetWriter(file, rows.schema, compression="snappy", store_schema=False) as writer,
+    ):
+        for batch in rows:
+            writer.write_batch(batch)
+    return JOINED

@@ -8,7 +8,6 @@ them at a time. SQLite has no types for times, decimals and nested values: they 
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.spark import DataFrame
+    from moldau.spark.folders import Folder
+    from moldau.spark.parquet_parts import ParquetPart
 
 BUSY_SECONDS = 60
 """How long another connection may hold the file."""
@@ -120,19 +121,21 @@ class _Writer:
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is committed."""
+        from moldau.spark.folders import local_folder
         from moldau.spark.parquet_parts import write_parts
 
         with self._target.connected() as connection:
             if is_committed(self._newest(connection), batch_id):
                 return
-        shutil.rmtree(self._staging, ignore_errors=True)
-        paths = [part.path for part in write_parts(batch, self._staging, str(batch_id))]
+        staging = local_folder(self._staging)
+        staging.clear()
+        parts = write_parts(batch, staging, str(batch_id))
         with self._target.connected() as connection:
             if not is_committed(self._newest(connection), batch_id):
                 self._make_table(connection, batch)
-                self._insert(connection, paths)
+                self._insert(connection, staging, parts)
                 connection.execute(f"replace into {BATCHES} values (?, ?, ?)", (*self._owner, batch_id))
-        shutil.rmtree(self._staging, ignore_errors=True)
+        staging.clear()
 
     def _newest(self, connection: sqlite3.Connection) -> int | None:
         sql = f"select batch from {BATCHES} where pipeline = ? and checkpoint = ?"
@@ -145,16 +148,16 @@ class _Writer:
         key = primary_key(self._target.key)
         connection.execute(f"create table if not exists {quoted(self._target.table)} ({columns}{key})")
 
-    def _insert(self, connection: sqlite3.Connection, paths: list[Path]) -> None:
-        import pyarrow.parquet as pq
+    def _insert(self, connection: sqlite3.Connection, staging: Folder, parts: list[ParquetPart]) -> None:
+        from moldau.spark.parquet_parts import columns_of_parts, rows_of_parts
 
-        key = list(self._target.key)
-        if key and paths:
-            check_keys(pq.read_table(paths, columns=key), key)
-        for path in paths:
-            with pq.ParquetFile(path) as file:
-                for rows in file.iter_batches():
-                    self._take(connection, rows)
+        if not parts:
+            return
+        key = self._target.key
+        if key:
+            check_keys(columns_of_parts(staging, parts, key), key)
+        for rows in rows_of_parts(staging, parts):
+            self._take(connection, rows)
 
     def _take(self, connection: sqlite3.Connection, rows: pa.RecordBatch) -> None:
         import pyarrow.compute as pc

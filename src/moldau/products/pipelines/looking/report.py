@@ -1,0 +1,127 @@
+"""A run as a picture: how fast its queries read, how far they are behind, and what their batches spend time on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.products.pipelines.core.failures import PipelineFailedError
+from moldau.products.pipelines.running.progress import PipelineState
+from moldau.spark.query_states import PHASES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KINDS = (".png", ".svg", ".pdf")
+FIRST_INTERVAL_S = 1.0
+MOST_SAMPLES = 1_000
+"""Of a query. Where there are more, every second one goes, and later ones come half as often."""
+LEAST_S = 0.1
+"""Between two samples whose rate is told."""
+MOST_QUERIES = 8
+"""Whose batches are drawn: those that took longest."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """`at_s`: since the run began. `phases_ms`: of the newest batch, by PHASES."""
+
+    at_s: float
+    records: int
+    lag: int
+    phases_ms: dict[str, int]
+
+
+class RunReport:
+    """Sees a run from the beginning of its `with`, and draws it at the end, also of a run that fails."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        """`name`: of the pipeline. Raises PipelineFailedError where the file cannot be written."""
+        if file.suffix not in KINDS:
+            raise PipelineFailedError(f"{file}: a report is a picture whose name ends in {', '.join(KINDS)}")
+        if not file.absolute().parent.is_dir():
+            raise PipelineFailedError(f"{file}: there is no directory {file.absolute().parent}")
+        self._name = name
+        self._file = file
+        self._began_s = time.monotonic()
+        self._interval_s = FIRST_INTERVAL_S
+        self._next_s = 0.0
+        self._newest: tuple[float, Sequence[PipelineState]] = (0.0, ())
+        self.samples: dict[str, list[Sample]] = {}
+        """By the names of queries."""
+
+    def show(self, states: Sequence[PipelineState]) -> None:
+        now_s = time.monotonic() - self._began_s
+        self._newest = (now_s, states)
+        if now_s >= self._next_s:
+            self._next_s = now_s + self._interval_s
+            self.note(*self._newest)
+
+    def note(self, at_s: float, states: Sequence[PipelineState]) -> None:
+        for state in states:
+            samples = self.samples.setdefault(state.name, [])
+            phases = state.report.phases_ms if state.report is not None else {}
+            samples.append(Sample(at_s, state.records_read, state.lag or 0, phases))
+        if any(len(samples) > MOST_SAMPLES for samples in self.samples.values()):
+            self.samples = {name: samples[::2] for name, samples in self.samples.items()}
+            self._interval_s *= 2
+
+    def __enter__(self) -> RunReport:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.note(*self._newest)  # how it ended, however soon after the last sample
+        self.draw()
+
+    def draw(self) -> None:
+        from matplotlib.figure import Figure
+
+        slowest = sorted(self.samples, key=self._batch_ms, reverse=True)[:MOST_QUERIES]
+        rows = 2 + len(slowest)
+        figure = Figure(figsize=(9, 1 + 2 * rows), layout="constrained")
+        rate, lag, *batches = figure.subplots(rows, 1, sharex=True)
+        for name, samples in self.samples.items():
+            times = [sample.at_s for sample in samples]
+            rate.plot(times, _rates(samples), label=name)
+            lag.plot(times, [sample.lag for sample in samples], label=name)
+        rate.set_ylabel("records/s")
+        lag.set_ylabel("records behind")
+        for axes, name in zip(batches, slowest, strict=True):
+            _draw_batches(axes, self.samples[name])
+            axes.set_ylabel(f"{name}\nbatch, ms")
+        for axes in (rate, lag, *batches):
+            axes.margins(x=0)
+            axes.set_ylim(bottom=0)
+        for axes in (rate, *batches[:1]) if self.samples else ():
+            axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+        (batches or [lag])[-1].set_xlabel("seconds since the start")
+        figure.suptitle(self._name)
+        figure.savefig(self._file)
+
+    def _batch_ms(self, name: str) -> int:
+        return max((sum(sample.phases_ms.values()) for sample in self.samples[name]), default=0)
+
+
+def _rates(samples: Sequence[Sample]) -> list[float]:
+    """Since the sample before; 0 at the first one, and where a count began anew."""
+    rates = [0.0]
+    for before, now in pairwise(samples):
+        rates.append(max(0, now.records - before.records) / max(now.at_s - before.at_s, LEAST_S))
+    return rates
+
+
+def _draw_batches(axes: Axes, samples: Sequence[Sample]) -> None:
+    """The newest batch at each time, as steps on top of each other."""
+    times = [sample.at_s for sample in samples]
+    below = [0] * len(samples)
+    for phase in PHASES:
+        above = [low + sample.phases_ms.get(phase, 0) for low, sample in zip(below, samples, strict=True)]
+        axes.fill_between(times, below, above, step="post", label=phase, linewidth=0)
+        below = above

@@ -1,0 +1,105 @@
+"""A folder of files, on this machine or in an object store, through Arrow's file systems.
+
+An object store is told by the folder's address (`s3://bucket/lake`). Who asks it, and where it is, comes from the
+environment of the driver and the tasks, under the names of Amazon's tools (`AWS_ACCESS_KEY_ID`, `AWS_REGION`,
+`AWS_ENDPOINT_URL`, ...).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from pyarrow import fs
+
+
+class Folder(msgspec.Struct, frozen=True):
+    """`location`: an absolute path, or an address."""
+
+    location: str
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.location
+
+    def inside(self, name: str) -> Folder:
+        return Folder(f"{self.location}/{name}")
+
+    def make(self) -> None:
+        """On this machine, with all above it. An object store needs none."""
+        if self.is_local:
+            os.makedirs(self.location, exist_ok=True)
+
+    @contextmanager
+    def new_file(self, name: str) -> Iterator[pa.NativeFile]:
+        """A file to write, which is on disk, or in the store, when the block ends. It has its name before that, and
+        also where the block fails."""
+        files, root = _opened(self.location)
+        with files.open_output_stream(f"{root}/{name}") as file:
+            yield file
+        self._flush(f"{root}/{name}")
+
+    def open(self, name: str) -> pa.NativeFile:
+        files, root = _opened(self.location)
+        return files.open_input_file(f"{root}/{name}")
+
+    def move(self, name: str, to: Folder, new_name: str) -> None:
+        """The file takes the place of one with that name, at once. Both folders are of one store."""
+        files, root = _opened(self.location)
+        files.move(f"{root}/{name}", f"{_opened(to.location)[1]}/{new_name}")
+        to.flush()
+
+    def names(self, start: str = "") -> list[str]:
+        """Of the files whose names begin so."""
+        files, root = _opened(self.location)
+        found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
+        return sorted(one.base_name for one in found if one.is_file and one.base_name.startswith(start))
+
+    def remove(self, name: str) -> None:
+        """No error where it is gone."""
+        files, root = _opened(self.location)
+        try:
+            files.delete_file(f"{root}/{name}")
+        except FileNotFoundError:
+            pass
+
+    def clear(self) -> None:
+        """It is gone, with all that was in it."""
+        if self.is_local:
+            shutil.rmtree(self.location, ignore_errors=True)
+            return
+        files, root = _opened(self.location)
+        for one in files.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
+            if one.is_file:
+                files.delete_file(one.path)
+
+    def flush(self) -> None:
+        """The names in it are on disk then; those of a store always are."""
+        self._flush(self.location)
+
+    def _flush(self, path: str) -> None:
+        if self.is_local:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def local_folder(path: Path) -> Folder:
+    return Folder(str(path.absolute()))
+
+
+@lru_cache(100)
+def _opened(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system, and the folder's path in it."""
+    if "://" not in location:
+        return fs.LocalFileSystem(), location
+    files, root = fs.FileSystem.from_uri(location)
+    return files, root

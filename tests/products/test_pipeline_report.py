@@ -1,0 +1,57 @@
+"""A run as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.products.pipelines.core.failures import PipelineFailedError
+from moldau.products.pipelines.looking.report import FIRST_INTERVAL_S, MOST_SAMPLES, RunReport
+from moldau.products.pipelines.running.progress import PipelineState
+from moldau.spark.query_states import QueryState
+
+
+def state(name: str, records: int) -> PipelineState:
+    phases = {"latest": 1, "plan": 20, "work": 300, "checkpoint": 5}
+    return PipelineState(name, 1, records, None, 0, "running", report=QueryState(name, phases_ms=phases))
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_a_run_is_drawn_when_it_is_over_also_one_that_fails(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"run.{kind}"
+
+    def run() -> None:
+        with RunReport("shop", file) as report:
+            for number in range(10):
+                report.note(float(number), [state("totals", number * 100), state("visits", number)])
+            assert not file.exists()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert file.stat().st_size > 5_000
+    if kind == "svg":
+        text = file.read_text("utf-8")
+        assert all(f"<!-- {word} -->" in text for word in ("shop", "records/s", "records behind", "totals", "visits"))
+
+
+def test_a_run_without_a_batch_is_drawn_too(tmp_path: Path) -> None:
+    with RunReport("shop", tmp_path / "run.png"):
+        pass
+    assert (tmp_path / "run.png").exists()
+
+
+def test_of_a_long_run_samples_become_fewer_and_span_all_of_it(tmp_path: Path) -> None:
+    report = RunReport("shop", tmp_path / "run.png")
+    for number in range(5 * MOST_SAMPLES):
+        report.note(number * FIRST_INTERVAL_S, [state("totals", number)])
+    samples = report.samples["totals"]
+    assert MOST_SAMPLES / 2 < len(samples) <= MOST_SAMPLES
+    assert (samples[0].at_s, samples[-1].at_s) == (0.0, 5 * MOST_SAMPLES - 1)
+
+
+@pytest.mark.parametrize("file", ["run.txt", "no/such/run.png"])
+def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path, file: str) -> None:
+    with pytest.raises(PipelineFailedError):
+        RunReport("shop", tmp_path / file)

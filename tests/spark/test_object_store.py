@@ -1,0 +1,108 @@
+"""Targets in an object store: a real server on this machine that speaks Amazon's protocol."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.targets.delta import DeltaTarget
+from moldau.products.pipelines.targets.iceberg import IcebergTarget
+from moldau.products.pipelines.targets.parquet import FilesTarget
+from tests.support.talking_process import TalkingProcess
+
+
+@pytest.fixture(scope="module")
+def store(spark) -> Iterator[str]:
+    """The address of an empty bucket. The session's JVM runs already: tasks get the environment by Spark's own way."""
+    # a process of its own: deltalake may wait for the store while it holds this interpreter's lock
+    server = TalkingProcess([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"])
+    running = re.compile(r".*Running on (http://\S+)")
+    assert server.wait_for(lambda line: running.match(line) is not None, time.monotonic() + 60), server.output
+    (address,) = (found[1] for found in map(running.match, server.output) if found)
+    environment = {
+        "AWS_ACCESS_KEY_ID": "moldau",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+            patch.setitem(spark.sparkContext.environment, name, value)
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="lake")
+        yield "s3://lake"
+    server.kill()
+
+
+def ids(rows: pa.Table) -> list[int]:
+    return sorted(rows.column("id").to_pylist())
+
+
+def read_files(location: str) -> pa.Table:
+    files, root = fs.FileSystem.from_uri(location)
+    return pq.read_table(root, filesystem=files)
+
+
+def test_a_page_fills_three_kinds_of_targets(store, run_page, new_topic, produce, tmp_path):
+    source = new_topic(2)
+    page = f"""
+sources:
+  records: {{topic: {source}, format: string}}
+flows:
+  numbers: select cast(value as bigint) as id from records
+targets:
+  files: {{from: numbers, path: {store}/files}}
+  delta: {{from: numbers, delta: {store}/delta}}
+  iceberg: {{from: numbers, iceberg: shop.numbers, warehouse: {store}/iceberg, catalog: catalog.db}}
+"""
+    for first in (0, 100):
+        produce(source, [(None, b"%d" % number) for number in range(first, first + 100)], partition=first // 100)
+        assert {state.state for state in run_page(page)} == {"finished"}
+    target = IcebergTarget(
+        mode="append", table="shop.numbers", warehouse=f"{store}/iceberg", catalog=tmp_path / "catalog.db"
+    )
+    found = {
+        "files": read_files(f"{store}/files"),
+        "delta": DeltaTable(f"{store}/delta").to_pyarrow_table(),
+        "iceberg": target.open_catalog().load_table("shop.numbers").scan().to_arrow(),
+    }
+    assert {name: ids(rows) == list(range(200)) for name, rows in found.items()} == dict.fromkeys(found, True)
+
+
+def test_a_batch_that_runs_again_is_there_once(store, spark, target_query):
+    files = FilesTarget(mode="append", location=f"{store}/again")
+    delta = DeltaTarget(mode="append", location=f"{store}/again-delta")
+    for target in (files, delta):
+        target.writer(target_query)(spark.range(0, 1_000, 1, 3), 0)
+        target.writer(target_query)(spark.range(0, 1_000, 1, 2), 0)
+    assert ids(read_files(files.location)) == ids(DeltaTable(delta.location).to_pyarrow_table()) == list(range(1_000))
+    system, root = fs.FileSystem.from_uri(files.location)
+    there = system.get_file_info(fs.FileSelector(root, recursive=True))
+    name = f"{target_query.pipeline}-{target_query.checkpoint_id}-0000000000.parquet"
+    assert [one.base_name for one in there if one.is_file] == [name]
+
+
+def test_a_row_takes_the_place_of_the_older_one_of_its_key(store, spark, target_query):
+    target = DeltaTarget(mode="update", key=("id",), location=f"{store}/totals")
+    write = target.writer(target_query)
+    write(spark.sql("select id, 1 as n from range(10)"), 0)
+    write(spark.sql("select id, 2 as n from range(5, 15)"), 1)
+    rows = DeltaTable(target.location).to_pyarrow_table().sort_by("id").to_pylist()
+    assert rows == [{"id": number, "n": 1 if number < 5 else 2} for number in range(15)]
+
+
+def test_a_store_that_does_not_take_the_batch_is_told(store, spark, target_query):
+    with pytest.raises(MoldauError, match="the Delta table s3://no-such-bucket/a cannot be reached"):
+        DeltaTarget(mode="append", location="s3://no-such-bucket/a").writer(target_query)(spark.range(1), 0)
