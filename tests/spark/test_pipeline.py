@@ -298,7 +298,9 @@ retry_timeout: 2 seconds
         thread = threading.Thread(target=take_the_broker_away)
         thread.start()
         try:
-            code = pipeline_command.run_page(argparse.Namespace(file=page, once=False, port=None, set=[]))
+            code = pipeline_command.run_page(
+                argparse.Namespace(file=page, once=False, port=None, report=None, set=[], spark=[])
+            )
         finally:
             thread.join(240)
     shown = capsys.readouterr()
