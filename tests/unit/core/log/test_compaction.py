@@ -317,6 +317,20 @@ def test_what_retention_took_meanwhile_is_not_put_back(harness) -> None:
     assert content(harness.log) == [(1, "a", "2")]
 
 
+def test_what_was_cleaned_before_the_log_was_cut_is_not_put_in_its_place(harness) -> None:
+    """A follower's log is cut, and filled anew from another leader, while its old records are cleaned."""
+    for value in ("1", "2", "3"):
+        write(harness, ("a", value))
+    seal(harness)
+    plan, result = begin_round(harness.log, harness.now_ms)
+    harness.log.truncate_to(1, harness.now_ms)
+    for value in ("new 2", "new 3"):
+        write(harness, ("a", value))
+    seal(harness)
+    assert not any(harness.log.replace_segments(plan, segment, harness.now_ms) for segment in result.segments)
+    assert content(harness.log) == [(0, "a", "1"), (1, "a", "new 2"), (2, "a", "new 3")]
+
+
 def test_a_segment_of_which_nothing_is_left_does_not_hide_the_next_one(harness) -> None:
     for row in range(3):
         write(harness, *((f"k{index}", "x" * 200) for index in range(12)))
