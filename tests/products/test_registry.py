@@ -116,10 +116,11 @@ def test_what_confluent_s_serializers_register_their_deserializers_find(client: 
 def test_protobuf_s_imports_are_references(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
     line = 'syntax = "proto3"; package registry.test; message Line { string item = 1; }'
     order = (
-        'syntax = "proto3"; package registry.test; import "line.proto"; import "google/protobuf/timestamp.proto";'
-        " message Order { Line line = 1; google.protobuf.Timestamp at = 2; }"
+        'syntax = "proto3"; package registry.test; import "registry/line.proto"; '
+        'import "google/protobuf/timestamp.proto"; message Order { Line line = 1; google.protobuf.Timestamp at = 2; }'
     )
-    for file in compile_protos({"line.proto": line, "order.proto": order}, "order.proto"):
+    # a process has one pool for all files, and another test's order.proto may be in it
+    for file in compile_protos({"registry/line.proto": line, "registry/order.proto": order}, "registry/order.proto"):
         descriptor_pool.Default().AddSerializedFile(file)
     message = descriptor_pool.Default().FindMessageTypeByName("registry.test.Order")
     order_class = message_factory.GetMessageClass(message)
@@ -128,8 +129,8 @@ def test_protobuf_s_imports_are_references(registry: SchemaRegistry, client: Sch
     written = ProtobufSerializer(order_class, client, config)(order_class(line={"item": "tea"}), at)
     assert ProtobufDeserializer(order_class, config, client)(written, at).line.item == "tea"
     schema = client.get_latest_version("messages-value").schema
-    assert schema.references == [SchemaReference("line.proto", "line.proto", 1)]
-    assert schema.schema_str.startswith('syntax = "proto3";\npackage registry.test;\nimport "line.proto";')
+    assert schema.references == [SchemaReference("registry/line.proto", "registry/line.proto", 1)]
+    assert schema.schema_str.startswith('syntax = "proto3";\npackage registry.test;\nimport "registry/line.proto";')
     body = {"schema": order, "schemaType": "PROTOBUF", "references": [one.to_dict() for one in schema.references]}
     assert ask(registry, "POST", "/subjects/messages-value", body)[1]["version"] == 1
 
