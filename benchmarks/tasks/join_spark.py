@@ -3,7 +3,7 @@
 import sys
 
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, from_json, struct, to_json
+from pyspark.sql.functions import col, from_json, max, struct, to_json
 
 servers, folder = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
@@ -12,7 +12,7 @@ records = spark.readStream.format("kafka").option("kafka.bootstrap.servers", ser
 records = records.option("startingOffsets", "earliest").load()
 orders = records.select(from_json(col("value").cast("string"), schema).alias("order")).select("order.*")
 table = spark.read.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "users").load()
-newest = table.groupBy("key").agg({"struct(offset, value)": "max"}).toDF("key", "newest")
+newest = table.groupBy("key").agg(max(struct("offset", "value")).alias("newest"))
 users = newest.select(from_json(col("newest.value").cast("string"), "user string, name string").alias("one"))
 users = users.select("one.*").cache()
 named = orders.join(users, "user").select("id", "name", "amount")
