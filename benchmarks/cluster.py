@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks.loaders import latency, produce
 from benchmarks.peers import CACHE, Peer, PeerError, fetch_kafka
-from benchmarks.run import Figures, say, short
+from benchmarks.run import Figures, in_turn, say, short
 from benchmarks.three_nodes import NODE_IDS, KafkaNode, MoldauNode, ThreeNodes
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import list_topics
@@ -169,7 +169,7 @@ def main() -> int:
                 cluster.start()
                 round_of(peer, cluster, -1)  # warms it up
             for number in range(arguments.rounds):
-                for peer, cluster in both if number % 2 == 0 else both[::-1]:
+                for peer, cluster in in_turn(both, number):
                     seen[peer.name].append(round_of(peer, cluster, number))
                     load = os.getloadavg()[0]
                     say(f"round {number + 1} {peer.name}: {short(seen[peer.name][-1])} (load average {load:.1f})")

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +64,16 @@ def fetch_artifacts(libraries: Path, coordinates: tuple[str, ...]) -> Path:
         except (OSError, subprocess.CalledProcessError) as error:
             raise PeerError(f"{name} cannot be fetched (Maven and Java 17 are needed): {error}") from error
     return libraries
+
+
+def python_with(folder: Path, packages: Sequence[str]) -> str:
+    """The interpreter of an environment in `folder` that has these packages, as pip is told them; made once."""
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
+        (folder / "complete").touch()
+    return str(python)
 
 
 @dataclass
@@ -196,6 +207,13 @@ class ApacheKafka(Peer):
         done = subprocess.run([*self._java(), *tool, "-c", str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise PeerError(f"Apache Kafka cannot format its directory: {done.stdout}{done.stderr}")
+
+
+def new_peer(kind: str, folder: Path) -> Peer:
+    """`kind`: moldau or kafka. Raises PeerError where Apache Kafka cannot be fetched."""
+    if kind == "kafka":
+        return ApacheKafka("Apache Kafka", folder, libraries=fetch_kafka(CACHE))
+    return Moldau("Moldau", folder)
 
 
 if __name__ == "__main__":

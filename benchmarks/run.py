@@ -17,9 +17,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.loaders import (
     canned,
@@ -36,6 +36,7 @@ from benchmarks.micro import compaction, many_topics, producer_ids, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.workload import Workload, read_workload
 
+T = TypeVar("T")
 Figures = dict[str, float]
 # The order of the rows: what warms a broker up comes first, memory last.
 ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
@@ -90,8 +91,10 @@ class Bench:
     def peer(self, name: str) -> Peer:
         return next(peer for peer in self.peers if peer.name == name)
 
-    def in_turn(self, round_number: int) -> list[Peer]:
-        return self.peers if round_number % 2 == 0 else self.peers[::-1]
+
+def in_turn(things: Sequence[T], round_number: int) -> Sequence[T]:
+    """Forwards and backwards, so that none is always the first."""
+    return things if round_number % 2 == 0 else things[::-1]
 
 
 def throughput(bench: Bench, workload: Workload, peer: Peer) -> Figures:
@@ -179,7 +182,7 @@ KINDS: dict[str, Callable[[Bench, Workload, Peer], Figures]] = {
 def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     seen: dict[str, list[Figures]] = {peer.name: [] for peer in bench.peers}
     for number in range(bench.rounds):
-        for peer in bench.in_turn(number):
+        for peer in in_turn(bench.peers, number):
             seen[peer.name].append(KINDS[workload.kind](bench, workload, peer))
             say(f"  round {number + 1} {peer.name}: {short(seen[peer.name][-1])}")
     return seen
@@ -193,7 +196,7 @@ def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     produce.produce(peer, topic, records=records, value_bytes=workload.value_bytes, settings={"acks": "all"})
     seen: dict[str, list[Figures]] = {reader: [] for reader in readers}
     for number in range(bench.rounds):
-        for reader in readers if number % 2 == 0 else readers[::-1]:
+        for reader in in_turn(readers, number):
             if workload.kind == "readers":
                 figures = columns.measure(peer, topic, reader=reader, records=records)
             else:
@@ -209,7 +212,7 @@ def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     forms = (tasks.PAGE, tasks.PLAIN)
     seen: dict[str, list[Figures]] = {form: [] for form in forms}
     for round_number in range(bench.rounds):
-        for form in forms if round_number % 2 == 0 else forms[::-1]:
+        for form in in_turn(forms, round_number):
             bench.topics += 1
             peer = bench.make[workload.brokers[0]](f"task_{bench.topics}")
             with tasks.new_trial(peer, workload.task, form) as trial:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.loaders.tasks import FORMS, TASKS, Trial, kill, lines_of_code, measure, new_trial
 from benchmarks.peers import CACHE
-from benchmarks.run import makers, say, short
+from benchmarks.run import in_turn, makers, say, short
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def main() -> int:
     for task in arguments.only or TASKS:
         figures: dict[str, list[dict[str, float]]] = {form: [] for form in forms}
         for round_number in range(arguments.rounds):
-            for form in forms if round_number % 2 == 0 else forms[::-1]:
+            for form in in_turn(forms, round_number):
                 with trial_of(arguments.broker, task, form) as trial:
                     figures[form].append(measure(trial, arguments.records))
                 say(f"  {task} round {round_number + 1}, {form}: {short(figures[form][-1])}")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-from benchmarks.peers import PeerError
+from benchmarks.peers import PeerError, python_with
 
 SPARK_VERSION = "4.2.0"
 JARS = (
@@ -52,20 +51,5 @@ def spark_python(cache: Path) -> str:
     given = os.environ.get("MOLDAU_BENCH_SPARK_PYTHON")
     if given:
         return given
-    folder = cache / f"spark-{SPARK_VERSION}-avro"
-    python = folder / "bin" / "python"
-    if not (folder / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        install = [
-            str(python),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            f"pyspark[sql]=={SPARK_VERSION}",
-            "-e",
-            f"{ROOT}[avro]",
-        ]
-        subprocess.run(install, check=True)
-        (folder / "complete").touch()
-    return str(python)
+    packages = (f"pyspark[sql]=={SPARK_VERSION}", "-e", f"{ROOT}[avro]")
+    return python_with(cache / f"spark-{SPARK_VERSION}-avro", packages)

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.peers import CACHE, Peer, PeerError
+from benchmarks.peers import CACHE, Peer, PeerError, python_with
 from benchmarks.spark_peer import ROOT, fetch_connector, spark_python
 
 FOLDER = ROOT / "benchmarks" / "tasks"
@@ -363,15 +362,6 @@ def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
 
 
 def python_of(form: str) -> str:
-    return quix_python() if form == QUIX else spark_python(CACHE)
-
-
-def quix_python() -> str:
-    """An interpreter with Quix Streams, made once."""
-    folder = CACHE / f"quix-{QUIX_VERSION}"
-    if not (folder / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        packages = [f"quixstreams[avro]=={QUIX_VERSION}", "pyarrow"]
-        subprocess.run([str(folder / "bin" / "pip"), "install", "--quiet", *packages], check=True)
-        (folder / "complete").touch()
-    return str(folder / "bin" / "python")
+    if form != QUIX:
+        return spark_python(CACHE)
+    return python_with(CACHE / f"quix-{QUIX_VERSION}", (f"quixstreams[avro]=={QUIX_VERSION}", "pyarrow"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, fetch_artifacts, fetch_kafka
+from benchmarks.peers import CACHE, Peer, fetch_artifacts, new_peer
 from tests.exactly_once.judge import read_committed
 from tests.support.talking_process import TalkingProcess
 
@@ -124,9 +124,7 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="moldau-flink-") as name:
         folder = Path(name)
-        peer: Peer = Moldau("Moldau", folder / "broker")
-        if options.broker == "kafka":
-            peer = ApacheKafka("Apache Kafka", folder / "broker", libraries=fetch_kafka(CACHE))
+        peer = new_peer(options.broker, folder / "broker")
         faults = FlinkCampaign(peer, folder, options.records, options.kills, options.seed).run()
     for fault in faults:
         print(fault)

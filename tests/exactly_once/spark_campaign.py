@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, fetch_kafka
+from benchmarks.peers import Peer, new_peer
 from moldau.columnar.writer import TopicWriter
 from tests.exactly_once.spark_cluster import SparkCluster, kill
 from tests.exactly_once.spark_driver import AT_END, BATCH, JVM
@@ -213,9 +213,7 @@ def run_campaign(name: str, make_work: Callable[[Path], Work], records: int, dri
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="moldau-spark-") as directory:
         folder = Path(directory)
-        peer: Peer = Moldau("Moldau", folder / "broker")
-        if options.broker == "kafka":
-            peer = ApacheKafka("Apache Kafka", folder / "broker", libraries=fetch_kafka(CACHE))
+        peer = new_peer(options.broker, folder / "broker")
         work = make_work(folder)
         victims = [*work.points, *[AT_RANDOM] * options.driver_kills, *[EXECUTOR] * options.executor_kills]
         say = functools.partial(print, flush=True)

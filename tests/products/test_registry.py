@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import urllib.error
 import urllib.request
@@ -23,7 +22,7 @@ from google.protobuf import descriptor_pool, message_factory
 
 from moldau.products.proto_files import compile_protos
 from moldau.products.registry.topic import SchemasTopic, TopicError
-from moldau.testing import Cluster
+from tests.support.cluster_under_test import cluster_under_test
 from tests.support.schema_registry import SchemaRegistry
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]}
@@ -33,13 +32,8 @@ HAS_CITY = {**ORDER, "fields": [*ORDER["fields"], {"name": "city", "type": "stri
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    """A broker of ours, or the cluster that MOLDAU_TEST_CLUSTER names: the same tests."""
-    given = os.environ.get("MOLDAU_TEST_CLUSTER")
-    if given:
-        yield given
-        return
-    with Cluster() as cluster:
-        yield cluster.bootstrap_servers
+    with cluster_under_test() as servers:
+        yield servers
 
 
 @pytest.fixture

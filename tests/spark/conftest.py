@@ -15,6 +15,7 @@ from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.runner import Onlooker, run_pipeline
 from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import open_session
+from tests.support.cluster_under_test import cluster_under_test
 from tests.support.postgresql import PostgresqlServer
 
 Row = tuple[bytes | None, bytes | None]
@@ -22,15 +23,8 @@ Row = tuple[bytes | None, bytes | None]
 
 @pytest.fixture(scope="session")
 def bootstrap_servers() -> Iterator[str]:
-    """A broker of ours, or the cluster that MOLDAU_TEST_CLUSTER names: the same tests."""
-    given = os.environ.get("MOLDAU_TEST_CLUSTER")
-    if given:
-        yield given
-        return
-    from moldau.testing import Cluster
-
-    with Cluster() as cluster:
-        yield cluster.bootstrap_servers
+    with cluster_under_test() as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

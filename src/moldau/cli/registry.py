@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER, check_address
+from moldau.cli.cluster import check_address
 from moldau.cli.output import CommandError
-from moldau.cli.page import listen
+from moldau.cli.service import add_service_arguments, listen_as_told
 from moldau.errors import MoldauError
 from moldau.extras import MissingExtraError, require_extra
 
@@ -21,20 +21,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="serve schemas of records (Avro, Protobuf, JSON) as Confluent's registry does",
         examples=("moldau registry", "moldau registry -b kafka.example.org:9092 --port 0"),
     )
-    parser.add_argument(
-        "--bootstrap-server",
-        "--bootstrap",
-        "-b",
-        default=DEFAULT_BOOTSTRAP_SERVER,
-        metavar="HOST:PORT",
-        help="any broker of the cluster, Moldau or Apache Kafka (default %(default)s)",
-    )
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=DEFAULT_REGISTRY_PORT,
-        help="on 127.0.0.1; 0 picks a free one (default %(default)s)",
-    )
+    add_service_arguments(parser, DEFAULT_REGISTRY_PORT)
     parser.add_argument(
         "--topic",
         default=DEFAULT_TOPIC,
@@ -50,10 +37,7 @@ def registry(arguments: argparse.Namespace) -> int:
         require_extra("`moldau registry`", "registry")
     except MissingExtraError as error:
         raise CommandError(str(error)) from error
-    try:
-        listening = listen(arguments.port)
-    except OSError as error:
-        raise CommandError(f"--port {arguments.port}: {error.strerror}; --port 0 picks a free one") from error
+    listening = listen_as_told(arguments)
     from moldau.products.registry.service import serve
     from moldau.products.registry.topic import SchemasTopic
 

@@ -207,7 +207,8 @@ def listen_for_page(arguments: argparse.Namespace) -> socket.socket | None:
     """The page's socket, on another port where the usual one is taken; None: no page is wanted."""
     if arguments.no_page:
         return None
-    from moldau.cli.page import DEFAULT_PAGE_PORT, listen
+    from moldau.cli.page import DEFAULT_PAGE_PORT
+    from moldau.cli.service import listen
 
     if arguments.page_port is not None:
         try:

@@ -197,8 +197,7 @@ class Routes:
             if "version" in asked.path:
                 against = [state.version(asked.subject, asked.version)]
             else:
-                versions = state.versions(asked.subject)
-                against = versions if level.endswith("_TRANSITIVE") else versions[-1:]
+                against = decisions.versions_before(state, asked.subject)
             return decisions.find_problems(state, _sent_schema(state, asked), against, level)
 
         problems = self._topic.look(find)

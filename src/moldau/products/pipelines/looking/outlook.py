@@ -19,7 +19,7 @@ from moldau.products.pipelines.running.preflight import check_page
 from moldau.spark import QUICK_START, open_session, spark_error
 
 if TYPE_CHECKING:
-    from moldau.spark import DataFrame
+    from moldau.spark import DataFrame, SparkSession
 
 _TURN_S = 1
 
@@ -38,7 +38,7 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
     """
     check_page(page)
     _, standings = standing_of(page)
-    spark = open_session(page.name, {**QUICK_START, **(settings or {})})
+    spark = _brief_session(page, settings)
     views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
     for query in page.queries:
         make_result(page, query, views)
@@ -48,9 +48,13 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
     ]
 
 
+def _brief_session(page: PipelinePage, settings: Mapping[str, str] | None) -> SparkSession:
+    return open_session(page.name, {**QUICK_START, **(settings or {})})
+
+
 def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str] | None = None) -> list[Row]:
     """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
-    spark = open_session(page.name, {**QUICK_START, **(settings or {})})
+    spark = _brief_session(page, settings)
     views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
     if not views[name].isStreaming:
         return rows_of(views[name].limit(rows))

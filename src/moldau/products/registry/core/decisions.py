@@ -91,9 +91,7 @@ def decide_register(state: RegistryState, subject: str, schema: Schema) -> tuple
     same = next((value for value in versions if schema_of(value) == schema), None)
     if same is not None:
         return [], same.id
-    level = state.level_in_force(subject)
-    against = versions if level.endswith("_TRANSITIVE") else versions[-1:]
-    problems = find_problems(state, schema, against, level)
+    problems = find_problems(state, schema, versions_before(state, subject), state.level_in_force(subject))
     if problems:
         raise incompatible(subject, problems)
     schema_id = state.id_of(schema) or state.newest_id + 1
@@ -107,6 +105,12 @@ def decide_register(state: RegistryState, subject: str, schema: Schema) -> tuple
         schema.references or None,
     )
     return [(SchemaKey(subject, version), value)], schema_id
+
+
+def versions_before(state: RegistryState, subject: str) -> list[SchemaValue]:
+    """Those that the subject's level compares a new schema with."""
+    versions = state.versions(subject)
+    return versions if state.level_in_force(subject).endswith("_TRANSITIVE") else versions[-1:]
 
 
 def find_problems(state: RegistryState, schema: Schema, against: Sequence[SchemaValue], level: str) -> list[str]:

@@ -102,13 +102,13 @@ def _field(field: FieldDescriptorProto, syntax: str) -> str:
         label = "required "
     elif field.proto3_optional or (syntax == "proto2" and not field.HasField("oneof_index")):
         label = "optional "
-    return f"{label}{_type(field)} {field.name} = {field.number}{_bracketed(_field_options(field))};"
+    return f"{label}{type_name(field)} {field.name} = {field.number}{_bracketed(_field_options(field))};"
 
 
 def _map_field(field: FieldDescriptorProto, entry: DescriptorProto) -> str:
     key, value = entry.field
     options = _bracketed(_field_options(field))
-    return f"map<{_type(key)}, {_type(value)}> {field.name} = {field.number}{options};"
+    return f"map<{type_name(key)}, {type_name(value)}> {field.name} = {field.number}{options};"
 
 
 def _field_options(field: FieldDescriptorProto) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _field_options(field: FieldDescriptorProto) -> Iterator[str]:
     yield from _options(field.options)
 
 
-def _type(field: FieldDescriptorProto) -> str:
+def type_name(field: FieldDescriptorProto) -> str:
     return field.type_name or str(_F.Type.Name(field.type)).removeprefix("TYPE_").lower()
 
 

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from moldau.products.proto_files import ProtoError, compile_protos
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
-from moldau.products.registry.core.kinds.proto_text import proto_text
+from moldau.products.registry.core.kinds.proto_text import proto_text, type_name
 from moldau.products.registry.core.refusals import SchemaError
 
 COMPILED_KEPT = 1_000
@@ -118,7 +118,7 @@ def _of_field(
             yield from _of_field(inside_read, inside_written, map_read, map_written, f"{place}, {inside_read.name}")
         return
     if (map_read is None) != (map_written is None) or FORMS[reader.type] != FORMS[writer.type]:
-        yield f"{place}: its type was {_type_name(writer)} and is {_type_name(reader)}"
+        yield f"{place}: its type was {type_name(writer)} and is {type_name(reader)}"
     elif reader.type == _F.TYPE_MESSAGE and reader.type_name != writer.type_name:
         yield f"{place}: its type was {writer.type_name} and is {reader.type_name}"
     elif _is_repeated(reader) != _is_repeated(writer) and reader.type not in (
@@ -172,10 +172,6 @@ def _is_required(field: FieldDescriptorProto | None) -> bool:
 
 def _is_repeated(field: FieldDescriptorProto) -> bool:
     return bool(field.label == _F.LABEL_REPEATED)
-
-
-def _type_name(field: FieldDescriptorProto) -> str:
-    return field.type_name or str(_F.Type.Name(field.type)).removeprefix("TYPE_").lower()
 
 
 PROTOBUF_SCHEMAS = Kind(kept, problems)

@@ -1,0 +1,20 @@
+"""What tests of plain Kafka clients run against."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from moldau.testing import Cluster
+
+
+@contextmanager
+def cluster_under_test() -> Iterator[str]:
+    """The addresses of a broker of ours, or of the cluster that MOLDAU_TEST_CLUSTER names: the same tests."""
+    given = os.environ.get("MOLDAU_TEST_CLUSTER")
+    if given:
+        yield given
+        return
+    with Cluster() as cluster:
+        yield cluster.bootstrap_servers
