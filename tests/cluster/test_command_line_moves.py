@@ -95,19 +95,24 @@ def test_another_number_of_replicas_is_refused_where_it_is_not_wanted(cluster: C
     assert len(replicas(cluster, "fixed")[0]) == 3
 
 
-def test_a_move_to_another_log_directory_is_told_of_and_cancelled(tmp_path: Path) -> None:
+def with_two_log_directories(tmp_path: Path) -> tuple[RunningBroker, Path, Path]:
+    """A node with the topic orders of one partition; the log directory that holds the partition, and the other one."""
     first, second = tmp_path / "first", tmp_path / "second"
     config = tmp_path / "node.properties"
     config.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={first},{second}\n")
     node = RunningBroker("--config", str(config), "--no-page").wait_until_ready()
     admin = AdminClient({"bootstrap.servers": node.address, "log_level": 0})
     admin.create_topics([NewTopic("orders", 1)])["orders"].result(PATIENCE_S)
+    [now] = [path for path in (first, second) if (path / "orders-0").exists()]
+    return node, now, second if now == first else first
+
+
+def test_a_move_to_another_log_directory_is_told_of_and_cancelled(tmp_path: Path) -> None:
+    node, now, other = with_two_log_directories(tmp_path)
     producer = Producer({"bootstrap.servers": node.address})
     for _ in range(30):
         producer.produce("orders", bytes(100_000))
     assert producer.flush(PATIENCE_S) == 0
-    [now] = [path for path in (first, second) if (path / "orders-0").exists()]
-    other = second if now == first else first
 
     def ask(to: Path, *flags: str) -> str:
         move: list[dict[str, object]] = [{"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [str(to)]}]
@@ -128,14 +133,7 @@ def test_a_move_to_another_log_directory_is_told_of_and_cancelled(tmp_path: Path
 
 
 def test_a_replica_goes_to_another_log_directory_of_its_broker(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    config = tmp_path / "node.properties"
-    config.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={first},{second}\n")
-    node = RunningBroker("--config", str(config), "--no-page").wait_until_ready()
-    admin = AdminClient({"bootstrap.servers": node.address, "log_level": 0})
-    admin.create_topics([NewTopic("orders", 1)])["orders"].result(PATIENCE_S)
-    [now] = [path for path in (first, second) if (path / "orders-0").exists()]
-    other = second if now == first else first
+    node, _, other = with_two_log_directories(tmp_path)
     move: list[dict[str, object]] = [
         {"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [str(other)]},
     ]
