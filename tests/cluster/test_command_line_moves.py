@@ -23,6 +23,7 @@ TOPIC = "orders"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(brokers=4) as cluster:
+        cluster.create_topic("few", partitions=2)
         yield cluster
 
 
@@ -52,7 +53,6 @@ def test_a_broker_is_taken_out_under_load(cluster: Cluster, tmp_path: Path) -> N
 
 
 def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> None:
-    cluster.create_topic("few", partitions=2)
     run(cluster, "partitions", "reassign", "few", "--replication-factor", "1", "--brokers", "1", "--execute")
     assert replicas(cluster, "few") == [{1}, {1}]
     assert "nothing was changed" in run(cluster, "partitions", "reassign", "few:1", "--replication-factor", "2")
