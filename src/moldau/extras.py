@@ -25,8 +25,14 @@ class MissingExtraError(ModuleNotFoundError):
 
 def require_extra(who: str, extra: str, packages: Sequence[str] | None = None) -> None:
     """Raises MissingExtraError unless `packages` (None: all of the extra) are there; imports none of them."""
-    missing = [name for name in packages or PACKAGES[extra] if find_spec(name) is None]
+    missing = [name for name in packages or PACKAGES[extra] if not _is_there(name)]
     if missing:
         raise MissingExtraError(
             f"{who} needs {', '.join(missing)}: pip install '.[{extra}]' from a clone of Moldau", name=missing[0]
         )
+
+
+def _is_there(name: str) -> bool:
+    """Also for a module in a package: to look for it imports the package, which may be the one that is missing."""
+    package = name.partition(".")[0]
+    return find_spec(package) is not None and find_spec(name) is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from moldau.spark.session import find_java, java_home
+from moldau.spark.java import find_java, java_home
 from tests.support.talking_process import TalkingProcess
 
 PATIENCE_S = 120.0

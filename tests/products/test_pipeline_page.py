@@ -271,6 +271,8 @@ def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str
         (("group: moldau.other", "retries: 3"), "page.yaml:15: `retries` is not known here"),
         (("source:\n", "source: x\nother:\n"), "page.yaml:"),
         (("name: minutes", "name: [minutes"), "page.yaml:"),
+        (("name: minutes", "name: " + "[" * 10_000), "page.yaml:1: no page has so many levels"),
+        (("name: minutes", "name: .."), "page.yaml:1: `name` must be 1 to 200 letters"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_its_line(change: tuple[str, str], refused: str):

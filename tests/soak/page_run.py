@@ -25,7 +25,7 @@ SAMPLE_S = 20.0
 
 class Sample(msgspec.Struct, frozen=True):
     """`heap`: bytes of the JVM's heap in use, right behind a full collection. `workers`: bytes of the Python processes
-    below the JVM, what they share counted once (PSS). `records`: what the page has read."""
+    below this one, what they share counted once (PSS). `records`: what the page has read."""
 
     second: float
     heap: int
@@ -62,8 +62,11 @@ def _jvm() -> Any:
 
 
 def _workers_bytes(jvm: int) -> int:
+    """Workers are forks of the session's host (`moldau.spark.worker_host`), which is a child of this process."""
     found = 0
-    for process in psutil.Process(jvm).children(recursive=True):
+    for process in psutil.Process().children(recursive=True):
+        if process.pid == jvm:
+            continue
         try:
             found += process.memory_full_info().pss
         except psutil.NoSuchProcess:

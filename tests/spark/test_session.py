@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.spark.session import Java, SparkStartError, find_java, java_home, open_session
+from moldau.spark import open_session
+from moldau.spark.java import Java, SparkStartError, find_java, java_home
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 

@@ -53,6 +53,11 @@ def test_a_command_names_its_extra_in_one_line(command: list[str], needed: str):
     assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", said)
 
 
+def test_a_package_around_a_missing_module_may_be_missing_too():
+    done = run_without("avro,jsonschema,google,grpc_tools", "from moldau.cli.main import main; main(['registry'])")
+    assert done.stderr.startswith("moldau: `moldau registry` needs avro, jsonschema, google.protobuf, grpc_tools: pip")
+
+
 PACKAGE_OF = {
     "yaml": "pyyaml",
     "sqlalchemy": "sql-sqlite",

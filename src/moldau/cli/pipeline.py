@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli import pipeline_runs
+from moldau.cli import pipeline_runs, warm_up
 from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.output import print_rows
 from moldau.cli.pipeline_pages import (
@@ -58,6 +58,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     test.set_defaults(run=test_pages)
     _add_looks(verbs)
     pipeline_runs.add_verbs(verbs)
+    warm_up.add_verb(verbs)
     checkpoint = verbs.add_parser(
         "checkpoint",
         help="make a checkpoint one that another source goes on with",

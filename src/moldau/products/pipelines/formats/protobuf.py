@@ -22,7 +22,7 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
-from moldau.products.proto_files import ProtoError, compile_protos
+from moldau.products.proto_files import MAIN, ProtoError, compile_protos
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,8 +36,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READERS_KEPT = 100
 MOST_LEVELS = 100
 """Of messages in messages."""
-MAIN = "schema.proto"
-"""The name under which a schema of a registry is known here."""
 
 Files = tuple[bytes, ...]
 """Serialized FileDescriptorProtos, each behind those that it needs. The last one is the schema itself."""

@@ -151,8 +151,8 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
         "first_contact_timeout", "retry_timeout", "tests",
     )  # fmt: skip
     name = page.text("name")
-    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", name):
-        page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores")
+    if not _is_name(name, 200):
+        page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
     head = PageHead(name, servers_of(page), directory)
     if is_long:
         flows, files = (written.flows, written.files) if written else _parse_flows(page, directory)
@@ -182,6 +182,11 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     )
 
 
+def _is_name(text: str, longest: int) -> bool:
+    """Whether a group and a directory may be called so."""
+    return len(text) <= longest and re.fullmatch(r"[a-zA-Z0-9._-]+", text) is not None and bool(text.strip("."))
+
+
 def _compose(text: str, file_name: str) -> yaml.Node:
     try:
         node = yaml.compose(text, yaml.SafeLoader)
@@ -189,6 +194,8 @@ def _compose(text: str, file_name: str) -> yaml.Node:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
         raise PageError(f"{file_name}:{line}: no YAML: {getattr(error, 'problem', error)}") from error
+    except RecursionError as error:
+        raise PageError(f"{file_name}:1: no page has so many levels") from error
     if node is None:
         raise PageError(f"{file_name}:1: the page is empty")
     return node
@@ -220,8 +227,8 @@ def _long_form(page: Section, head: PageHead, flows: list[FlowStep]) -> _Parts:
     if not targets.entries():
         targets.refuse(None, "must name a target, such as `lake: {from: orders, path: out}`")
     for name in targets.entries():
-        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,100}", name):
-            targets.refuse(name, "must be 1 to 100 letters, digits, dots, dashes or underscores")
+        if not _is_name(name, 100):
+            targets.refuse(name, "must be 1 to 100 letters, digits, dots, dashes or underscores, and not only dots")
     return _Parts(
         [_parse_source(sources, name, _view(sources, name), head) for name in sources.entries()],
         flows,

@@ -1,0 +1,40 @@
+"""What Spark starts in place of Python where there is a worker host: hands the call over to it.
+
+Run as `python -IS worker_launch.py PYTHON ARGUMENT...`, in 15 ms: only what Python has built in, nothing of Moldau.
+Without a host it becomes PYTHON.
+"""
+
+import json
+import os
+import socket
+import sys
+
+
+def main() -> None:
+    python, *arguments = sys.argv[1:]
+    if arguments[:1] != ["-m"] or not _ran_elsewhere(arguments[1:]):
+        os.execv(python, [python, *arguments])
+
+
+def _ran_elsewhere(words: list[str]) -> bool:
+    """Whether the host ran module `words[0]`; gives its answer when the module has ended."""
+    request = {"words": words, "environment": dict(os.environ), "directory": os.getcwd()}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as host:
+        try:
+            host.connect(os.environ["MOLDAU_WORKER_HOST"])
+            socket.send_fds(host, [b"\0"], [0, 1, 2])
+            host.sendall(json.dumps(request).encode())
+            host.shutdown(socket.SHUT_WR)
+            if not host.recv(1):
+                return False
+        except (KeyError, OSError):
+            return False
+        # Spark sees the end of a stream when nobody holds it any more.
+        for descriptor in range(3):
+            os.close(descriptor)
+        host.recv(1)
+        return True
+
+
+if __name__ == "__main__":
+    main()

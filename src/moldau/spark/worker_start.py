@@ -1,0 +1,56 @@
+"""Starts the process that forks a session's Python processes (`worker_host`). Only for a session on this machine: the
+path of the program that Spark is given means nothing elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+ADDRESS_VARIABLE = "MOLDAU_WORKER_HOST"
+_LAUNCHER = Path(__file__).with_name("worker_launch.py")
+
+
+class WorkerHost(msgspec.Struct, frozen=True):
+    """`address`: for the environment of `launch_script`. The host ends when `process.stdin` is closed."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+
+
+def launch_script() -> str:
+    """The program that Spark is to start in place of Python."""
+    words = (sys.executable, "-IS", str(_LAUNCHER), sys.executable)
+    return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
+
+
+@functools.cache
+def worker_host(threads: str) -> WorkerHost:
+    """This process's host, for its one session; started by the first call.
+
+    `threads`: of numerical libraries in each worker, as OMP_NUM_THREADS. The host takes calls before it has imported
+    everything: who calls early waits. Raises OSError, also for a temporary directory whose path is too long for a
+    socket.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="moldau-workers-"))  # nobody else can enter it
+    address = folder / "host"
+    # What Spark gives to the processes that it starts, where modules read it while they are imported.
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": threads}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(address))
+        listener.listen(128)
+        process = subprocess.Popen(
+            (sys.executable, "-m", "moldau.spark.worker_host", str(listener.fileno()), str(folder)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            pass_fds=(listener.fileno(),),
+        )
+    return WorkerHost(process, str(address))

@@ -1,0 +1,58 @@
+"""The file from which Spark starts faster: made by a command, used by each session, and no obstacle when damaged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.spark.class_cache import class_cache, noting, using
+from moldau.spark.java import Java
+
+SESSION = """
+from moldau.spark import open_session
+
+spark = open_session()
+process = spark._jvm.java.lang.ProcessHandle.current().pid()
+mapped = [line.split()[-1] for line in open(f"/proc/{process}/maps") if line.rstrip().endswith((".aot", ".jsa"))]
+print(spark.range(10).count(), *sorted({name for name in mapped if "classes-" in name}))
+"""
+
+
+@pytest.mark.parametrize(("version", "option"), [(17, "-XX:SharedArchiveFile="), (25, "-XX:AOTCache=")])
+def test_a_file_belongs_to_one_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, option: str):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    java, other = (Java(tmp_path / name, version, lacks_vector_module=False) for name in ("one", "other"))
+    assert class_cache(java) != class_cache(other)
+    assert using(java) == ""
+    class_cache(java).parent.mkdir(parents=True)
+    class_cache(java).touch()
+    assert using(java).startswith(f"'{option}{tmp_path}/a cache/moldau/")
+    assert using(other) == ""
+    assert noting(java, tmp_path / "made").endswith(f"={tmp_path}/made")
+
+
+@pytest.mark.slow  # two JVMs that start without the file, one of which writes it
+def test_warm_up_makes_a_file_that_sessions_use_unless_it_is_damaged(tmp_path: Path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=400, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    warm_up = (sys.executable, "-m", "moldau.cli.main", "pipeline", "warm-up")
+    assert "Spark starts from it" in said(*warm_up)
+    (file,) = (path for path in (tmp_path / "moldau").iterdir() if path.name.startswith(("classes-", "warm-up-")))
+    assert said(sys.executable, "-c", SESSION) == f"10 {file}\n"
+    before = file.stat().st_mtime_ns
+    assert "is there already" in said(*warm_up)
+    assert file.stat().st_mtime_ns == before
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    file.unlink()
+    file.write_bytes(damaged)
+    assert said(sys.executable, "-c", SESSION).split()[0] == "10"
