@@ -38,6 +38,7 @@ def run(*arguments: str, text: str = "", code: int = 0, timeout: float = 60) -> 
         ("groups", "describe", "kitchen"),
         ("offsets", "reset", "kitchen", "--to-latest"),
         ("offsets", "delete", "kitchen", "--topic", "orders"),
+        ("registry", "--port", "0"),
     ],
 )
 def test_an_absent_broker_is_told_at_once(words: tuple[str, ...], nobody: str) -> None:
@@ -62,6 +63,14 @@ def test_the_console_tools_of_kafka_say_that_they_wait_for_a_broker(nobody: str)
         line = process.stderr.readline()
         process.kill()
     assert line == f"WARN Connection to {nobody} could not be established. Trying again.\n"
+
+
+def test_kafka_s_console_producer_names_a_record_that_is_too_large_and_goes_on(
+    moldau_cluster: Cluster, moldau_topic: str
+) -> None:
+    words = ("--bootstrap-server", moldau_cluster.bootstrap_servers, "--topic", moldau_topic)
+    run("kafka-console-producer", *words, text="a\n" + "x" * 1_048_577 + "\nb\n")
+    assert [record.value for record in moldau_cluster.records(moldau_topic)] == [b"a", b"b"]
 
 
 def test_a_topic_that_is_there_is_not_said_to_be_created(moldau_cluster: Cluster, moldau_topic: str) -> None:

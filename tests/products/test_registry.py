@@ -219,6 +219,12 @@ def test_what_others_refer_to_is_not_deleted(registry: SchemaRegistry, client: S
 # --- refusals ---
 
 
+def named_by_reference(name: str) -> dict[str, object]:
+    """A schema that refers to another by this name."""
+    references = [{"name": name, "subject": "there", "version": 1}]
+    return {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF", "references": references}
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "refusal"),
     [
@@ -233,6 +239,9 @@ def test_what_others_refer_to_is_not_deleted(registry: SchemaRegistry, client: S
         ("POST", "/subjects/there/versions", {"schema": '"int"', "ruleSet": {"domainRules": []}}, (422, 42201)),
         ("POST", "/subjects/there/versions", {"schema": '"int"', "schemaType": "XML"}, (422, 42201)),
         ("POST", "/subjects/there/versions", {"schema": " " * 1_000_000}, (422, 42209)),
+        ("POST", "/subjects/there/versions", {"schema": "\ud800", "schemaType": "PROTOBUF"}, (422, 42201)),
+        ("POST", "/subjects/there/versions", {"schema": '{"title": "\\ud800"}', "schemaType": "JSON"}, (422, 42201)),
+        ("POST", "/subjects/there/versions", named_by_reference("\0"), (422, 42201)),
         ("POST", "/subjects/:.context:a/versions", {"schema": '"int"'}, (422, 42208)),
         ("PUT", "/config", {"compatibility": "SOME"}, (422, 42203)),
         ("GET", "/mode/there", None, (404, 40409)),
@@ -244,6 +253,20 @@ def test_a_refusal_has_the_established_code(
 ) -> None:
     assert ask(shared, "POST", "/subjects/there/versions", {"schema": '"string"'})[0] == 200
     assert ask(shared, method, path, body) == refusal
+
+
+def test_a_body_of_too_many_levels_is_refused(shared: SchemaRegistry) -> None:
+    request = urllib.request.Request(f"{shared.url}/subjects/a/versions", b"[" * 100_000, method="POST")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+    with refused.value as answer:
+        assert json.loads(answer.read())["error_code"] == 42201
+
+
+def test_a_refused_schema_leaves_no_transaction_open(registry: SchemaRegistry) -> None:
+    half_a_pair = {"schema": '{"type": "record", "name": "R", "doc": "\\ud800", "fields": []}'}
+    assert ask(registry, "POST", "/subjects/a/versions", half_a_pair) == (422, 42201)
+    assert ask(registry, "POST", "/subjects/a/versions", {"schema": '"int"'}) == (200, {"id": 1})
 
 
 def test_a_subject_may_have_any_letters(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
@@ -309,6 +332,11 @@ def test_records_of_the_established_registry_are_read(servers: str, topic: str) 
         ('{"keytype":"MODE","subject":"closed","magic":0}', '{"mode":"READONLY"}'),
         ('{"keytype":"CONTEXT","tenant":"default","context":".","magic":0}', "{}"),
         ("no JSON", "at all"),
+        (b'{"keytype":"SCHEMA","subject":"\xff","version":1,"magic":1}', b"{}"),
+        (
+            '{"keytype":"SCHEMA","subject":"deep","version":1,"magic":1}',
+            '{"subject":"deep","version":1,"id":50,"schema":"1","metadata":' + "[" * 100_000,
+        ),
     ):
         producer.produce(topic, value, key)
     assert producer.flush(30) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import check_address
+from moldau.cli.cluster import check_address, explained
 from moldau.cli.output import CommandError
 from moldau.cli.service import add_service_arguments, listen_as_told
 from moldau.errors import MoldauError
@@ -42,7 +42,8 @@ def registry(arguments: argparse.Namespace) -> int:
     from moldau.products.registry.topic import SchemasTopic
 
     try:
-        topic = SchemasTopic(arguments.bootstrap_server, arguments.topic)
+        with explained(arguments):
+            topic = SchemasTopic(arguments.bootstrap_server, arguments.topic)
     except MoldauError as error:
         raise CommandError(str(error)) from error
     print(f"registry http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)

@@ -12,6 +12,10 @@ from moldau.errors import MoldauError
 from moldau.extras import require_extra
 
 COMPILES_WITHIN_S = 60
+LONGEST_NAME = 255
+"""In bytes."""
+MAIN = "<schema>"
+"""What a schema without a name is called here, and in errors: no other file that it imports has this name."""
 
 
 class ProtoError(MoldauError):
@@ -25,18 +29,36 @@ def compile_protos(texts: Mapping[str, str], main: str, directory: Path | None =
 
     require_extra("a .proto", "protobuf", ("grpc_tools",))
     with tempfile.TemporaryDirectory(prefix="moldau-proto-") as scratch:
+        given, out = Path(scratch, "given"), Path(scratch, "descriptors")
+        given.mkdir()
         for name, text in texts.items():
-            path = Path(scratch, name).resolve()
-            if not path.is_relative_to(Path(scratch).resolve()):
-                raise ProtoError(f"{name} is no name that a schema can import")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
-        out = Path(scratch) / ".descriptors"
-        roots = [f"-I{root}" for root in (scratch, directory) if root]
+            _write(given, name, text)
+        roots = [f"-I{root}" for root in (given, directory) if root]
         words = [sys.executable, "-m", "grpc_tools.protoc", *roots, "--include_imports", f"--descriptor_set_out={out}"]
-        told = subprocess.run([*words, main], capture_output=True, text=True, check=False, timeout=COMPILES_WITHIN_S)
+        try:
+            told = subprocess.run(
+                [*words, main], capture_output=True, text=True, check=False, timeout=COMPILES_WITHIN_S
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ProtoError(f"the schema does not compile within {COMPILES_WITHIN_S} s") from error
         if told.returncode:
-            errors = [line.replace(f"{scratch}/", "") for line in told.stderr.splitlines() if ": " in line]
+            errors = [line.replace(f"{given}/", "") for line in told.stderr.splitlines() if ": " in line]
             raise ProtoError(f"the schema does not compile: {errors[-1] if errors else told.stderr}")
         found = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
     return tuple(file.SerializeToString() for file in found.file)
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    """Raises ProtoError for what no file below the folder can be called or contain."""
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise ProtoError(f"{name!r} is no name that a schema can import")
+    if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
+        raise ProtoError(f"the name {name[:50]!r}... is longer than {LONGEST_NAME} bytes")
+    path = folder / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise ProtoError(f"{name!r} is the name of a file and of a folder") from error
+    except ValueError as error:  # a NUL, or half of a surrogate pair
+        raise ProtoError(f"{name!r} has a character that no file can have: {error}") from error

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka import scram_users
 from moldau.cli.kafka.connection import open_admin, read_properties
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, UsageError, check_excluded, command_config
@@ -22,7 +21,6 @@ from moldau.client.admin.error_texts import as_java_says
 from moldau.client.admin.groups import list_groups
 from moldau.client.admin.topics import list_topics
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
 
 SUMMARY = (
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
@@ -122,7 +120,7 @@ class Entity(msgspec.Struct, frozen=True):
 def run(arguments: Arguments) -> int:
     entities = check(arguments)
     try:
-        with open_config_admin(arguments) as admin:
+        with open_admin(arguments) as admin:
             if arguments.has("alter"):
                 alter(arguments, admin, entities)
             else:
@@ -133,12 +131,6 @@ def run(arguments: Arguments) -> int:
         print(as_java_says(error), file=sys.stderr)
         return 1
     return 0
-
-
-def open_config_admin(arguments: Arguments) -> ClusterAdmin:
-    if arguments.has("bootstrap-server"):
-        return open_admin(arguments)
-    return ClusterAdmin(TCP, arguments.required("bootstrap-controller"), client_id=CLIENT_ID)
 
 
 # --- flags ---

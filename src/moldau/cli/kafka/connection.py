@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from moldau.cli.arguments import input_path
 from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka.options import ArgumentError, Arguments
-from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.client import ClusterAdmin, ControllerAdmin
 from moldau.client.admin.error_texts import as_java_says, error_of
 from moldau.client.blocking.connection import REQUEST_TIMEOUT_MS
 from moldau.errors import KafkaError
@@ -55,8 +55,9 @@ def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> Cluste
         timeout_ms = int(text) if text else REQUEST_TIMEOUT_MS
     is_controller = arguments.has("bootstrap-controller")
     servers = arguments.required("bootstrap-controller" if is_controller else "bootstrap-server")
+    admin = ControllerAdmin if is_controller else ClusterAdmin
     try:
-        return ClusterAdmin(
+        return admin(
             TCP,
             servers,
             client_id=settings.get("client.id", CLIENT_ID),

@@ -21,6 +21,8 @@ from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap
 from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to read data from standard input and publish it to Kafka."
+MAX_REQUEST_BYTES = 1_048_576
+"""`max.request.size` of Kafka's producer where it is not set."""
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
 OPTIONS = (
@@ -207,6 +209,7 @@ class _Sender:
         try:
             self._producer: Any = Producer(
                 {
+                    "message.max.bytes": MAX_REQUEST_BYTES,
                     **for_librdkafka(settings),
                     "bootstrap.servers": arguments.required("bootstrap-server"),
                     "partitioner": "murmur2_random",
@@ -229,6 +232,8 @@ class _Sender:
         return 0
 
     def _send(self, record: Record) -> None:
+        from confluent_kafka import KafkaException
+
         while True:
             try:
                 self._producer.produce(
@@ -236,17 +241,19 @@ class _Sender:
                     value=record.value,
                     key=record.key,
                     headers=record.headers or None,
-                    on_delivery=_report,
+                    on_delivery=self._delivered,
                 )
                 break
             except BufferError:
                 self._producer.poll(0.1)
+            except KafkaException as error:
+                self._delivered(error.args[0])
+                break
         if self._is_sync:
             self._producer.flush(self._flush_s)
         else:
             self._producer.poll(0)
 
-
-def _report(error: Any, message: Any) -> None:
-    if error is not None:
-        print(f"Error when sending message to topic {message.topic()}: {error.str()}", file=sys.stderr)
+    def _delivered(self, error: Any, _: object = None) -> None:
+        if error is not None:
+            print(f"Error when sending message to topic {self._topic}: {error.str()}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -301,8 +300,8 @@ async def _body(request: Request) -> dict[str, Any]:
         if len(found) > MAX_BODY:
             raise Refusal(42209, f"the schema is larger than {MAX_BODY} bytes")
     try:
-        body = json.loads(found)
-    except ValueError as error:
+        body = msgspec.json.decode(found)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(42201, f"the request is no JSON: {error}") from error
     if not isinstance(body, dict):
         raise Refusal(42201, "the request is no JSON object")

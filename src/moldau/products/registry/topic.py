@@ -36,6 +36,8 @@ _FENCED = (
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 )
 _log = logging.getLogger(__name__)
+_unheard = logging.Logger("producer", logging.CRITICAL + 1)
+"""Of producers: for them to be fenced is fatal, here it is usual; and of all their failures a request tells."""
 
 
 class TopicError(MoldauError):
@@ -91,7 +93,12 @@ class SchemasTopic:
     def _taken(self) -> Producer:
         """A producer that has the transactional id; all that was written before is in the state."""
         producer = Producer(
-            {**self._client, "transactional.id": f"moldau.registry.{self._topic}", "linger.ms": 0, "logger": _log}
+            {
+                **self._client,
+                "transactional.id": f"moldau.registry.{self._topic}",
+                "linger.ms": 0,
+                "logger": _unheard,
+            }
         )
         producer.init_transactions(TIMEOUT_S)
         self._wait_for(_commit(producer, self._topic, [(NoopKey(), None)]))
@@ -138,9 +145,9 @@ def _commit(producer: Producer, topic: str, records: Sequence[Record]) -> int:
         if error is None:
             offsets.append(message.offset())
 
+    encoded = [encode_record(record) for record in records]
     producer.begin_transaction()
-    for record in records:
-        key, value = encode_record(record)
+    for key, value in encoded:
         producer.produce(topic, value, key, partition=0, on_delivery=delivered)
     producer.commit_transaction(TIMEOUT_S)
     return max(offsets)

@@ -163,6 +163,13 @@ def test_every_json_schema_reads_what_it_writes(schema: Any) -> None:
     assert reads(JSON, schema, schema)
 
 
+@pytest.mark.parametrize("keyword", [{"prefixItems": ["int"]}, {"prefixItems": {"minimum": "a"}}])
+def test_a_keyword_of_a_later_draft_that_holds_no_schema_is_a_problem(keyword: Any) -> None:
+    """The meta-schema of draft 7 permits whatever stands in `prefixItems`, which came with draft 2020-12."""
+    draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "array"}
+    assert not reads(JSON, {**draft_7, **keyword}, draft_7)
+
+
 def proto(*lines: str) -> str:
     return f'syntax = "proto3"; package shop; message Order {{ {" ".join(lines)} }}'
 
@@ -203,6 +210,8 @@ def test_protobuf_is_read_as_its_rules_for_updated_messages_say(reader: str, wri
         (JSON, '{"type": "nothing"}', "is no JSON Schema"),
         (JSON, '{"$ref": "other.json"}', r"its \$ref other.json leads nowhere"),
         (JSON, '"text"', "an object, true or false"),
+        (JSON, '{"$schema": {}}', "is no JSON Schema"),
+        (JSON, '{"$schema": 1}', "is no JSON Schema"),
         (PROTOBUF, "message {", "does not compile: .*Expected message name"),
     ],
 )

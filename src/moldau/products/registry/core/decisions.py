@@ -50,22 +50,37 @@ def parse_schema(state: RegistryState, kind: str, text: str, references: Sequenc
     """In the form that is kept. Raises Refusal."""
     try:
         whole = _whole(state, Schema(kind, text, tuple(references)))
-        return Schema(kind, kind_named(kind).kept(whole), tuple(references))
+        kept = kind_named(kind).kept(whole)
+        kept.encode()
     except SchemaError as error:
         raise invalid_schema(str(error)) from error
+    except UnicodeEncodeError as error:  # JSON may say half of a surrogate pair, and UTF-8 may not
+        raise invalid_schema(f"it has a character that UTF-8 does not have: {error}") from error
+    return Schema(kind, kept, tuple(references))
 
 
 def _whole(state: RegistryState, schema: Schema) -> WholeSchema:
     """With the texts of all that it refers to. Raises SchemaError."""
-    found: dict[str, str] = {}
+    found: dict[Reference, str] = {}
+    try:
+        _add_references(state, schema, found)
+    except RecursionError as error:
+        raise SchemaError("its references have too many levels") from error
+    by_name = {reference.name: text for reference, text in found.items()}
+    return WholeSchema(schema.text, tuple(by_name.items()))
+
+
+def _add_references(state: RegistryState, schema: Schema, found: dict[Reference, str]) -> None:
+    """Each once, however many ways lead to it, and behind those that it refers to. Raises SchemaError."""
     for reference in schema.references:
+        if reference in found:
+            continue
         try:
             there = schema_of(state.version(reference.subject, reference.version, deleted=True))
         except Refusal as error:
             raise SchemaError(f"its reference {reference.name!r}: {error}") from error
-        whole = _whole(state, there)
-        found |= {**dict(whole.references), reference.name: whole.text}
-    return WholeSchema(schema.text, tuple(found.items()))
+        _add_references(state, there, found)
+        found[reference] = there.text
 
 
 def whole_schema(state: RegistryState, schema: Schema) -> WholeSchema:

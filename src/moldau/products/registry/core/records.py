@@ -108,7 +108,7 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
-    """Raises msgspec.DecodeError for what is no record of a kind above, or damaged."""
+    """Raises msgspec.DecodeError, UnicodeDecodeError or RecursionError for what is no record of a kind above."""
     read_key: Key = _key_decoder.decode(key)
     kind = _VALUES.get(type(read_key))
     if value is None or kind is None:

@@ -60,7 +60,7 @@ class RegistryState:
         """A record that is not understood changes nothing."""
         try:
             found_key, found = decode_record(key, value)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             _log.warning("a record with the key %r is passed over: %s", key[:200], error)
             return
         match found_key, found:

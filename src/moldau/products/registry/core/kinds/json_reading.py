@@ -62,7 +62,7 @@ def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
     read, written = parse(reader), parse(writer)
     try:
         return list(_Reading(read, written).of(read.root, written.root, "#"))
-    except (Unresolvable, RecursionError, re.error, TypeError) as error:
+    except (Unresolvable, RecursionError, re.error, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         return [f"the schemas cannot be compared: {type(error).__name__}: {error}"]
 
 

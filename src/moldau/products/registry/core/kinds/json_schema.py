@@ -68,6 +68,8 @@ def parse(schema: WholeSchema) -> ParsedSchema:
         raise SchemaError(f"its $ref {error.ref} leads nowhere") from error
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"it is no JSON: {error}") from error
+    except (TypeError, AttributeError) as error:  # a `$schema` or `$id` of another type, which no meta-schema refuses
+        raise SchemaError(f"it is no JSON Schema: {error}") from error
     return parsed
 
 

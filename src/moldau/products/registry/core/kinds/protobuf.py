@@ -15,13 +15,12 @@ from functools import lru_cache
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError
 
-from moldau.products.proto_files import ProtoError, compile_protos
+from moldau.products.proto_files import MAIN, ProtoError, compile_protos
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
 from moldau.products.registry.core.kinds.proto_text import proto_text, type_name
 from moldau.products.registry.core.refusals import SchemaError
 
 COMPILED_KEPT = 1_000
-MAIN = "schema.proto"
 
 _F = FieldDescriptorProto
 _NUMBER, _SIGNED, _TEXT, _FIXED_32, _FIXED_64 = "number", "signed number", "text or bytes", "fixed 32", "fixed 64"
