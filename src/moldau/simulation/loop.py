@@ -45,11 +45,13 @@ class StuckError(Exception):
 class SimulatedProcess:
     """One incarnation of a program: alive until killed, never again after."""
 
-    __slots__ = ("context", "is_dead", "name", "tasks")
+    __slots__ = ("context", "is_dead", "name", "tasks", "turns")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_dead = False
+        self.turns = 0
+        """Callbacks that have run: while it stands still, nothing of the process changes."""
         self.tasks: list[asyncio.Task[Any]] = []
         self.context = copy_context()
         """Of what belongs to the process: hand it to `call_soon` or `call_later`."""
@@ -185,12 +187,13 @@ class VirtualLoop(base_events.BaseEventLoop):
             handle = ready.popleft()
             if handle._cancelled:
                 continue
-            if paused:
-                process = handle._context.get(CURRENT_PROCESS)  # type: ignore[attr-defined]
-                if process in paused:
-                    paused[process].append(handle)
-                    continue
+            process = handle._context.get(CURRENT_PROCESS)  # type: ignore[attr-defined]
+            if process in paused:
+                paused[process].append(handle)
+                continue
             handle._run()
+            if process is not None:
+                process.turns += 1
 
     def run_in_process(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task of `process`; what it starts belongs to the process as well."""

@@ -83,6 +83,18 @@ class Machine:
         self._dropped()
         is_power_lost = kind == "machine"
         around.network.drop_process(process, is_silent=is_power_lost and self._losses.random() < SILENT_SHARE)
+        self._leave_disks(is_power_lost)
+
+    def lose_power(self) -> None:
+        """Whether a process runs or has ended: what it wrote and did not flush may be gone."""
+        if self.is_alive:
+            self.kill("machine")
+        else:
+            self.around.trace.tell(f"{self.host}: power is lost")
+            self._leave_disks(is_power_lost=True)
+
+    def _leave_disks(self, is_power_lost: bool) -> None:
+        """As the end of a process or of the power leaves them."""
         for disk in self.disks:
             if is_power_lost:
                 disk.crash_machine(SeededRandom(self._losses.getrandbits(64)))
@@ -93,7 +105,7 @@ class Machine:
             with self.without_faults():
                 self._ended(is_power_lost)
         except ViolationError as violation:
-            around.violate(violation)
+            self.around.violate(violation)
 
     def _dropped(self) -> None:
         """The process is dead: what ran in it is of no use any more."""

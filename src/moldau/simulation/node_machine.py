@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.errors import StorageFailedError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.assemble import Node
@@ -49,6 +50,7 @@ class NodeMachine(Machine):
         """A fault was set, which may have been used up since."""
         self.dropping: Callable[[Node], None] = lambda node: None
         """Called with a node whose process has just ended."""
+        self._exit: asyncio.Task[None] | None = None
 
     @property
     def is_up(self) -> bool:
@@ -62,6 +64,7 @@ class NodeMachine(Machine):
         `plan`: the kind of a crash, the change of the disk in which it comes, and what it draws from.
         """
         node = self._make_process()
+        self._exit = asyncio.ensure_future(self._exit_with(node))
         self.around.trace.tell(f"{self.host}: boot {self.boots}")
         if plan is not None:
             self.plan_crash(*plan)
@@ -70,6 +73,12 @@ class NodeMachine(Machine):
             return False
         self.node = node
         return True
+
+    async def _exit_with(self, node: Node) -> None:
+        """The process ends where its node halts because its log directories have failed."""
+        await node.stopped.wait()
+        if isinstance(node.failure, StorageFailedError):
+            self.kill("process", is_told=False)
 
     def _make_process(self) -> Node:
         """A process with its doors, and the node that runs in it."""
@@ -164,6 +173,8 @@ class NodeMachine(Machine):
             self.dropping(self.node)
             self.around.loop.graveyard.append(self.node)
         self.node = None
+        if self._exit is not None:
+            self._exit.cancel()
         self.end_work()
 
     def end_work(self) -> None:

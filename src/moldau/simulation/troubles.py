@@ -212,7 +212,8 @@ class Troubles:
         self.world.trace.tell("the next appends of *copies-* find no room")
 
     async def break_disk(self, random: Random) -> None:
-        """One operation fails; the log directory is offline until the restart that follows."""
+        """One operation fails; its log directory is offline until the restart that follows, and the node halts unless
+        it has another."""
         if self.is_restart_needed:
             self.broker.kill("process")
             return
@@ -238,7 +239,7 @@ class Troubles:
             self.broker.kill("process")
             await self.restart(is_trouble_allowed=False)
             await asyncio.sleep(random.choice((0.5, 2.0)))
-        self.broker.kill("machine")
+        self.broker.lose_power()
 
     async def slow_disk(self, random: Random) -> None:
         self.world.trace.tell("the disk is slow")

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.kinds import settings_of
 from moldau.simulation.loop import VirtualLoop
@@ -76,6 +76,20 @@ def test_one_machine_goes_down_and_comes_back_while_the_other_one_serves(kind):
         return await topics_of(await client_of(world, second)), await topics_of(first), second.boots
 
     assert tell(story) == (["kept"], ["meanwhile"], 2)
+
+
+def test_a_node_whose_only_disk_fails_ends_its_process_and_serves_again_after_a_start():
+    async def story(world, second):
+        second.disks[0].fail(Fault("flush", "io", times=1))
+        with pytest.raises(UnansweredError):
+            await create(await client_of(world, second), "lost")
+        await second.died.wait()
+        assert second.node is None
+        assert await second.boot()
+        await create(await client_of(world, second), "kept")
+        return await topics_of(await client_of(world, world.broker)), second.boots
+
+    assert tell(story) == ([], 2)
 
 
 def test_a_client_is_cut_off_from_one_machine_alone():

@@ -136,6 +136,8 @@ class PartitionLedger:
         self.epochs = EpochLedger(self.name, may_have_gaps=rules.is_compacted)
         self.contents: dict[bytes, list[tuple[int, Value]]] = {}
         """What is in each batch that was read, by its bytes: every reader gets the same ones."""
+        self.acknowledged_count = 0
+        """How many values were acknowledged, also those that deletion or an unclean election has taken since."""
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
         self.last_of_key: dict[int, int] = {}
@@ -170,6 +172,7 @@ class PartitionLedger:
 
     def acknowledged(self, base_offset: int, values: list[Value]) -> None:
         """The broker said that `values` lie at `base_offset` and behind it."""
+        self.acknowledged_count += len(values)
         for index, value in enumerate(values):
             self._learn(base_offset + index, value, "acknowledged")
 

@@ -86,7 +86,7 @@ class Faults:
         self._plan_no_death()
         for machine in self._machines:
             machine.is_calm = True
-            machine.give_room()
+            machine.limit_disks(None)
             machine.worker_weather.delay_max = 0.01
             if machine.process is not None:
                 world.loop.resume(machine.process)
@@ -202,11 +202,11 @@ class Faults:
             return False
         machine.limit_disks(room_bytes)
         self._world.trace.tell(f"the disk of {machine.host} has room for {room_bytes} bytes")
-        self._after(random.choice((200, 1_000, 4_000)), machine.give_room)
+        self._after(random.choice((200, 1_000, 4_000)), lambda: machine.limit_disks(None))
         return True
 
     def _break_disk(self, random: Random) -> bool:
-        """One operation fails; the log directory is offline until the process is started again."""
+        """One operation fails, and the node halts."""
         machine = random.choice(self._machines)
         if not machine.is_up or machine.is_disk_troubled or not self._may_end():
             return False

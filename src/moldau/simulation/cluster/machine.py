@@ -47,6 +47,7 @@ class ClusterMachine(NodeMachine):
         """It is not started again."""
         self.is_calm = False
         """Trouble has ended: a start that fails is a fault of the node."""
+        self._began_in_trouble = True
         self._restarts = around.random_of(f"{host}/restarts")
         self._formats = around.random_of(f"{host}/format")
         is_first_voter = voters_of(around.seed) is not Voters.CONFIGURED and self.is_controller
@@ -79,14 +80,14 @@ class ClusterMachine(NodeMachine):
 
     @property
     def has_disk_trouble(self) -> bool:
-        """A directory may be offline until the next start."""
-        is_offline = self.node is not None and self.node.quorum.is_offline
-        return self.is_disk_troubled or self.is_disk_limited or is_offline
+        """Its directory may fail, and the node halt."""
+        return self.is_disk_troubled or self.is_disk_limited
 
     def start_if_down(self) -> None:
         if not (self.is_alive or self.is_away):
             self.heal_disks()
             self.is_disk_troubled = False
+            self._began_in_trouble = not self.is_calm
             self._begin(self.boot())
 
     def leave(self) -> None:
@@ -102,12 +103,6 @@ class ClusterMachine(NodeMachine):
         """A clean stop; the process may die on the way."""
         if self.is_up:
             self._begin(self.stop())
-
-    def give_room(self) -> None:
-        """The disk has room again. A directory that went offline for want of it is served after the next start."""
-        self.limit_disks(None)
-        if self.node is not None and self.node.quorum.is_offline:
-            self.kill("process")
 
     def replace_disk(self) -> None:
         """Whoever sees that a disk fails starts the node anew on one that does not."""
@@ -129,8 +124,9 @@ class ClusterMachine(NodeMachine):
         self.around.after(0.0 if self.is_calm else 1_000 * self._restarts.choice(DOWN_S), self.start_if_down)
 
     def _failed(self, what: str, error: BaseException) -> None:
-        """In trouble a start may not find the others in time."""
-        if self.is_calm:
+        """In trouble a start may not find the others in time, or only controllers that are new, each of which takes it
+        for a second broker of its id until a session has passed."""
+        if self.is_calm and not (self._began_in_trouble and isinstance(error, TimeoutError)):
             super()._failed(what, error)
         self.kill("process")
 

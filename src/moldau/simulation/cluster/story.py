@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.audits import OffsetAuditor
-from moldau.simulation.checkers.copy_ledger import CopyLedger
+from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import Client, UnansweredError
@@ -98,9 +98,9 @@ class Story:
 
     @property
     def operations(self) -> int:
-        """Acknowledged so far."""
-        partitions = self.world.ledger.partitions.values()
-        return sum(len(partition.values) for partition in partitions) + len(self.copies.outcomes)
+        """Acknowledged so far: records, and transactions of the copiers."""
+        committed = sum(outcome is Outcome.COMMITTED for outcome in self.copies.outcomes.values())
+        return committed + sum(each.acknowledged_count for each in self.world.ledger.partitions.values())
 
     async def run(self, seconds: float) -> None:
         """Raises ViolationError."""

@@ -20,6 +20,7 @@ from moldau.shell.node.assemble import Node
 from moldau.shell.quorum.role import QuorumRole
 from moldau.simulation.cluster.compacted_ledger import CompactedLedger
 from moldau.simulation.cluster.machine import ClusterMachine
+from moldau.simulation.loop import CURRENT_PROCESS
 from moldau.simulation.raft.ledger import QuorumLedger
 from moldau.simulation.replication.ledger import Ledger
 from moldau.simulation.trace import Trace
@@ -73,10 +74,11 @@ class ClusterWatch:
 
     def look(self) -> None:
         """After each request: first at what is decided, then at what replicas make of it."""
-        for machine in self._machines:
+        machines = [machine for machine in self._machines if self._may_have_changed(machine)]
+        for machine in machines:
             self._remember_trouble(machine)
             self.look_at_image(machine)
-        for machine in self._machines:
+        for machine in machines:
             if machine.node is None or machine.node.quorum.is_offline:
                 continue  # of an only directory that failed nothing can be read
             seen = self._seen[machine.host]
@@ -84,6 +86,14 @@ class ClusterWatch:
                 self._look_at_quorum(machine.host, seen)
                 for partition in partitions_of(seen.node):
                     self._look_at_partition(machine, seen, partition)
+
+    def _may_have_changed(self, machine: ClusterMachine) -> bool:
+        """Whether the node has run since it was looked at last, or runs now."""
+        process, seen = machine.process, self._seen.get(machine.host)
+        if process is None or process is CURRENT_PROCESS.get() or seen is None or seen.node is not machine.node:
+            return True
+        turns, seen.turns = seen.turns, process.turns
+        return process.turns != turns
 
     def look_at_image(self, machine: ClusterMachine) -> None:
         """What the node has made known of the metadata; for the last time when its process ends."""
@@ -193,8 +203,7 @@ class ClusterWatch:
         return [machine.node_id for machine in self._machines if machine.node_id not in troubled]
 
     def _check_leaderless(self, partition: PartitionImage, candidates: Iterable[int]) -> None:
-        """Who has everything, and may lead, leads where nobody else does. A broker whose directory has failed leads
-        nothing, though it serves."""
+        """Who has everything, and may lead, leads where nobody else does. A broker whose directory has failed halts."""
         if partition.leader == NO_LEADER:
             eligible = (*partition.isr, *partition.eligible_leader_replicas)
             able = [one for one in candidates if one in eligible and may_lead(self.newest, partition, one)]
@@ -322,6 +331,8 @@ class _NodeSeen:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.turns = -1
+        """Of its process."""
         self.image_end_offset = -1
         self.quorum_epoch = -1
         self.positions: dict[int, tuple[int, int, int]] = {}
