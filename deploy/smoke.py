@@ -21,6 +21,14 @@ def check_command() -> None:
         raise SystemExit(f"`moldau --version` says {shown!r}, the package is {expected!r}")
 
 
+def check_missing_extras() -> None:
+    """A command whose extra is not installed says so, in a line."""
+    for words in (["demo"], ["pipeline", "run", "page.yaml"], ["registry"]):
+        told = subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], capture_output=True, text=True).stderr
+        if "pip install '.[" not in told or told.count("\n") != 1:
+            raise SystemExit(f"`moldau {' '.join(words)}` without its extra says {told!r}")
+
+
 def check_base(cluster: Cluster) -> None:
     if [record.value for record in cluster.records("orders")] != [b"coffee", b"tea"]:
         raise SystemExit("the records that were written are not those that are there")
@@ -51,6 +59,8 @@ CHECKS = {"base": (check_base,), "columnar": (check_base, check_columnar), "spar
 if __name__ == "__main__":
     os.environ.pop("PYTHONPATH", None)
     check_command()
+    if sys.argv[1] == "base":
+        check_missing_extras()
     with Cluster() as running:
         running.produce("orders", "coffee", "tea")
         for check in CHECKS[sys.argv[1]]:

@@ -295,6 +295,7 @@ class BrokerMachine(Machine):
             response_memory=memory,
             physical_memory_bytes=1 << 32,
             on_invariant_broken=self._broken,
+            on_directory_failed=lambda: None,
         )
         requests = RequestMemory(1 << 28, telemetry)
         admission = new_admission(settings, doors, log, telemetry)

@@ -86,6 +86,7 @@ class Node:
             event_log=EventLog(self.clock),
             network=TcpNetwork(),
             on_invariant_broken=self.broken.append,
+            on_directory_failed=lambda: None,
         )
         await role.start()
         return role

@@ -11,6 +11,7 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.errors import InvariantError
 from moldau.ports import Clock
+from moldau.shell.administration.table import controller_specs
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
@@ -23,6 +24,7 @@ from moldau.shell.node.assemble import connection_limits
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
+from moldau.shell.quorum.administered import AdministeredController
 from moldau.shell.quorum.handlers.table import handler_specs
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 from moldau.telemetry import Telemetry
@@ -101,6 +103,7 @@ class QuorumNode:
             event_log=EventLog(self.clock),
             network=self._network,
             on_invariant_broken=self.broken.append,
+            on_directory_failed=lambda: None,
             configured=voters,
         )
         dispatcher = Dispatcher(
@@ -113,6 +116,7 @@ class QuorumNode:
             self._listener.request_memory,
             on_invariant_broken=self.broken.append,
         )
+        dispatcher.serve(AdministeredController(self.role, self.settings), controller_specs())
         self._listener.serve(dispatcher)
         self.starting = asyncio.ensure_future(self.role.start())
 

@@ -196,8 +196,8 @@ def test_the_compatibility_page_shows_the_results_as_they_are() -> None:
     assert page_with(text, tables()) == text
 
 
-def test_every_client_is_green_on_both_brokers() -> None:
-    for name in ("moldau", "apache"):
+def test_every_client_is_green_on_both_brokers_and_on_three() -> None:
+    for name in ("moldau", "moldau-three-brokers", "apache"):
         failed = [
             (client, feature)
             for client, row in report(name).items()

@@ -11,9 +11,12 @@ from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOU
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
+from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from moldau.wire.protocol.schema import Request
 
+CONTROLLERS = 2
+"""The endpoint type of controllers (KIP-919)."""
 RETRY_TIMEOUT_MS = 15_000
 """How long a coordinator or leader that is on its way is waited for."""
 
@@ -89,6 +92,32 @@ class ClusterAdmin:
             self.client.remember_address(broker.node_id, broker.host, broker.port)
         brokers = sorted(response.brokers, key=lambda broker: broker.node_id)
         return Cluster(response.cluster_id or "", response.controller_id, tuple(brokers))
+
+
+class ControllerAdmin(ClusterAdmin):
+    """As ClusterAdmin, through the listeners of controllers, of which the active one is asked (KIP-919)."""
+
+    def ask(self, request: Request[ResponseType]) -> ResponseType:
+        """Raises NOT_CONTROLLER where none is active in time."""
+        self.client.any_connection()  # where nobody listens at all there is nothing to wait for
+        return self.client.retry(self._active).request(request)
+
+    def cluster(self) -> Cluster:
+        """The controllers as one of them lists them; each can be asked after this."""
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+        response = self.client.any_connection().request(request)
+        if response.error_code:
+            raise kafka_error(response.error_code, response.error_message)
+        for row in response.brokers:
+            self.client.remember_address(row.broker_id, row.host, row.port)
+        nodes = (MetadataResponseBroker(row.broker_id, row.host, row.port, row.rack) for row in response.brokers)
+        return Cluster(response.cluster_id, response.controller_id, tuple(nodes))
+
+    def _active(self) -> ClientConnection:
+        cluster = self.cluster()
+        if cluster.controller_id not in cluster.broker_ids():
+            raise kafka_error("NOT_CONTROLLER", "no active controller is known")
+        return self.client.connection_to(cluster.controller_id)
 
 
 def is_unreachable(error: KafkaError) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.core.config.broker_alteration import SettingLayers
+from moldau.core.config.broker_alteration import SettingLayers, effective_broker_settings
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import ConfigResource, MetadataImage, ResourceType
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
@@ -50,3 +50,9 @@ def setting_layers(image: MetadataImage, static: BrokerSettings) -> SettingLayer
     if "node.id" in texts and "broker.id" not in texts:
         texts = {**texts, "broker.id": texts["node.id"]}
     return SettingLayers(own, image.cluster_defaults(), texts)
+
+
+def view_in_force(image: MetadataImage, static: BrokerSettings) -> tuple[BrokerSettings, tuple[str, ...]]:
+    """The settings that a node started with `static` works by, and a sentence for each that is passed over."""
+    layers = setting_layers(image, static)
+    return effective_broker_settings(static, layers.cluster, layers.broker)

@@ -1,7 +1,7 @@
 """All log directories of a broker (`log.dirs`): which partition lies where, and where a new one goes.
 
-The first directory also holds the metadata log. A directory that fails takes its own partitions offline and no others;
-one that could not be opened at the start is known by its path only.
+The first directory also holds the metadata log: a node cannot go on without it. Another one that fails takes its own
+partitions offline and no others; one that could not be opened at the start is known by its path only.
 """
 
 from __future__ import annotations
@@ -32,9 +32,13 @@ class LogDirectories:
         return self.directories[0]
 
     @property
-    def is_offline(self) -> bool:
-        """None of them serves any more."""
-        return all(directory.health.is_offline for directory in self.directories)
+    def fatal_failure(self) -> str | None:
+        """Why the node must end, in Apache Kafka's words; None: enough directories serve."""
+        if not self.online_ids:
+            return f"Shutdown broker because all log dirs in {', '.join(self.paths)} have failed"
+        if self.first.health.is_offline:
+            return f"Shutdown broker because the metadata log dir {self.first.path} has failed"
+        return None
 
     @property
     def previous_broker_epoch(self) -> int:

@@ -30,6 +30,7 @@ class FlushedOffset:
         self._path = path
         self._file: File | None = None
         self._writes = 0
+        self._is_closed = False
 
     def read(self) -> int:
         """Everything below was on the disk; 0 if nobody knows. Waits for the disk."""
@@ -41,6 +42,8 @@ class FlushedOffset:
 
     def write(self, offset: int) -> None:
         """Only after a flush up to `offset` has returned. Raises StorageFailedError; without room the old one stays."""
+        if self._is_closed:
+            return
         if self._file is None:
             self._file = self._disk.open(self._path)
         self._writes += 1
@@ -58,7 +61,9 @@ class FlushedOffset:
         self._disk.flush_directory(self._path.rpartition("/")[0])
 
     def close(self) -> None:
-        """Closes the file; the offset that was noted last stays in it."""
+        """Closes the file; the offset that was noted last stays in it. A flush in another thread notes nothing more:
+        where the log was closed under it, nothing was flushed."""
+        self._is_closed = True
         if self._file is not None:
             self._file.close()
             self._file = None

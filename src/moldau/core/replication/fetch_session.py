@@ -311,8 +311,7 @@ class FetchSessions:
         asked = {entry[:2]: entry for entry in entries}
         session.update([asked[result[:2]] for result in results], ())
         for partition, result in zip(session.partitions.values(), results, strict=True):
-            partition.high_watermark = result[3]
-            partition.log_start_offset = result[5]
+            partition.has_news(result)
         self._sessions[session_id] = session
         self._touch(session, now_ms)
         return session

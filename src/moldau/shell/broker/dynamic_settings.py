@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.core.config.broker_alteration import effective_broker_settings
 from moldau.core.config.broker_settings import ROWS_BY_NAME, BrokerSettings
-from moldau.core.controller.configs import setting_layers
+from moldau.core.controller.configs import view_in_force
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from moldau.shell.network.event_log import EventLog, escape
 
@@ -56,9 +55,3 @@ class DynamicSettings:
         texts, known = self.static.texts, ROWS_BY_NAME
         changed = sorted(name for name in view.texts if view.texts[name] != texts.get(name))
         return [name for name in changed if name not in known or view.get(name) != self.static.get(name)]
-
-
-def view_in_force(image: MetadataImage, static: BrokerSettings) -> tuple[BrokerSettings, tuple[str, ...]]:
-    """The settings that a node started with `static` works by, and a sentence for each that is passed over."""
-    layers = setting_layers(image, static)
-    return effective_broker_settings(static, layers.cluster, layers.broker)

@@ -86,7 +86,7 @@ class Housekeeping:
         self._timers["event log"] = self._node.loop.call_later(MIN_INTERVAL_MS / 1000, self._write_left_out)
 
     def _write_left_out(self) -> None:
-        """Names what the log of events left out in the last second, also when every directory is offline."""
+        """Names what the log of events left out in the last second."""
         self._node.log.write_left_out()
         self._arm_event_log()
 
@@ -102,8 +102,7 @@ class Housekeeping:
 
         async def run() -> None:
             try:
-                if not self._partitions.logs.is_offline:
-                    await task()
+                await task()
             except StorageFailedError:
                 node.directory_failed()
             except StorageFullError as error:

@@ -89,6 +89,7 @@ class Broker:
         response_memory: ResponseMemory,
         physical_memory_bytes: int,
         on_invariant_broken: Callable[[InvariantError], None],
+        on_directory_failed: Callable[[], None],
     ) -> None:
         self.node_id = node_id
         self._serving: dict[tuple[str, tuple[str, int]], dict[int, tuple[str, int]]] = {}
@@ -131,6 +132,7 @@ class Broker:
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.quotas = BrokerQuotas(settings, clock)
         self._offline_paths: dict[str, None] = {}
+        self._on_directory_failed = on_directory_failed
         self.group_memory_bytes = min(settings.moldau_group_memory_bytes, physical_memory_bytes // 20)
         """What the members of all groups may hold."""
         self._enter_bounds(telemetry)
@@ -290,11 +292,6 @@ class Broker:
             self._transactions.partition_committed(partition)
 
     @property
-    def is_directory_offline(self) -> bool:
-        """No log directory serves any more."""
-        return self.partitions.logs.is_offline
-
-    @property
     def offline_directories(self) -> int:
         """How many of `log.dirs` do not serve: failed, or not opened at all."""
         return len(self._offline_paths) + len(self.partitions.logs.unopened_paths)
@@ -305,6 +302,7 @@ class Broker:
             if directory.health.is_offline and directory.path not in self._offline_paths:
                 self._offline_paths[directory.path] = None
                 self._take_offline(directory)
+                self._on_directory_failed()
 
     def _take_offline(self, directory: LogDirectory) -> None:
         self.telemetry.set("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", self.offline_directories)
@@ -320,6 +318,11 @@ class Broker:
             self._transactions.directory_failed()
 
     # -- asking the controller
+
+    @property
+    def static_settings(self) -> BrokerSettings:
+        """What the node was started with."""
+        return self.dynamic_settings.static
 
     async def submit(self, request: Any, client: Client | None = None) -> Any:
         """The controller's answer to a change of topics or configs, once the change is committed, and the partitions

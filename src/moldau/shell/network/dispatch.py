@@ -62,7 +62,7 @@ _read_header = Struct(">hhih").unpack_from
 _pack_int = Struct(">i").pack
 
 RawAct = Callable[[RequestContext, memoryview, int], "Answer | PendingResponse | None"]
-Handler = Callable[[Any, RequestContext, Any], Coroutine[Any, Any, Any]]
+Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
 
 
 class ResponseError(MoldauError):
@@ -110,10 +110,22 @@ def handler_spec(
 
 
 class _Entry:
-    __slots__ = ("act", "act_many", "api_key", "flexible_from", "max_version", "min_version", "name", "spec", "stats")
+    __slots__ = (
+        "act",
+        "act_many",
+        "api_key",
+        "flexible_from",
+        "max_version",
+        "min_version",
+        "name",
+        "owner",
+        "spec",
+        "stats",
+    )
 
-    def __init__(self, spec: HandlerSpec) -> None:
+    def __init__(self, spec: HandlerSpec, owner: object) -> None:
         self.spec = spec
+        self.owner = owner
         self.api_key = spec.api_key
         self.name = spec.name
         self.min_version = spec.min_version
@@ -125,7 +137,7 @@ class _Entry:
 
 
 class Dispatcher:
-    """The table of handlers of one node. `owner` is what every handler function gets first: the broker."""
+    """The table of handlers of one listener. `owner` is what every handler function gets first: the broker."""
 
     def __init__(
         self,
@@ -142,7 +154,6 @@ class Dispatcher:
         quota_timer_ns: Callable[[], int] | None = None,
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
-        self.owner = owner
         self.loop = loop
         self.telemetry = telemetry
         self.log = log
@@ -156,9 +167,13 @@ class Dispatcher:
         self.request_memory = request_memory
         self._long_requests = LongRequests(loop)
         self._first_steps = FirstSteps()
-        self._entries = {key: _Entry(spec) for key, spec in specs.items()}
+        self._entries = {key: _Entry(spec, owner) for key, spec in specs.items()}
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
+
+    def serve(self, owner: object, specs: Mapping[int, HandlerSpec]) -> None:
+        """Further handlers, which get another `owner` first."""
+        self._entries |= {key: _Entry(spec, owner) for key, spec in specs.items()}
 
     def quotas_changed(self, quotas: Quotas | None) -> None:
         """`quotas`: None while no client has one."""
@@ -261,11 +276,11 @@ class Dispatcher:
     def _resolve(self, entry: _Entry) -> RawAct:
         spec = entry.spec
         module = importlib.import_module(spec.module)
-        handler = getattr(module, spec.function)
+        handler = partial(getattr(module, spec.function), entry.owner)
         act: RawAct
         if spec.function_for_many:
-            act = partial(handler, self.owner)
-            entry.act_many = getattr(module, spec.function_for_many)
+            act = handler
+            entry.act_many = partial(getattr(module, spec.function_for_many), entry.owner)
         else:
             act = self._decoding(spec, spec.declaration.request, handler)
         entry.act = act
@@ -280,7 +295,7 @@ class Dispatcher:
         return self.answer_later(context, work, ends_with_connection=spec.ends_with_connection)
 
     def _decoding(self, spec: HandlerSpec, request_type: type[msgspec.Struct], handler: Handler) -> RawAct:
-        owner, begin = self.owner, self._first_steps.begin
+        begin = self._first_steps.begin
 
         def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
             answer: Answer | None = None
@@ -290,7 +305,7 @@ class Dispatcher:
                 work = None if waiting is None else partial(_itself, waiting)
             else:
                 request, _ = decode_message(request_type, context.api_version, frame, position)
-                response, waiting = begin(handler(owner, context, request))
+                response, waiting = begin(handler(context, request))
                 if waiting is None:
                     answer, work = self._encoded(context, response)
                 else:
@@ -326,7 +341,7 @@ class Dispatcher:
             held_bytes += worked_bytes
             decoding = decode_pausing(request_type, context.api_version, frame, position)
             request = await self.pauses.finish(decoding, ELEMENTS_BETWEEN_PAUSES)
-            response = await handler(self.owner, context, request)
+            response = await handler(context, request)
             answer, rest = self._encoded(context, response)
             return answer if rest is None else await rest()
         finally:

@@ -14,7 +14,7 @@ from moldau.core.config.listeners import Endpoint
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.raft.voters import VoterSet, configured_voters
-from moldau.errors import InvariantError, MoldauError
+from moldau.errors import InvariantError, MoldauError, StorageFailedError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.heartbeats import Heartbeats
     from moldau.shell.broker.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
+    from moldau.shell.network.background import BackgroundTasks
     from moldau.shell.network.dispatch import Dispatcher
     from moldau.shell.node.directories import NodeDirectories
     from moldau.shell.node.operations import Operations
@@ -58,7 +59,7 @@ class Node:
         self.telemetry = Telemetry(settings.moldau_metric_series)
         self.log = EventLog(doors.clock, settings.node_id)
         self.node_id = BrokerId(settings.node_id)
-        self.failure: InvariantError | None = None
+        self.failure: InvariantError | StorageFailedError | None = None
         """Why the node stopped by itself, if it did."""
         self.stopped: asyncio.Event = asyncio.Event()
         """Set once the node serves no more, for whatever reason."""
@@ -74,6 +75,7 @@ class Node:
         self._logs: LogDirectories | None = None
         self._broker: Broker | None = None
         self._channels: list[ControllerChannel] = []
+        self._tasks: BackgroundTasks | None = None
         self._heartbeats: Heartbeats | None = None
         self.housekeeping: Housekeeping | None = None
         """None before the start and after the end."""
@@ -205,8 +207,11 @@ class Node:
         self._logs = logs
         pauses = Pauses(asyncio.get_running_loop(), self.doors.timer_ns)
         quorum = await self._start_quorum(properties, logs, pauses)
+        channel = self._new_channel(quorum, CONTROLLER_TIMEOUT_MS)
+        if self.settings.is_controller:
+            self._make_controller_known(channel)
         if self.settings.is_broker:
-            broker = await self._start_broker(quorum, logs, pauses, group.response_memory)
+            broker = await self._start_broker(quorum, channel, logs, pauses, group.response_memory)
             self._open(group, quorum, broker)
         else:
             if self.operations is not None:
@@ -234,6 +239,7 @@ class Node:
             event_log=self.log,
             network=doors.network,
             on_invariant_broken=self._invariant_broken,
+            on_directory_failed=self._directory_failed,
             health=logs.first.health,
             configured=self._configured_voters(),
         )
@@ -249,8 +255,22 @@ class Node:
         tell_metadata(self.log, quorum.image.unserved.counts())
         return quorum
 
+    def _make_controller_known(self, channel: ControllerChannel) -> None:
+        from moldau.core.metadata.random_uuid import random_uuid
+        from moldau.shell.network.background import BackgroundTasks
+        from moldau.shell.quorum.controller_registration import register_controller, registration_of
+
+        registration = registration_of(self.node_id, random_uuid(self.doors.random), self._controller_address)
+        self._tasks = BackgroundTasks(asyncio.get_running_loop(), self.log, self._invariant_broken)
+        self._tasks.spawn(register_controller(registration, channel.submit, self.log))
+
     async def _start_broker(
-        self, quorum: QuorumRole, logs: LogDirectories, pauses: Pauses, response_memory: ResponseMemory
+        self,
+        quorum: QuorumRole,
+        channel: ControllerChannel,
+        logs: LogDirectories,
+        pauses: Pauses,
+        response_memory: ResponseMemory,
     ) -> Broker:
         """Registered, and known to serve."""
         from moldau.shell.broker.housekeeping import Housekeeping
@@ -276,10 +296,11 @@ class Node:
             telemetry=self.telemetry,
             log=self.log,
             logs=logs,
-            controller=self._new_channel(quorum, CONTROLLER_TIMEOUT_MS),
+            controller=channel,
             response_memory=response_memory,
             physical_memory_bytes=doors.physical_memory_bytes,
             on_invariant_broken=self._invariant_broken,
+            on_directory_failed=self._directory_failed,
         )
         if quorum.is_alone:
             await _take_part(quorum, broker)
@@ -300,21 +321,23 @@ class Node:
         return configured_voters(endpoints, endpoints)
 
     def _serve_controllers(self, listener: ControllerListener, quorum: QuorumRole, pauses: Pauses) -> None:
+        from moldau.shell.administration.table import controller_specs
         from moldau.shell.network.dispatch import Dispatcher
+        from moldau.shell.quorum.administered import AdministeredController
         from moldau.shell.quorum.handlers.table import handler_specs
 
-        listener.serve(
-            Dispatcher(
-                quorum,
-                asyncio.get_running_loop(),
-                handler_specs(),
-                self.telemetry,
-                self.log,
-                pauses,
-                listener.request_memory,
-                on_invariant_broken=self._invariant_broken,
-            )
+        dispatcher = Dispatcher(
+            quorum,
+            asyncio.get_running_loop(),
+            handler_specs(),
+            self.telemetry,
+            self.log,
+            pauses,
+            listener.request_memory,
+            on_invariant_broken=self._invariant_broken,
         )
+        dispatcher.serve(AdministeredController(quorum, self.settings), controller_specs())
+        listener.serve(dispatcher)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
@@ -486,6 +509,8 @@ class Node:
     def _close_channels(self) -> None:
         for channel in self._channels:
             channel.close()
+        if self._tasks is not None:
+            self._tasks.cancel()
 
     def _unlock(self) -> None:
         if self._directories is not None:
@@ -497,6 +522,15 @@ class Node:
             self.failure = error
             self.log.unforeseen("broken invariant", f"node {self.node_id} stops", error)
             self.abort()
+
+    def _directory_failed(self) -> None:
+        """Without the metadata log, or without any log directory, the node halts as Apache Kafka does, with its words:
+        what it leads is led by others soon. What is answered in this turn is still answered."""
+        reason = None if self._logs is None else self._logs.fatal_failure
+        if reason is not None and self.failure is None:
+            self.failure = StorageFailedError(reason)
+            self.log.error("log directories failed", f"node {self.node_id} halts: {reason}")
+            asyncio.get_running_loop().call_soon(self.abort)
 
 
 async def _take_part(quorum: QuorumRole, broker: Broker) -> None:

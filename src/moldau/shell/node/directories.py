@@ -130,7 +130,7 @@ class NodeDirectories:
             return format_further_directory(disk, doors.random, first, now_ms=now_ms)
         if properties is None or properties.node_id != node_id:
             other = node_id if properties is None else properties.node_id
-            raise StorageFormatError(f"the directory belongs to node {other}, but node.id is {node_id}")
+            raise StorageFormatError(f"{path} belongs to node {other}, but node.id is {node_id}")
         if first is None:
             self._check_metadata_is_there(disk, path)
         if first is not None and properties.cluster_id != first.cluster_id:

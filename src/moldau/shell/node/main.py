@@ -28,7 +28,8 @@ DEFAULT_MEMORY_BYTES = 4 << 30
 def run_node(
     settings: BrokerSettings, *, data_directory: str | None, on_ready: Callable[[Node], None] | None = None
 ) -> int:
-    """Serves until SIGINT or SIGTERM, then stops cleanly: 0; 1 if the node stopped by itself over a broken invariant.
+    """Serves until SIGINT or SIGTERM, then stops cleanly: 0; 1 if the node stopped by itself: its log directories
+    failed, or an invariant is broken.
 
     `data_directory` None keeps everything in memory. `on_ready(node)` is called once clients are served. Raises
     MoldauError and OSError where the node cannot start. Takes over the process: its loop, two signals, its collector.
@@ -65,25 +66,23 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
         starting = loop.create_task(node.start())
-        stopping = loop.create_task(stop.wait())
-        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping, failing = loop.create_task(stop.wait()), loop.create_task(node.stopped.wait())
+        await asyncio.wait((starting, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
             # a recovery may take minutes: nobody waits for it after Ctrl-C
             starting.cancel()
             await asyncio.wait((starting,))
-            return 0
+            return 0 if node.failure is None else 1
         await starting
         keep_collections_short(time.perf_counter)
         if on_ready is not None:
             on_ready(node)
-        failing = loop.create_task(node.stopped.wait())
         await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         failing.cancel()
-        if node.failure is not None:
-            return 1
-        await node.stop()
-        return 0
+        if node.failure is None:
+            await node.stop()
+        return 0 if node.failure is None else 1
     finally:
         workers.close()
 

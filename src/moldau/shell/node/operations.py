@@ -1,7 +1,7 @@
 """What a node shows its operators over HTTP: `/metrics`, `/live`, `/ready`. Open from before recovery to the end.
 
 /live      200 as long as the loop turns: restart the process if it does not answer
-/ready     200 while clients are served; 503 with the reason: starting, log directory offline, stopping
+/ready     200 while clients are served; 503 with the reason: starting, stopping
 /metrics   Prometheus' text
 """
 

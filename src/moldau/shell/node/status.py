@@ -62,10 +62,4 @@ class NodeStatus:
         """None: the node serves."""
         if self.state in (BrokerState.STARTING, BrokerState.RECOVERY):
             return "starting" if self.state is BrokerState.STARTING else "the logs are being opened or recovered"
-        if self.state is not BrokerState.RUNNING:
-            return "stopping"
-        if self.broker is not None and self.broker.is_directory_offline:
-            return "the log directory is offline"
-        if self.quorum is not None and self.quorum.is_offline:
-            return "the metadata log is offline"
-        return None
+        return None if self.state is BrokerState.RUNNING else "stopping"

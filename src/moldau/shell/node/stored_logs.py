@@ -56,7 +56,7 @@ class StoredLogs:
 
     async def open(self, image: MetadataImage, pause: Callable[[], Awaitable[None]]) -> None:
         """Opens what lies in the directories, recovering it after a crash; with a `pause` behind each log."""
-        from moldau.shell.broker.dynamic_settings import view_in_force
+        from moldau.core.controller.configs import view_in_force
         from moldau.shell.broker.log_settings import LogSettingsByOverrides
 
         settings_of = LogSettingsByOverrides(view_in_force(image, self._settings)[0])

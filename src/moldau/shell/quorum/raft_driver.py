@@ -209,8 +209,8 @@ class RaftDriver:
         for task in self._asks:
             task.cancel()
         self._channel.close()
+        self._flushed_offset.close()  # before the log: a flush that finds the log closed shall note nothing
         self.log.release()
-        self._flushed_offset.close()
 
     # -- events and outputs
 

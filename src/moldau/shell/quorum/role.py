@@ -9,8 +9,8 @@
 The only voter leads from its start to its end. Of several one leads, and the others apply what it appends: what they
 have applied is published when it is committed, and taken back where the logs part.
 
-A failed device takes the role offline until a restart: every request gets KAFKA_STORAGE_ERROR, the image stays as it
-was last committed, and the process lives on.
+A failed device takes the role offline: every request gets KAFKA_STORAGE_ERROR, the image stays as it was last
+committed, and the node ends.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
 from moldau.core.metadata.batches import decode_record
-from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES, SUPPORTED_FEATURES
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
-from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
 from moldau.core.raft.membership import Membership
 from moldau.core.raft.messages import NO_SNAPSHOT, NOBODY, Request, SnapshotId, Standing
@@ -82,7 +81,6 @@ from moldau.shell.quorum.snapshot_files import finish_replacing, found_snapshots
 from moldau.shell.quorum.snapshots import Snapshots
 from moldau.shell.quorum.voter_requests import change_voters
 from moldau.types import BrokerId, Buffer, Offset, Uuid
-from moldau.wire.protocol.messages.broker_lifecycle import ControllerRegistrationRequest, RegisteredListener
 from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFeature, VotersRecordVoter
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import read_records
@@ -113,6 +111,7 @@ class QuorumRole:
         event_log: EventLog,
         network: Network,
         on_invariant_broken: Callable[[InvariantError], None],
+        on_directory_failed: Callable[[], None],
         health: DirectoryHealth | None = None,
         configured: VoterSet | None = None,
     ) -> None:
@@ -126,8 +125,8 @@ class QuorumRole:
         self.cuts: Sequence[Cut] = ()  # what recovery took out of the log
         self.damaged_snapshots: Sequence[str] = ()  # where the newest ones lie now if an older one was read
         self._on_invariant_broken = on_invariant_broken
-        self._disk = disk
-        self._clock = clock
+        self._on_directory_failed = on_directory_failed
+        self._disk, self._clock = disk, clock
         self._random = random
         self._workers = workers
         self.pauses = pauses
@@ -162,7 +161,6 @@ class QuorumRole:
         )
         self._raft: RaftDriver | None = None
         self._controller: ActiveController | None = None
-        self._incarnation_id = random_uuid(random)
         self.leaderships = 0  # leader epochs that this node has opened
         self._bootstrap_records: tuple[MetadataRecord, ...] = ()
         self._activation: asyncio.Future[Any] | None = None  # of the active controller: its first records
@@ -227,7 +225,7 @@ class QuorumRole:
 
     @property
     def is_offline(self) -> bool:
-        """The device failed: nothing is decided until a restart."""
+        """The device failed: nothing is decided any more."""
         return self.health.is_offline
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -241,8 +239,8 @@ class QuorumRole:
 
     def describe(self) -> QuorumDescription:
         """For DescribeQuorum; after `start`. Only the leader knows how far the others are."""
-        identity = self.identity
-        return describe_quorum(self._voter.quorum, self._clock, identity.node_id, identity.controller_listener)
+        me = self.identity
+        return describe_quorum(self._voter.quorum, self._clock, me.node_id, me.controller_listener)
 
     @property
     def is_leader(self) -> bool:
@@ -262,9 +260,8 @@ class QuorumRole:
 
     def listener_of(self, node_id: int) -> BrokerListener | None:
         """Where the controller of a node is reached; None: nobody has said so far."""
-        if node_id == self.identity.node_id:
-            return self.identity.controller_listener
-        return self._channel.address_of(node_id, self._voters.latest)
+        me = self.identity
+        return me.controller_listener if node_id == me.node_id else self._channel.address_of(node_id, self.voters)
 
     # start and stop
 
@@ -280,7 +277,9 @@ class QuorumRole:
             self._bootstrap_records = load_bootstrap_records(self._disk)
         self._knows_cluster = asyncio.get_running_loop().create_future()
         raft.begin()
-        await (self._knows_cluster if self._activation is None else self._activation)
+        if self._activation is not None:
+            await self._activation
+        await self._knows_cluster
 
     def _load(self) -> RaftDriver:
         """Folds snapshot and log. Waits for the disk."""
@@ -484,32 +483,21 @@ class QuorumRole:
             failed=self.failed,
             broken=self.broken,
         )
-        asks = self._ask_first(ActivateController(self._bootstrap_records)), self._ask_first(self._registration())
-        activation = self._activation = asyncio.gather(*asks)
+        activation = self._activation = self._ask_first(ActivateController(self._bootstrap_records))
         activation.add_done_callback(self._activated)
         for node_id in self._channel.absent:
             self._nobody_listens(node_id)
 
-    def _registration(self) -> ControllerRegistrationRequest:
-        point = self.identity.controller_listener
-        return ControllerRegistrationRequest(
-            self.identity.node_id,
-            self._incarnation_id,
-            listeners=(RegisteredListener(point.name, point.host, point.port, point.security_protocol),),
-            features=REGISTERED_FEATURES,
-        )
-
     def _ask_first(self, request: ControllerRequest) -> asyncio.Future[ControllerResponse]:
         """The answer, or the error, as a future in any case."""
+        future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
         try:
             answer = self.ask(request)
+            if isinstance(answer, asyncio.Future):
+                return answer
+            future.set_result(answer)
         except MoldauError as error:
-            answer = asyncio.get_running_loop().create_future()
-            answer.set_exception(error)
-        if isinstance(answer, asyncio.Future):
-            return answer
-        future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
-        future.set_result(answer)
+            future.set_exception(error)
         return future
 
     def _activated(self, activation: asyncio.Future[Any]) -> None:
@@ -566,12 +554,17 @@ class QuorumRole:
         """No room for a file beside the log: requests that wait get the error."""
         if self._controller is not None:
             self._controller.refuse_waiting(kafka_error("KAFKA_STORAGE_ERROR", str(error)))
+            self._fail_start(error)
 
     def failed(self, error: StorageFailedError) -> None:
-        """Offline until a restart: every request gets KAFKA_STORAGE_ERROR. A start that waits for a cluster fails."""
+        """Offline: every request gets KAFKA_STORAGE_ERROR. A start that waits for a cluster fails."""
         self.health.fail(error)
         if self._raft is not None:
             self._raft.resign()
+        self._fail_start(error)
+        self._on_directory_failed()
+
+    def _fail_start(self, error: MoldauError) -> None:
         knows_cluster = self._knows_cluster
         if knows_cluster is not None and not knows_cluster.done():
             knows_cluster.set_exception(error)

@@ -27,6 +27,16 @@ def test_the_last_note_counts_and_no_file_says_nothing() -> None:
     assert FlushedOffset(written(7, 19, 20), PATH).read() == 20
 
 
+def test_a_flush_that_ends_behind_the_close_notes_nothing() -> None:
+    """The log was closed under it: what it was to flush may be nowhere but in memory."""
+    disk = written(7)
+    note = FlushedOffset(disk, PATH)
+    note.write(8)
+    note.close()
+    note.write(9)
+    assert FlushedOffset(disk, PATH).read() == 8
+
+
 def test_a_crash_of_the_process_keeps_the_note() -> None:
     disk = written(7, 19)
     disk.crash_process()

@@ -102,6 +102,16 @@ def test_an_error_is_told_each_time_and_its_end_once() -> None:
     assert told(begin(cache, session_id, 4), result(0)) == []
 
 
+def test_the_high_watermark_is_told_once_the_log_is_cut_that_the_first_answer_asked_to_cut() -> None:
+    """A follower that was told to cut its log passes over the rest of that answer."""
+    cache = sessions()
+    answer = begin(cache, 0, 0, (entry(0), entry(1)), replica=True)
+    assert isinstance(answer, SessionAnswer)
+    _, session_id, _ = answer.finish([result(0, diverging=(0, 2)), result(1)], 0)
+    assert told(begin(cache, session_id, 1), result(0), result(1)) == [0]
+    assert told(begin(cache, session_id, 2), result(0), result(1)) == []
+
+
 def test_a_diverging_epoch_is_told_each_time() -> None:
     cache = sessions()
     session_id = opened(cache, 1)

@@ -102,7 +102,7 @@ async def test_a_file_that_cannot_be_read_takes_its_log_directory_offline(start_
     disk.fail(Fault("read_cached", "io", "t-1/00000000000000000000.log"))
     answer = await client.ask(ApiKey.FETCH, 12, fetch((0, 1), (1, 1)))
     assert codes_of(answer)[1] == KAFKA_STORAGE_ERROR
-    assert node.node.broker.is_directory_offline
+    assert node.node.broker.partitions.logs.first.health.is_offline
 
 
 async def test_a_damaged_log_of_groups_stops_its_shard_once_and_names_the_place(start_node: Any, caplog: Any) -> None:

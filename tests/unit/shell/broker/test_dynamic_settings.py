@@ -216,7 +216,7 @@ async def test_log_levels_are_our_own(start_node: Any) -> None:
 @pytest.mark.asyncio
 async def test_a_response_has_a_bound(start_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often a request names the same topic."""
-    monkeypatch.setattr("moldau.shell.broker.handlers.configs.MAX_SETTINGS_PER_RESPONSE", 60)
+    monkeypatch.setattr("moldau.shell.administration.configs.MAX_SETTINGS_PER_RESPONSE", 60)
     node = await start_node()
     await node.create_topic("t")
     request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "t", None),) * 4)

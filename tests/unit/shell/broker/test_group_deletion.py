@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.network.context import throttled
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.group_admin import (
     DeleteGroupsRequest,
@@ -17,7 +15,7 @@ from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from moldau.wire.protocol.messages.groups_classic import HeartbeatResponse, ListGroupsRequest
+from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -117,10 +115,3 @@ async def test_batches_of_offsets_are_compressed_as_told(start_node: Any) -> Non
     records = log.read(0, max_bytes=10_000, end_offset=log.log_end_offset).records
     assert [header.compression for _, header in iterate_batches(records)] == [1]
     assert await positions(client, "a") == [0]
-
-
-def test_the_throttle_time_stands_in_the_answer() -> None:
-    answer = HeartbeatResponse(error_code=27)
-    assert throttled(answer, 0) is answer
-    assert throttled(answer, 5) == HeartbeatResponse(error_code=27, throttle_time_ms=5)
-    assert encode_message(HeartbeatResponse(error_code=27, throttle_time_ms=5), 0) == encode_message(answer, 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moldau.shell.administration import table as administration
 from moldau.shell.broker.handlers.table import handler_specs
 from moldau.shell.network import rights
 from moldau.shell.network.context import RequestContext
@@ -19,7 +20,7 @@ from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 
 SPECS = handler_specs()
 HANDLERS = "moldau.shell.broker.handlers."
-CONTROLLER_SPECS = controller_specs()
+CONTROLLER_SPECS = {**controller_specs(), **administration.controller_specs()}
 RIGHTS = {name for name, value in vars(rights).items() if isinstance(value, rights.Right)}
 
 
@@ -51,7 +52,7 @@ def declarations_of(module_name: str) -> dict[str, ast.AST]:
             found[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found[node.targets[0].id] = node
-        elif isinstance(node, ast.ImportFrom) and ".handlers." in (node.module or ""):
+        elif isinstance(node, ast.ImportFrom) and re.search(r"\.(handlers|administration)\.", node.module or ""):
             found |= declarations_of(node.module or "")
     return found
 

@@ -156,22 +156,20 @@ async def test_with_flush_messages_1_the_answer_waits_for_the_disk(start_node: A
     assert values_of(answer) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-async def test_a_failed_fsync_takes_the_directory_offline(start_node: Any) -> None:
+async def test_a_failed_fsync_of_the_only_directory_is_answered_and_halts_the_node(start_node: Any) -> None:
     disk = MemoryDisk()
     node = await start_node(disk=disk)
     await node.create_topic("t", flush_messages="1")
-    await node.create_topic("u")
     client = node.connect()
     disk.fail(Fault("flush", "io", "t-0"))
     assert result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"a"))).error_code == 56
-    disk.heal()
-    assert result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"a"))).error_code == 56
-    assert result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"a", topic="u"))).error_code == 56
-    assert data_of(await client.ask(ApiKey.FETCH, 12, fetch(0))).error_code == 56
-    assert (await client.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics != ()
+    await node.turns(1)
+    assert node.node.stopped.is_set()
+    assert client.wire.is_closed
+    assert str(node.node.failure) == "Shutdown broker because all log dirs in /disk0 have failed"
 
 
-async def test_a_failed_write_takes_the_directory_offline_and_wakes_who_waits(start_node: Any) -> None:
+async def test_a_failed_write_wakes_who_waits(start_node: Any) -> None:
     disk = MemoryDisk()
     node = await start_node(disk=disk)
     await node.create_topic("t")

@@ -119,6 +119,7 @@ async def test_a_failing_directory_takes_only_its_partitions_offline(start_node:
     kept = [index for index in range(4) if index not in lost]
     disks[1].fail(Fault("append", "io"))
     assert await append(client, lost[0]) == (56, -1)
+    disks[1].heal()
     for index in lost:
         assert await append(client, index) == (56, -1)
         assert await fetch_error(client, index) == 56
@@ -133,6 +134,32 @@ async def test_a_failing_directory_takes_only_its_partitions_offline(start_node:
     await node.node.stop()
     assert disks[0].exists(".kafka_cleanshutdown")
     assert not disks[1].exists(".kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize(
+    ("failing", "reason"),
+    [
+        ((0,), "the metadata log dir /disk0 has failed"),
+        ((1, 0), "all log dirs in /disk0, /disk1 have failed"),
+    ],
+)
+async def test_a_node_without_the_metadata_directory_or_without_any_halts(
+    start_node: Any, failing: tuple[int, ...], reason: str
+) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 4)
+    client = node.connect()
+    places = await described(client)
+    for place in failing:
+        assert node.node.failure is None
+        disks[place].fail(Fault("append", "io"))
+        (_, index), *_ = places[f"/disk{place}"][1]
+        assert await append(client, index) == (56, -1)
+        await node.turns(1)
+    assert str(node.node.failure) == f"Shutdown broker because {reason}"
+    assert node.node.stopped.is_set()
+    assert client.wire.is_closed
 
 
 async def start_without_second(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk], reason: str) -> Any:

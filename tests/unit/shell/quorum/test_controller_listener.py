@@ -1,4 +1,4 @@
-"""The controller's listener serves the quorum and nothing else; a listener for clients serves nothing of the quorum."""
+"""The controller's listener serves the quorum and its administration; one for clients serves nothing of the quorum."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from http import HTTPStatus
 
 import pytest
 
+from moldau.client.admin.client import ControllerAdmin
+from moldau.client.admin.configs import BROKER, SET, alter_configs, describe_configs
+from moldau.client.admin.topics import create_topic
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.clock import SystemClock
+from moldau.shell.io.tcp import TCP
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.shell.quorum.controller_registration import register_controller, registration_of
 from moldau.shell.quorum.handlers.table import served_apis
 from moldau.testing import Cluster
-from moldau.types import Uuid
+from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, ApiKey, declared_api
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -35,11 +41,12 @@ from moldau.wire.protocol.messages.cluster import (
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.quorum import VoteRequest
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.held_port import held_port, port_of
 from tests.support.quorum_of_three import CLUSTER_ID, QuorumOfThree
 
 TIMEOUT_MS = 30_000
-INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 42, 104
+NOT_CONTROLLER, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 41, 42, 104
 MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 QUORUM = DescribeQuorumRequest((DescribeQuorumTopic("__cluster_metadata", (DescribeQuorumPartition(0),)),))
 
@@ -89,12 +96,19 @@ def test_tools_are_told_of_the_voters_before_there_is_a_leader() -> None:
     ask(story)
 
 
-def test_tools_are_told_where_the_controllers_are_and_nothing_of_brokers() -> None:
+def test_tools_are_told_where_the_registered_controllers_are_and_nothing_of_brokers() -> None:
     async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        leader = next(node for node in quorum.nodes.values() if node.role.is_leader)
+        for node_id in (2, 1):
+            registration = registration_of(BrokerId(node_id), Uuid(bytes(16)), quorum.nodes[node_id].address)
+            await register_controller(registration, leader.role.submit, EventLog(SystemClock()))
+        peer.move_to(leader.address)
         answer = await peer.request(DescribeClusterRequest(endpoint_type=2), TIMEOUT_MS)
         assert (answer.error_code, answer.endpoint_type, answer.cluster_id) == (0, 2, CLUSTER_ID)
+        assert answer.controller_id == leader.node_id
         assert [(row.broker_id, row.port) for row in answer.brokers] == [
-            (node_id, node.address.port) for node_id, node in quorum.nodes.items()
+            (node_id, quorum.nodes[node_id].address.port) for node_id in (1, 2)
         ]
         for endpoint_type, code in ((1, MISMATCHED_ENDPOINT_TYPE), (7, UNSUPPORTED_ENDPOINT_TYPE)):
             refused = await peer.request(DescribeClusterRequest(endpoint_type=endpoint_type), TIMEOUT_MS)
@@ -132,16 +146,22 @@ def test_what_only_nodes_ask_closes_a_connection_of_clients() -> None:
         asyncio.run(story(host, int(port)))
 
 
+async def lone_node() -> tuple[Node, BrokerListener]:
+    """Started, and where its controller listens."""
+    doors = Doors(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
+    settings = parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"})
+    node = Node(settings, doors)
+    await node.start()
+    [described] = (await node.broker.controller.describe_quorum()).nodes
+    [point] = described.listeners
+    return node, BrokerListener(point.name, point.host, point.port)
+
+
 def test_a_node_alone_serves_a_controllers_listener_where_listeners_names_it() -> None:
     async def run() -> None:
-        doors = Doors(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
-        settings = parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"})
-        node = Node(settings, doors)
-        await node.start()
-        [described] = (await node.broker.controller.describe_quorum()).nodes
-        [point] = described.listeners
+        node, point = await lone_node()
         assert point.port != node.port
-        peer = Peer(BrokerListener(point.name, point.host, point.port), TcpNetwork())
+        peer = Peer(point, TcpNetwork())
         answer = await peer.request(QUORUM, TIMEOUT_MS)
         assert [state.replica_id for state in answer.topics[0].partitions[0].current_voters] == [1]
         await node.stop()
@@ -149,6 +169,35 @@ def test_a_node_alone_serves_a_controllers_listener_where_listeners_names_it() -
             await peer.request(QUORUM, TIMEOUT_MS)
 
     asyncio.run(run())
+
+
+def test_topics_and_settings_are_administered_through_a_controller() -> None:
+    def administer(port: int) -> None:
+        with ControllerAdmin(TCP, f"127.0.0.1:{port}", client_id="test") as admin:
+            create_topic(admin, "t", partitions=2, replication_factor=1)
+            alter_configs(admin, BROKER, "1", [(SET, "log.cleaner.backoff.ms", "777")])
+            described = describe_configs(admin, BROKER, ["1"])["1"]
+            assert [row.value for row in described if row.name == "log.cleaner.backoff.ms"] == ["777"]
+            assert admin.cluster().broker_ids() == [1]
+
+    async def run() -> None:
+        node, point = await lone_node()
+        await asyncio.to_thread(administer, point.port)
+        assert len(node.quorum.image.topics_by_name["t"].partitions) == 2
+        await node.stop()
+
+    asyncio.run(run())
+
+
+def test_a_controller_that_is_not_active_says_so() -> None:
+    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        other = next(node for node in quorum.nodes.values() if not node.role.is_leader)
+        peer.move_to(other.address)
+        refused = await peer.request(CreateTopicsRequest((CreatableTopic("t", 1, 1),)), TIMEOUT_MS)
+        assert [result.error_code for result in refused.topics] == [NOT_CONTROLLER]
+
+    ask(story)
 
 
 def test_a_controller_alone_takes_brokers_and_serves_no_client() -> None:

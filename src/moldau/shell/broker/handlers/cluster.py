@@ -1,21 +1,16 @@
-"""The cluster itself: its brokers, its quorum, its features."""
+"""The cluster itself: its brokers, its quorum."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from moldau.core.controller import features
 from moldau.core.controller.quorum_description import in_version
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.image import BrokerImage
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller
 from moldau.shell.network.cluster_description import NO_OPERATIONS, EndpointType, refused_endpoints
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_RIGHTS, DESCRIBE_CLUSTER
-from moldau.types import Pausing
+from moldau.shell.network.rights import CLUSTER_RIGHTS, DESCRIBE_CLUSTER
 from moldau.wire.protocol.messages.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -24,16 +19,11 @@ from moldau.wire.protocol.messages.cluster import (
     DescribeQuorumResponse,
     QuorumPartition,
     QuorumTopic,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
 )
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-RESULTS_UNTIL = 1
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
@@ -100,30 +90,3 @@ async def act_describe_quorum(
         return DescribeQuorumResponse(topics=tuple(topics))
     described = await context.wait(broker.controller.describe_quorum())
     return in_version(described, context.api_version)
-
-
-async def act_update_features(
-    broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
-) -> UpdateFeaturesResponse:
-    """Versions 0-2. KIP-584; v1 kinds of downgrade and validation only (KIP-584 as amended), v2 one result for all
-    (KIP-1022).
-
-    Ignored on purpose: the timeout (one node decides at once), and `allow_downgrade` of v0, which Kafka 4 ignores too.
-    """
-    response = await ask_controller(broker, context, ALTER_CLUSTER, request, features.refused)
-    return response if context.api_version <= RESULTS_UNTIL else msgspec.structs.replace(response, results=())
-
-
-async def act_unregister_broker(
-    broker: Broker, context: RequestContext, request: UnregisterBrokerRequest
-) -> UnregisterBrokerResponse:
-    """Versions 0-0. KIP-631.
-
-    A broker that serves gets 42, where Apache Kafka forgets it. Ignored on purpose: nothing.
-    """
-
-    def refused(_: UnregisterBrokerRequest, error: KafkaError) -> Pausing[UnregisterBrokerResponse]:
-        yield
-        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
-
-    return await ask_controller(broker, context, ALTER_CLUSTER, request, refused)

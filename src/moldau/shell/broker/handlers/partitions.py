@@ -1,4 +1,4 @@
-"""Partitions after the creation of their topic: more of them, where they are, who leads them, who holds them."""
+"""DescribeTopicPartitions: a page of partitions, and where they are."""
 
 from __future__ import annotations
 
@@ -7,34 +7,18 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
-from moldau.core.controller import leader_elections, partitions, reassignments
-from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import NO_LEADER, PartitionImage, TopicImage
-from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.errors import ERROR_CODES
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import ALTER_CLUSTER, ALTER_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_TOPIC, TOPIC_RIGHTS
-from moldau.wire.protocol.api_keys import ApiKey
+from moldau.shell.network.rights import DESCRIBE_TOPIC, TOPIC_RIGHTS
 from moldau.wire.protocol.messages.partitions import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
     DescribeTopicPartitionsCursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
 )
 
 if TYPE_CHECKING:
@@ -45,39 +29,6 @@ LEADER_NOT_AVAILABLE = ERROR_CODES["LEADER_NOT_AVAILABLE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 INVALID_TOPIC_EXCEPTION = ERROR_CODES["INVALID_TOPIC_EXCEPTION"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
-
-
-async def act_create_partitions(
-    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
-    """Versions 0-3. KIP-195; v2 flexible (KIP-482), v3 may be answered 89 (KIP-599).
-
-    Answered once the records are committed and this broker serves the partitions. More than 10,000 new ones get 44
-    before anything is added. Ignored on purpose: the timeout beyond its sign (one node decides at once).
-    """
-    allowed: list[CreatePartitionsTopic] = []
-    refused: dict[str, None] = {}
-    for topic in request.topics:
-        if context.authorize(ALTER_TOPIC, topic.name):
-            allowed.append(topic)
-        else:
-            refused[topic.name] = None
-        await context.pause()
-    unauthorized = tuple(CreatePartitionsTopicResult(name, ALTER_TOPIC.refusal) for name in refused)
-    quota = context.mutation_quota(STRICT_FROM[ApiKey.CREATE_PARTITIONS])
-    asked = msgspec.structs.replace(request, topics=tuple(allowed))
-    try:
-        response: CreatePartitionsResponse = await context.wait(
-            broker.controller.submit(metered(asked, quota), context)
-        )
-    except KafkaError as error:
-        names = dict.fromkeys(topic.name for topic in allowed)
-        response = CreatePartitionsResponse(results=tuple(partitions.refused(name, error) for name in names))
-    await context.wait(broker.partitions.wait_settled())
-    throttle_time_ms = context.throttle(mutation_ms=response.throttle_time_ms)
-    return msgspec.structs.replace(
-        response, throttle_time_ms=throttle_time_ms, results=(*response.results, *unauthorized)
-    )
 
 
 async def act_describe_topic_partitions(
@@ -191,39 +142,3 @@ def _no_topic(name: str, code: int, operations: int = -(1 << 31)) -> DescribeTop
 
 def _operations(context: RequestContext, name: str) -> int:
     return context.authorized_operations(TOPIC_RIGHTS, name)
-
-
-async def act_elect_leaders(
-    broker: Broker, context: RequestContext, request: ElectLeadersRequest
-) -> ElectLeadersResponse:
-    """Versions 0-2. KIP-183; v1 unclean elections and the error of the whole (KIP-460), v2 flexible (KIP-482).
-
-    Ignored on purpose: the timeout beyond its sign (one node decides at once).
-    """
-    return await ask_controller(broker, context, ALTER_CLUSTER, request, leader_elections.refused)
-
-
-async def act_alter_partition_reassignments(
-    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
-    """Versions 0-1. KIP-455; v1 the replication factor may be held (KIP-860).
-
-    With one node a reassignment to it is complete at once, and one to a broker that is registered and gone waits until
-    it is taken back. Ignored on purpose: the timeout beyond its sign (one node decides at once).
-    """
-    return await ask_controller(broker, context, ALTER_CLUSTER, request, reassignments.refused)
-
-
-async def act_list_partition_reassignments(
-    broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
-    """Versions 0-0. KIP-455.
-
-    Ignored on purpose: the timeout (answered from the metadata that this broker has).
-    """
-    try:
-        context.check(DESCRIBE_CLUSTER)
-        response = await context.finish(reassignments.list_partition_reassignments(broker.image, request))
-    except KafkaError as error:
-        response = ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
-    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

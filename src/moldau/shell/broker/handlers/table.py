@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from moldau.shell.administration import table as administration
 from moldau.shell.network.dispatch import HandlerSpec, handler_spec
 from moldau.shell.network.rights import (
     ALTER_CLUSTER,
-    ALTER_CONFIGS_CLUSTER,
-    ALTER_CONFIGS_GROUP,
-    ALTER_CONFIGS_TOPIC,
-    ALTER_TOPIC,
     CLUSTER_ACTION,
     CREATE_CLUSTER,
     CREATE_TOPIC,
     DELETE_GROUP,
     DELETE_TOPIC,
     DESCRIBE_CLUSTER,
-    DESCRIBE_CONFIGS_CLUSTER,
-    DESCRIBE_CONFIGS_GROUP,
-    DESCRIBE_CONFIGS_TOPIC,
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     DESCRIBE_TRANSACTIONAL_ID,
@@ -85,10 +79,6 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "api_versions": {
         ApiKey.API_VERSIONS: (),
     },
-    "topics": {
-        ApiKey.CREATE_TOPICS: (CREATE_TOPIC, CREATE_CLUSTER),
-        ApiKey.DELETE_TOPICS: (DELETE_TOPIC,),
-    },
     "delete_records": {
         ApiKey.DELETE_RECORDS: (DELETE_TOPIC,),
     },
@@ -105,41 +95,12 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
         ApiKey.DESCRIBE_TRANSACTIONS: (DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID),
         ApiKey.LIST_TRANSACTIONS: (DESCRIBE_TRANSACTIONAL_ID,),
     },
-    "acls": {
-        ApiKey.DESCRIBE_ACLS: (DESCRIBE_CLUSTER,),
-        ApiKey.CREATE_ACLS: (ALTER_CLUSTER,),
-        ApiKey.DELETE_ACLS: (ALTER_CLUSTER,),
-    },
-    "configs": {
-        ApiKey.DESCRIBE_CONFIGS: (DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER),
-        ApiKey.ALTER_CONFIGS: (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER),
-        ApiKey.LIST_CONFIG_RESOURCES: (DESCRIBE_CONFIGS_CLUSTER,),
-    },
     "partitions": {
-        ApiKey.CREATE_PARTITIONS: (ALTER_TOPIC,),
-        ApiKey.ELECT_LEADERS: (ALTER_CLUSTER,),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: (ALTER_CLUSTER,),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: (DESCRIBE_CLUSTER,),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: (DESCRIBE_TOPIC,),
-    },
-    "client_quotas": {
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: (DESCRIBE_CONFIGS_CLUSTER,),
-        ApiKey.ALTER_CLIENT_QUOTAS: (ALTER_CONFIGS_CLUSTER,),
-    },
-    "scram": {
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTER_CLUSTER,),
     },
     "cluster": {
         ApiKey.DESCRIBE_QUORUM: (DESCRIBE_CLUSTER,),
-        ApiKey.UPDATE_FEATURES: (ALTER_CLUSTER,),
         ApiKey.DESCRIBE_CLUSTER: (),
-        ApiKey.UNREGISTER_BROKER: (ALTER_CLUSTER,),
-    },
-    "raft_voters": {
-        ApiKey.ADD_RAFT_VOTER: (ALTER_CLUSTER,),
-        ApiKey.REMOVE_RAFT_VOTER: (ALTER_CLUSTER,),
     },
     "consumer_groups": {
         ApiKey.CONSUMER_GROUP_HEARTBEAT: (READ_GROUP,),
@@ -156,10 +117,11 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
 
 def handler_specs() -> dict[int, HandlerSpec]:
     """The handlers of a broker's listener, by key."""
-    return {
+    own = {
         int(key): handler_spec(
             key, _PACKAGE + module, rights, is_raw=key in _RAW, ends_with_connection=key in _ENDING_WITH_CONNECTION
         )
         for module, rights_by_api in _APIS_BY_MODULE.items()
         for key, rights in rights_by_api.items()
     }
+    return {**own, **administration.handler_specs()}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def act_describe_cluster(
     quorum: QuorumRole, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Versions 0-2. KIP-700; v1 endpoint types (KIP-919): the controllers, each at the listener of that name.
+    """Versions 0-2. KIP-700; v1 endpoint types (KIP-919): the registered controllers at their listener of that name.
 
     Brokers are asked for on a broker's listener only: 114 here. Ignored on purpose: fenced brokers (v2).
     """
@@ -36,16 +36,16 @@ async def act_describe_cluster(
     operations = NO_OPERATIONS
     if request.include_cluster_authorized_operations:
         operations = context.authorized_operations(CLUSTER_RIGHTS)
-    known = quorum.describe()
-    points = [(node_id, point) for node_id, each in sorted(known.listeners.items()) for point in each]
+    controllers = [controller for _, controller in sorted(quorum.image.controllers.items())]
     return DescribeClusterResponse(
         throttle_time_ms=throttle_time_ms,
         endpoint_type=EndpointType.CONTROLLER,
         cluster_id=quorum.identity.cluster_id,
-        controller_id=known.leader_id,
+        controller_id=quorum.leader_id,
         brokers=tuple(
-            DescribeClusterBroker(node_id, point.host, point.port)
-            for node_id, point in points
+            DescribeClusterBroker(controller.controller_id, point.host, point.port)
+            for controller in controllers
+            for point in controller.listeners
             if point.name == context.listener_name
         ),
         cluster_authorized_operations=operations,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from moldau.shell.administration import table as administration
 from moldau.shell.network.dispatch import HandlerSpec, handler_spec
-from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
+from moldau.shell.network.rights import CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
 from moldau.wire.protocol.api_keys import ApiKey
 
 _PACKAGE = "moldau.shell.quorum.handlers."
@@ -29,8 +30,6 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
         ApiKey.ASSIGN_REPLICAS_TO_DIRS: (CLUSTER_ACTION,),
     },
     "voters": {
-        ApiKey.ADD_RAFT_VOTER: (ALTER_CLUSTER,),
-        ApiKey.REMOVE_RAFT_VOTER: (ALTER_CLUSTER,),
         ApiKey.UPDATE_RAFT_VOTER: (CLUSTER_ACTION,),
     },
     "envelopes": {
@@ -47,8 +46,8 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
 
 
 def served_apis() -> tuple[ApiKey, ...]:
-    """In the order of their keys."""
-    return tuple(sorted(key for rights_by_api in _APIS_BY_MODULE.values() for key in rights_by_api))
+    """In the order of their keys, with those of administration."""
+    return tuple(ApiKey(key) for key in sorted((*handler_specs(), *administration.controller_specs())))
 
 
 def handler_specs() -> dict[int, HandlerSpec]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -22,7 +22,8 @@ from moldau.core.controller.configs import setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
+from moldau.shell.administration.asking import Administered
+from moldau.shell.administration.loggers import broker_loggers, check_level, set_level
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import (
     ALTER_CONFIGS_CLUSTER,
@@ -55,9 +56,6 @@ from moldau.wire.protocol.messages.configs import (
     ListedConfigResource,
 )
 
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
-
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 _TO_DESCRIBE = (DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)
 _TO_ALTER = (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)
@@ -73,7 +71,7 @@ _Resource = TypeVar("_Resource", AlterConfigsResource, IncrementalAlterConfigsRe
 
 
 async def act_describe_configs(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+    node: Administered, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Versions 1-4. v1 sources and synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible (KIP-482).
 
@@ -86,7 +84,7 @@ async def act_describe_configs(
     settings = looked_at = 0
     for resource in request.resources:
         if settings < MAX_SETTINGS_PER_RESPONSE:
-            result, looked_at = _describe_or_refuse(broker, context, request, resource)
+            result, looked_at = _describe_or_refuse(node, context, request, resource)
         else:
             code, message = _code_and_message(
                 kafka_error("POLICY_VIOLATION", "Too many settings for one response: ask for fewer resources.")
@@ -99,13 +97,13 @@ async def act_describe_configs(
 
 
 def _describe_or_refuse(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    node: Administered, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> tuple[DescribeConfigsResult, int]:
     """The result, and how many settings were looked at for it."""
     kind, name = resource.resource_type, resource.resource_name
     try:
         _check_right(context, _TO_DESCRIBE, kind, name)
-        described = _describe(broker, kind, name)
+        described = _describe(node, kind, name)
     except KafkaError as error:
         message = (error.message or "")[:MAX_MESSAGE_LENGTH]
         return DescribeConfigsResult(error.code, message, kind, name), 0
@@ -132,10 +130,10 @@ def _entry(item: Described, has_synonyms: bool, has_documentation: bool) -> Desc
     )
 
 
-def _describe(broker: Broker, kind: int, name: str) -> list[Described]:
+def _describe(node: Administered, kind: int, name: str) -> list[Described]:
     """Everything about a resource. Raises KafkaError where there is none, or can be none, of that name."""
-    image = broker.image
-    layers = setting_layers(image, broker.dynamic_settings.static)
+    image = node.image
+    layers = setting_layers(image, node.static_settings)
     overrides = image.configs.get(ConfigResource(kind, name), {})
     match kind:
         case ResourceType.TOPIC:
@@ -144,16 +142,16 @@ def _describe(broker: Broker, kind: int, name: str) -> list[Described]:
                 raise kafka_error("INVALID_TOPIC_EXCEPTION", fault)
             if name not in image.topics_by_name:
                 raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-            return describe_topic(overrides, broker.settings, layers)
+            return describe_topic(overrides, node.settings, layers)
         case ResourceType.BROKER if name == "":
             return describe_cluster_defaults(layers)
         case ResourceType.BROKER:
-            _check_broker_id(name, broker.node_id, " or empty string,")
-            return describe_broker(broker.settings, layers)
+            _check_broker_id(name, node.node_id, " or empty string,")
+            return describe_broker(node.settings, layers)
         case ResourceType.BROKER_LOGGER:
             if name == "":
                 raise invalid_request("Broker id must not be empty")
-            _check_broker_id(name, broker.node_id, "")
+            _check_broker_id(name, node.node_id, "")
             return [Described(key, level, Source.BROKER_LOGGER, 0) for key, level in broker_loggers().items()]
         case ResourceType.CLIENT_METRICS:
             if name == "":
@@ -162,7 +160,7 @@ def _describe(broker: Broker, kind: int, name: str) -> list[Described]:
         case ResourceType.GROUP:
             if name == "":
                 raise invalid_request("Group name must not be empty")
-            return describe_group(overrides, broker.settings, layers)
+            return describe_group(overrides, node.settings, layers)
     raise kafka_error("INVALID_REQUEST", f"Unknown resource type {kind}")
 
 
@@ -175,7 +173,7 @@ def _check_broker_id(name: str, node_id: int, alternative: str) -> None:
 
 
 async def act_list_config_resources(
-    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+    node: Administered, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """Versions 0-1. v0 client metrics subscriptions only (KIP-714, 1000), v1 the types asked for, or all (KIP-1142).
 
@@ -191,23 +189,23 @@ async def act_list_config_resources(
     listed: list[ListedConfigResource] = []
     for kind in sorted(ResourceType, reverse=True):
         if not types or kind in types:
-            listed += [ListedConfigResource(name, kind) for name in _names_of(broker, kind)]
+            listed += [ListedConfigResource(name, kind) for name in _names_of(node, kind)]
     return ListConfigResourcesResponse(throttle_time_ms, 0, tuple(listed))
 
 
-def _names_of(broker: Broker, kind: int) -> list[str]:
+def _names_of(node: Administered, kind: int) -> list[str]:
     if kind == ResourceType.TOPIC:
-        return sorted(broker.image.topics_by_name)
+        return sorted(node.image.topics_by_name)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-        return [str(broker_id) for broker_id in sorted(broker.image.brokers)]
-    return sorted(resource.name for resource in broker.image.configs if resource.resource_type == kind)
+        return [str(broker_id) for broker_id in sorted(node.image.brokers)]
+    return sorted(resource.name for resource in node.image.configs if resource.resource_type == kind)
 
 
 # -- changing
 
 
 async def act_incremental_alter_configs(
-    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+    node: Administered, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Versions 0-1. Set, delete, append, subtract (KIP-339); v1 flexible (KIP-482); broker loggers (KIP-412).
 
@@ -229,24 +227,16 @@ async def act_incremental_alter_configs(
                 answers.append(None)
                 continue
             context.run_to_end()
-            _alter_loggers(broker, resource, request.validate_only)
+            _alter_loggers(node, resource, request.validate_only)
         except KafkaError as refusal:
             error = refusal
         answers.append(IncrementalAlterConfigsResourceResponse(*_code_and_message(error), kind, name))
-    forwarded: tuple[IncrementalAlterConfigsResourceResponse, ...] = ()
-    if asked:
-        try:
-            forward = msgspec.structs.replace(request, resources=tuple(asked))
-            answer: IncrementalAlterConfigsResponse = await context.wait(broker.submit(forward, context))
-            forwarded = answer.responses
-        except KafkaError as failed:
-            refused = IncrementalAlterConfigsResourceResponse(*_code_and_message(failed))
-            forwarded = await context.finish(_refused(refused, asked))
+    forwarded = await _forwarded(node, context, request, asked, IncrementalAlterConfigsResourceResponse)
     return IncrementalAlterConfigsResponse(context.throttle(), await context.finish(_merged(answers, forwarded)))
 
 
 async def act_alter_configs(
-    broker: Broker, context: RequestContext, request: AlterConfigsRequest
+    node: Administered, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Versions 0-2. Replaces everything that is set on each resource (KIP-133); v2 flexible (KIP-482).
 
@@ -264,16 +254,25 @@ async def act_alter_configs(
             answers.append(None)
         except KafkaError as refusal:
             answers.append(AlterConfigsResourceResponse(*_code_and_message(refusal), kind, name))
-    forwarded: tuple[AlterConfigsResourceResponse, ...] = ()
-    if asked:
-        try:
-            forward = msgspec.structs.replace(request, resources=tuple(asked))
-            answer: AlterConfigsResponse = await context.wait(broker.submit(forward, context))
-            forwarded = answer.responses
-        except KafkaError as failed:
-            refused = AlterConfigsResourceResponse(*_code_and_message(failed))
-            forwarded = await context.finish(_refused(refused, asked))
+    forwarded = await _forwarded(node, context, request, asked, AlterConfigsResourceResponse)
     return AlterConfigsResponse(context.throttle(), await context.finish(_merged(answers, forwarded)))
+
+
+async def _forwarded(
+    node: Administered,
+    context: RequestContext,
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+    asked: Sequence[_Resource],
+    entry: type[_Entry],
+) -> tuple[_Entry, ...]:
+    """What the controller answers to these resources of the request, in their order."""
+    if not asked:
+        return ()
+    try:
+        answer = await context.wait(node.submit(msgspec.structs.replace(request, resources=tuple(asked)), context))
+        return cast(tuple[_Entry, ...], answer.responses)
+    except KafkaError as failed:
+        return await context.finish(_refused(entry(*_code_and_message(failed)), asked))
 
 
 def _refused(as_: _Entry, resources: Sequence[_Resource]) -> Pausing[tuple[_Entry, ...]]:
@@ -308,12 +307,12 @@ def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
     return (0, None) if error is None else (error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None)
 
 
-def _alter_loggers(broker: Broker, resource: IncrementalAlterConfigsResource, validate_only: bool) -> None:
+def _alter_loggers(node: Administered, resource: IncrementalAlterConfigsResource, validate_only: bool) -> None:
     """Sets log levels, all that are named or none. Raises the error of what is wrong."""
     names = [config.name for config in resource.configs]
     if len(dict.fromkeys(names)) < len(names):
         raise invalid_request("Error due to duplicate config keys")
-    _check_logger_broker(resource.resource_name, broker.node_id)
+    _check_logger_broker(resource.resource_name, node.node_id)
     levels: dict[str, str | None] = {}
     for config in resource.configs:
         if config.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):

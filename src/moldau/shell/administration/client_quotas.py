@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from moldau.core.controller import client_quotas
 from moldau.errors import KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.administration.asking import Administered, ask_controller
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import ALTER_CONFIGS_CLUSTER, DESCRIBE_CONFIGS_CLUSTER
 from moldau.wire.protocol.messages.client_quotas import (
@@ -18,12 +16,9 @@ from moldau.wire.protocol.messages.client_quotas import (
     DescribeClientQuotasResponse,
 )
 
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
-
 
 async def act_describe_client_quotas(
-    broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
+    node: Administered, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """Versions 0-1. KIP-546; v1 flexible and quotas of addresses (KIP-612).
 
@@ -31,18 +26,18 @@ async def act_describe_client_quotas(
     """
     try:
         context.check(DESCRIBE_CONFIGS_CLUSTER)
-        response = await context.finish(client_quotas.describe_client_quotas(broker.image, request))
+        response = await context.finish(client_quotas.describe_client_quotas(node.image, request))
     except KafkaError as error:
         response = DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
 async def act_alter_client_quotas(
-    broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
+    node: Administered, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Versions 0-1. KIP-546; v1 flexible and quotas of addresses (KIP-612).
 
     In force here before the answer. NaN is no quota and gets 42. Ignored on purpose: names of hosts other than
     "localhost", which are not looked up and get 42.
     """
-    return await ask_controller(broker, context, ALTER_CONFIGS_CLUSTER, request, client_quotas.refused)
+    return await ask_controller(node, context, ALTER_CONFIGS_CLUSTER, request, client_quotas.refused)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from moldau.core.controller import scram
 from moldau.errors import KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.administration.asking import Administered, ask_controller
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from moldau.wire.protocol.messages.scram import (
@@ -18,17 +16,14 @@ from moldau.wire.protocol.messages.scram import (
     DescribeUserScramCredentialsResponse,
 )
 
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
-
 
 async def act_describe_user_scram_credentials(
-    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    node: Administered, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Versions 0-0. KIP-554. Credentials that Apache Kafka wrote are described as well. Ignored on purpose: nothing."""
     try:
         context.check(DESCRIBE_CLUSTER)
-        kept = broker.image.unserved.scram_credentials()
+        kept = node.image.unserved.scram_credentials()
         response = await context.finish(scram.describe_user_scram_credentials(kept, request))
     except KafkaError as error:
         response = DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message)
@@ -36,10 +31,10 @@ async def act_describe_user_scram_credentials(
 
 
 async def act_alter_user_scram_credentials(
-    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
+    node: Administered, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Versions 0-0. KIP-554. Kept in the metadata log, and asked for by nobody until SASL is served.
 
     Ignored on purpose: nothing.
     """
-    return await ask_controller(broker, context, ALTER_CLUSTER, request, scram.refused)
+    return await ask_controller(node, context, ALTER_CLUSTER, request, scram.refused)

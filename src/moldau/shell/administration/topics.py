@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.administration.asking import Administered
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import CREATE_CLUSTER, CREATE_TOPIC, DELETE_TOPIC
 from moldau.types import ZERO_UUID
@@ -23,9 +22,6 @@ from moldau.wire.protocol.messages.topics import (
     DeleteTopicState,
 )
 
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
-
 TOPIC_IDS_FROM = 6
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
@@ -33,7 +29,7 @@ TOPIC_DELETION_DISABLED = ERROR_CODES["TOPIC_DELETION_DISABLED"]
 
 
 async def act_create_topics(
-    broker: Broker, context: RequestContext, request: CreateTopicsRequest
+    node: Administered, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Versions 2-7. v4 default counts (KIP-464), v5 configs in the answer (KIP-525), v6 throttling (KIP-599), v7 topic
     ids (KIP-516).
@@ -60,7 +56,7 @@ async def act_create_topics(
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed))
-            answer: CreateTopicsResponse = await context.wait(broker.submit(metered(forward, quota), context))
+            answer: CreateTopicsResponse = await context.wait(node.submit(metered(forward, quota), context))
             mutation_ms = answer.throttle_time_ms
             results = [*answer.topics, *results]
         except KafkaError as error:
@@ -73,7 +69,7 @@ async def act_create_topics(
 
 
 async def act_delete_topics(
-    broker: Broker, context: RequestContext, request: DeleteTopicsRequest
+    node: Administered, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     """Versions 1-6. v4 flexible (KIP-482), v5 error message (KIP-599), v6 by topic id (KIP-516).
 
@@ -85,7 +81,7 @@ async def act_delete_topics(
     allowed: list[DeleteTopicState] = []
     results: list[DeletableTopicResult] = []
     for state in states:
-        code = _refusal(broker, context, state)
+        code = _refusal(node, context, state)
         if code:
             results.append(_refused(state, code))
         else:
@@ -95,7 +91,7 @@ async def act_delete_topics(
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=())
-            answer: DeleteTopicsResponse = await context.wait(broker.submit(metered(forward, quota), context))
+            answer: DeleteTopicsResponse = await context.wait(node.submit(metered(forward, quota), context))
             mutation_ms = answer.throttle_time_ms
             results = [*answer.responses, *results]
         except KafkaError as error:
@@ -106,12 +102,12 @@ async def act_delete_topics(
     return DeleteTopicsResponse(throttle_time_ms=context.throttle(mutation_ms=mutation_ms), responses=tuple(results))
 
 
-def _refusal(broker: Broker, context: RequestContext, state: DeleteTopicState) -> int:
-    if not broker.settings.delete_topic_enable:
+def _refusal(node: Administered, context: RequestContext, state: DeleteTopicState) -> int:
+    if not node.settings.delete_topic_enable:
         return TOPIC_DELETION_DISABLED
     name = state.name
     if name is None:
-        topic = broker.image.topics_by_id.get(state.topic_id)
+        topic = node.image.topics_by_id.get(state.topic_id)
         if topic is None:
             return 0
         name = topic.name

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse, encode_voter_refusal
 from moldau.errors import KafkaError
-from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.administration.asking import Administered, ask_controller
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import ALTER_CLUSTER
 from moldau.types import Pausing
@@ -17,25 +17,22 @@ from moldau.wire.protocol.messages.raft_voters import (
     RemoveRaftVoterResponse,
 )
 
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
-
 
 async def act_add_raft_voter(
-    broker: Broker, context: RequestContext, request: AddRaftVoterRequest
+    node: Administered, context: RequestContext, request: AddRaftVoterRequest
 ) -> AddRaftVoterResponse:
     """Versions 0-1. KIP-853; v1 may be answered before the change is committed (KIP-1186).
 
     Ignored on purpose: nothing.
     """
-    return cast(AddRaftVoterResponse, await ask_controller(broker, context, ALTER_CLUSTER, request, _refused))
+    return cast(AddRaftVoterResponse, await ask_controller(node, context, ALTER_CLUSTER, request, _refused))
 
 
 async def act_remove_raft_voter(
-    broker: Broker, context: RequestContext, request: RemoveRaftVoterRequest
+    node: Administered, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
     """Versions 0-0. KIP-853. Ignored on purpose: nothing."""
-    return cast(RemoveRaftVoterResponse, await ask_controller(broker, context, ALTER_CLUSTER, request, _refused))
+    return cast(RemoveRaftVoterResponse, await ask_controller(node, context, ALTER_CLUSTER, request, _refused))
 
 
 def _refused(request: VoterRequest, error: KafkaError) -> Pausing[VoterResponse]:

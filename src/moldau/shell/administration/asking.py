@@ -1,28 +1,50 @@
-"""What handlers ask the controller, for a client that may do it to the whole cluster."""
+"""What handlers of administration know of the node that serves them, and how they ask the controller."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import msgspec
 
+from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.requests import AdministrationRequest
+from moldau.core.metadata.image import MetadataImage
 from moldau.errors import KafkaError
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import Right
-from moldau.types import Pausing
+from moldau.types import BrokerId, Pausing
 
 if TYPE_CHECKING:
     from moldau.core.raft.voter_protocol import VoterRequest
-    from moldau.shell.broker.role import Broker
 
 Request = TypeVar("Request", bound="AdministrationRequest | VoterRequest")
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 
+class Administered(Protocol):
+    """A broker on its listeners, a controller on its own."""
+
+    @property
+    def node_id(self) -> BrokerId: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """Those in force."""
+
+    @property
+    def static_settings(self) -> BrokerSettings:
+        """What the node was started with."""
+
+    async def submit(self, request: Any, client: RequestContext) -> Any:
+        """The answer of the active controller, once its records are committed and in force here. Raises KafkaError."""
+
+
 async def ask_controller(
-    broker: Broker,
+    node: Administered,
     context: RequestContext,
     right: Right,
     request: Request,
@@ -32,7 +54,7 @@ async def ask_controller(
     request that the controller refuses as a whole."""
     try:
         context.check(right)
-        response = cast(Response, await context.wait(broker.controller.submit(request, context)))
+        response = cast(Response, await context.wait(node.submit(request, context)))
     except KafkaError as error:
         response = await context.finish(refused(request, error))
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

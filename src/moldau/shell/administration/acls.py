@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moldau.core.controller.access_control import no_authorizer, refused_creations, refused_deletions
 from moldau.errors import KafkaError, ProtocolError
+from moldau.shell.administration.asking import Administered
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, Right
 from moldau.wire.protocol.messages.acls import (
@@ -17,12 +16,9 @@ from moldau.wire.protocol.messages.acls import (
     DescribeAclsResponse,
 )
 
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
-
 
 async def act_describe_acls(
-    broker: Broker, context: RequestContext, request: DescribeAclsRequest
+    node: Administered, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
     """Versions 1-3. v1 pattern types (KIP-290), v2 flexible, v3 resources of users (KIP-373).
 
@@ -37,7 +33,9 @@ async def act_describe_acls(
     )
 
 
-async def act_create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+async def act_create_acls(
+    node: Administered, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every ACL. Ignored on purpose: nothing."""
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
@@ -45,7 +43,9 @@ async def act_create_acls(broker: Broker, context: RequestContext, request: Crea
     return refused_creations(request, _refusal(context, ALTER_CLUSTER), context.throttle())
 
 
-async def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+async def act_delete_acls(
+    node: Administered, context: RequestContext, request: DeleteAclsRequest
+) -> DeleteAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every filter. Ignored on purpose: nothing."""
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)

@@ -1,0 +1,85 @@
+"""Which module serves which API of administration, on a broker's listeners and on a controller's."""
+
+from __future__ import annotations
+
+from moldau.shell.network.dispatch import HandlerSpec, handler_spec
+from moldau.shell.network.rights import (
+    ALTER_CLUSTER,
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    ALTER_TOPIC,
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS_CLUSTER,
+    DESCRIBE_CONFIGS_GROUP,
+    DESCRIBE_CONFIGS_TOPIC,
+    Right,
+)
+from moldau.wire.protocol.api_keys import ApiKey
+
+_PACKAGE = "moldau.shell.administration."
+_ONLY_OF_BROKERS = (
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.LIST_CONFIG_RESOURCES,
+)
+"""Apache Kafka's controllers do not answer them either."""
+
+# the function is called as the API is: act_create_topics
+# an API stands beside the rights that its handler asks for: which of them depends on what a request names
+_APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
+    "topics": {
+        ApiKey.CREATE_TOPICS: (CREATE_TOPIC, CREATE_CLUSTER),
+        ApiKey.DELETE_TOPICS: (DELETE_TOPIC,),
+    },
+    "acls": {
+        ApiKey.DESCRIBE_ACLS: (DESCRIBE_CLUSTER,),
+        ApiKey.CREATE_ACLS: (ALTER_CLUSTER,),
+        ApiKey.DELETE_ACLS: (ALTER_CLUSTER,),
+    },
+    "configs": {
+        ApiKey.DESCRIBE_CONFIGS: (DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER),
+        ApiKey.ALTER_CONFIGS: (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER),
+        ApiKey.LIST_CONFIG_RESOURCES: (DESCRIBE_CONFIGS_CLUSTER,),
+    },
+    "client_quotas": {
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: (DESCRIBE_CONFIGS_CLUSTER,),
+        ApiKey.ALTER_CLIENT_QUOTAS: (ALTER_CONFIGS_CLUSTER,),
+    },
+    "scram": {
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTER_CLUSTER,),
+    },
+    "partitions": {
+        ApiKey.CREATE_PARTITIONS: (ALTER_TOPIC,),
+        ApiKey.ELECT_LEADERS: (ALTER_CLUSTER,),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: (ALTER_CLUSTER,),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: (DESCRIBE_CLUSTER,),
+    },
+    "cluster": {
+        ApiKey.UPDATE_FEATURES: (ALTER_CLUSTER,),
+        ApiKey.UNREGISTER_BROKER: (ALTER_CLUSTER,),
+    },
+    "voters": {
+        ApiKey.ADD_RAFT_VOTER: (ALTER_CLUSTER,),
+        ApiKey.REMOVE_RAFT_VOTER: (ALTER_CLUSTER,),
+    },
+}
+
+
+def handler_specs() -> dict[int, HandlerSpec]:
+    """The handlers of a broker's listeners, by key; each gets the node, see Administered."""
+    return {
+        int(key): handler_spec(key, _PACKAGE + module, rights)
+        for module, rights_by_api in _APIS_BY_MODULE.items()
+        for key, rights in rights_by_api.items()
+    }
+
+
+def controller_specs() -> dict[int, HandlerSpec]:
+    """Those of a controller's listener: what Apache Kafka's own serves there."""
+    return {key: spec for key, spec in handler_specs().items() if key not in _ONLY_OF_BROKERS}

@@ -1,0 +1,35 @@
+"""A controller as handlers of administration know it: what a broker is to them on its listeners."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.configs import view_in_force
+from moldau.core.metadata.image import MetadataImage
+from moldau.shell.network.context import RequestContext
+
+if TYPE_CHECKING:
+    from moldau.shell.quorum.role import QuorumRole
+
+
+class AdministeredController:
+    """Only the active one decides: any other refuses with NOT_CONTROLLER, and clients look for the active one. The rate
+    of creations that a quota allows is charged to what comes through brokers."""
+
+    def __init__(self, quorum: QuorumRole, static_settings: BrokerSettings) -> None:
+        self.node_id = quorum.identity.node_id
+        self.static_settings = static_settings
+        self._quorum = quorum
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._quorum.image
+
+    @property
+    def settings(self) -> BrokerSettings:
+        return view_in_force(self.image, self.static_settings)[0]
+
+    async def submit(self, request: Any, client: RequestContext) -> Any:
+        """Raises KafkaError."""
+        return await self._quorum.submit(request)

@@ -1,0 +1,39 @@
+"""A controller makes itself known to the active one, once in each of its lives, whether it leads or not (KIP-919)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from moldau.core.metadata.features import REGISTERED_FEATURES
+from moldau.core.metadata.image import BrokerListener
+from moldau.errors import KafkaError
+from moldau.shell.network.event_log import EventLog
+from moldau.types import BrokerId, Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import ControllerRegistrationRequest, RegisteredListener
+
+RETRY_S = 1.0
+
+
+def registration_of(
+    controller_id: BrokerId, incarnation_id: Uuid, point: BrokerListener
+) -> ControllerRegistrationRequest:
+    """What the controller that listens at `point` says of itself."""
+    listener = RegisteredListener(point.name, point.host, point.port, point.security_protocol)
+    return ControllerRegistrationRequest(
+        controller_id, incarnation_id, listeners=(listener,), features=REGISTERED_FEATURES
+    )
+
+
+async def register_controller(
+    registration: ControllerRegistrationRequest, submit: Callable[[Any], Awaitable[Any]], log: EventLog
+) -> None:
+    """Returns when the registration is committed. Refusals are told to the log, and it is tried again."""
+    while True:
+        try:
+            await submit(registration)
+            return
+        except KafkaError as error:
+            log.warn("controller registration", f"the active controller did not take the registration: {error}")
+        await asyncio.sleep(RETRY_S)
