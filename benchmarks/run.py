@@ -26,6 +26,7 @@ from benchmarks.loaders import (
     columns,
     latency,
     one_record,
+    pages,
     produce,
     python_start,
     spark,
@@ -34,6 +35,7 @@ from benchmarks.loaders import (
 )
 from benchmarks.micro import compaction, many_topics, producer_ids, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
+from benchmarks.spark_peer import spark_python
 from benchmarks.workload import Workload, read_workload
 
 T = TypeVar("T")
@@ -47,7 +49,7 @@ ORDER += ["canned", "memory", "start", "arrow-100b"]
 ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-at-least-once")]
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
-ORDER += ["python-start", "recovery", "compaction", "many-topics", "producer-ids"]
+ORDER += ["pages", "python-start", "recovery", "compaction", "many-topics", "producer-ids"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
 
@@ -209,6 +211,7 @@ def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
 
 def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     """A page beside plain PySpark, each with a broker of its own."""
+    tasks.warm_up()
     forms = (tasks.PAGE, tasks.PLAIN)
     seen: dict[str, list[Figures]] = {form: [] for form in forms}
     for round_number in range(bench.rounds):
@@ -220,6 +223,22 @@ def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
             shutil.rmtree(peer.folder)
             say(f"  round {round_number + 1} {form}: {short(seen[form][-1])}")
     return seen
+
+
+def run_pages(bench: Bench) -> dict[str, list[Figures]]:
+    """In a folder and over a broker of its own each time."""
+    tasks.warm_up()
+    seen: list[Figures] = []
+    for _ in range(bench.rounds):
+        bench.topics += 1
+        peer = bench.make["moldau"](f"pages_{bench.topics}")
+        peer.start()
+        try:
+            seen.append(pages.measure(peer, peer.folder / "pages", spark_python(CACHE)))
+        finally:
+            peer.stop()
+        say(f"  {short(seen[-1])}")
+    return {"moldau": seen}
 
 
 def run_compaction(bench: Bench, workload: Workload) -> Figures:
@@ -263,6 +282,8 @@ def run(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     """The figures of each round, by who ran it; the first is ours. Raises PeerError where a peer cannot be had."""
     if workload.kind == "task":
         return run_task(bench, workload)
+    if workload.kind == "pages":
+        return run_pages(bench)
     if workload.kind in ("readers", "spark"):
         return run_readers(bench, workload)
     return run_beside_peers(bench, workload) if workload.needs_peers else run_alone(bench, workload)

@@ -3,26 +3,28 @@ connector, and with Quix Streams, in one run beside one another.
 
     python -m benchmarks.side_by_side [--records 500000] [--rounds 3] [--kills 3] [--only TASK] [--broker moldau|apache]
 
-Each program runs in a process of its own, over topics of two partitions. A first start works off all the records; it is
-stopped when its output is whole. Then one record more comes, and a second start is timed until that one is worked off:
-this is the restart. The rate is the number of records by what the first start took longer than the restart. Last, a
-program is killed with -9 while records come, as often as `--kills` says, started again each time, and its output is
-compared with what it should be.
+Each program runs in a process of its own, over topics of two partitions; pages run after `moldau pipeline warm-up`. A
+first start works off all the records; it is stopped when its output is whole. Then a few records more come, and a
+second start is timed until these are worked off: this is the restart. The rate is the number of records by what the
+first start took longer than the restart. Last, a program is killed with -9 while records come, as often as `--kills`
+says, started again each time, and its output is compared with what it should be.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.loaders.tasks import FORMS, TASKS, Trial, kill, lines_of_code, measure, new_trial
+from benchmarks.loaders.tasks import FORMS, TASKS, Trial, kill, lines_of_code, measure, new_trial, warm_up
 from benchmarks.peers import CACHE
-from benchmarks.run import in_turn, makers, say, short
+from benchmarks.run import in_turn, makers, medians, say, short
+
+FIGURES = {"first_s": 1, "rate": 0, "restart_s": 1}
+"""And how many digits of them are shown."""
 
 
 def main() -> int:
@@ -36,7 +38,8 @@ def main() -> int:
     parser.add_argument("--broker", choices=("moldau", "apache"), default="moldau")
     arguments = parser.parse_args()
     forms = arguments.form or FORMS
-    print("| task | form | lines | records/s | restart s | after kills |\n|---|---|---|---|---|---|")
+    warm_up()
+    print("| task | form | lines | whole s | records/s | restart s | after kills |\n|---|---|---|---|---|---|---|")
     for task in arguments.only or TASKS:
         figures: dict[str, list[dict[str, float]]] = {form: [] for form in forms}
         for round_number in range(arguments.rounds):
@@ -50,8 +53,9 @@ def main() -> int:
                 with trial_of(arguments.broker, task, form) as trial:
                     wrong = kill(trial, arguments.kills, arguments.seed)
                 harm = ", ".join(f"{count} {name}" for name, count in wrong.items()) or "each once"
-            rate, restart_s = (statistics.median(one[name] for one in figures[form]) for name in ("rate", "restart_s"))
-            row = (task, form, lines_of_code(task, form), f"{rate:,.0f}", f"{restart_s:.1f}", harm)
+            middle = medians(figures[form])
+            cells = [f"{middle[name]:,.{digits}f}" if middle else "-" for name, digits in FIGURES.items()]
+            row = (task, form, lines_of_code(task, form), *cells, harm)
             print("|", *(f"{cell} |" for cell in row), flush=True)
     return 0
 

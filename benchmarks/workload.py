@@ -12,7 +12,7 @@ WORKLOADS = Path(__file__).parent / "workloads"
 Rule = Literal["at_least", "at_most", "ratio_at_least", "ratio_at_most"]
 
 
-ALONE = ("task", "python_start", "recovery", "compaction", "many_topics", "producer_ids")
+ALONE = ("task", "pages", "python_start", "recovery", "compaction", "many_topics", "producer_ids")
 """Kinds that need no running broker: they have limits instead of ratios, or start one for each program."""
 
 
@@ -31,6 +31,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "readers",
         "spark",
         "task",
+        "pages",
         "python_start",
         "recovery",
         "compaction",

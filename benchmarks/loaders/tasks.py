@@ -42,8 +42,11 @@ LARGE = 50
 LAST_DELAY = timedelta(hours=1)
 """The record that a restart finds is so much later than the others: it ends every window."""
 PATIENCE_S = 300.0
-QUIET_S = 15.0
-"""The output of a program that was killed is whole when nothing more comes for so long."""
+SETTLE_S = 2.0
+"""Between the last row and the stop: who stops a program does not know the moment at which its last row came."""
+QUIET_S, LACKING_S = 15.0, 75.0
+"""The output of a program that was killed is whole when nothing more comes for so long; the longer time where something
+lacks, for a consumer group gives the partitions of a member that was killed to the next one after 45 s."""
 KILL_AFTER_S = (8.0, 20.0)
 KILL_RECORDS, KILL_RATE = 200_000, 4_000
 AVRO_SCHEMA = fastavro.parse_schema(json.loads((FOLDER / "order.avsc").read_text()))
@@ -229,7 +232,7 @@ class Trial:
     def __init__(self, peer: Peer, task: str, form: str, folder: Path) -> None:
         self.peer, self.task, self.form = peer, task, form
         folder.mkdir(parents=True)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        environment = page_environment()
         if form == PLAIN:
             environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {fetch_connector(CACHE)} pyspark-shell"
             environment["PYTHONPATH"] = ""
@@ -276,6 +279,7 @@ class Trial:
                     raise PeerError(f"{self.task}, {self.form}: {self.output.size()} of {wanted} rows")
                 time.sleep(0.02)
             took = time.perf_counter() - begin
+            time.sleep(SETTLE_S)
             self.program.stop()
         return took
 
@@ -316,8 +320,9 @@ def late(number: int) -> list[dict[str, Any]]:
 
 
 def measure(trial: Trial, records: int) -> dict[str, float]:
-    """`rate` in records a second, `restart_s`. Raises PeerError for an output that lacks something; rows that a stop
-    made come twice are counted by `kill`."""
+    """`first_s` until all records are worked off, `restart_s`, and `rate` in records a second of what the one is longer
+    than the other. Raises PeerError for an output that lacks something; rows that a stop made come twice are counted
+    by `kill`."""
     trial.feed([order(number) for number in range(records)])
     first_s = trial.until_whole()
     trial.feed(late(records))
@@ -325,7 +330,7 @@ def measure(trial: Trial, records: int) -> dict[str, float]:
     wrong = trial.judge()
     if wrong.keys() - {"twice"}:
         raise PeerError(f"{trial.task}, {trial.form}: the output is not what it should be: {wrong}")
-    return {"rate": records / max(first_s - restart_s, 0.001), "restart_s": restart_s}
+    return {"rate": records / max(first_s - restart_s, 0.001), "first_s": first_s, "restart_s": restart_s}
 
 
 def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
@@ -348,8 +353,9 @@ def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
                 trial.program.check()
         with trial.program.running():
             is_fed.wait(PATIENCE_S)
+            wanted = expected(trial.task, trial.orders).total()
             size, since = -1, time.perf_counter()
-            while time.perf_counter() - since < QUIET_S:
+            while time.perf_counter() - since < (QUIET_S if size >= wanted else LACKING_S):
                 trial.program.check()
                 now = trial.output.size()
                 if now != size:
@@ -359,6 +365,17 @@ def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
     finally:
         feeder.join(timeout=PATIENCE_S)
     return trial.judge()
+
+
+def warm_up() -> None:
+    """Makes the file from which pages start faster, as docs/use/pipelines.md advises."""
+    words = (python_of(PAGE), "-m", "moldau.cli.main", "pipeline", "warm-up")
+    subprocess.run(words, env=page_environment(), stdout=subprocess.DEVNULL, timeout=600, check=True)
+
+
+def page_environment() -> dict[str, str]:
+    """The environment of Python is kept over checkouts: a page is run by the code of this one."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
 def python_of(form: str) -> str:
