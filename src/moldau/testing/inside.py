@@ -18,6 +18,7 @@ from moldau.wire.records.record import RecordHeader, read_records
 
 if TYPE_CHECKING:
     from moldau.core.groups.classic.group import Group
+    from moldau.core.replication.partition import Partition
     from moldau.shell.broker.role import Broker
 
 AskLeader = Callable[[str, int, Callable[["Broker"], Coroutine[Any, Any, Any]]], Any]
@@ -130,10 +131,16 @@ async def append_records(broker: Broker, topic: str, index: int, records: Sequen
     return written
 
 
-async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: int) -> bytes:
-    """Whole batches from `offset` on; nothing where the log holds no more."""
+def _led_partition(broker: Broker, topic: str, index: int) -> Partition:
+    """Raises NOT_LEADER_OR_FOLLOWER where this broker does not lead: who asked may know older metadata than it."""
     partition = broker.partitions.find(topic, index)
-    log = partition.log
+    partition.check_leader()
+    return partition
+
+
+async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: int) -> bytes:
+    """At the leader: whole batches from `offset` on; nothing where the log holds no more."""
+    log = _led_partition(broker, topic, index).log
     offset = max(offset, log.log_start_offset)
     for attempt in range(MAX_COLD_READS + 1):
         read = log.read(offset, max_bytes=SLICE_BYTES, end_offset=end, may_wait=attempt == MAX_COLD_READS)
@@ -146,9 +153,10 @@ async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: i
 async def aborted_ranges(
     broker: Broker, topic: str, index: int, start: int, end: int
 ) -> dict[int, list[tuple[int, int]]]:
-    """By producer id the (first, last) offsets of its aborted transactions, the last one that of the marker."""
+    """At the leader: by producer id the (first, last) offsets of its aborted transactions, the last one that of the
+    marker."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for aborted in broker.partitions.find(topic, index).aborted_transactions(start, end):
+    for aborted in _led_partition(broker, topic, index).aborted_transactions(start, end):
         found.setdefault(aborted.producer_id, []).append((aborted.first_offset, aborted.last_offset))
     return found
 
@@ -199,7 +207,7 @@ async def partition_size(broker: Broker, topic: str, index: int, *, is_stable: b
     """At the leader: the first offset, and the high watermark, or with `is_stable` the last stable offset.
 
     Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet what was committed before it."""
-    partition = broker.partitions.find(topic, index)
+    partition = _led_partition(broker, topic, index)
     if partition.is_high_watermark_behind:
         raise kafka_error("OFFSET_NOT_AVAILABLE")
     end = partition.last_stable_offset if is_stable else partition.high_watermark

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from moldau.errors import KafkaError, MoldauError
+from moldau.errors import KafkaError, MoldauError, NotLeaderOrFollowerError
 from moldau.shell.io.disk import OsDisk
-from moldau.testing import Cluster, NotReachedError
+from moldau.testing import Cluster, NotReachedError, inside
 
 PATIENCE_S = 60.0
 ALL = {1, 2, 3}
@@ -219,6 +220,21 @@ def test_directories_are_opened_again_by_as_many_brokers(tmp_path: Path) -> None
         assert values(cluster, topic) == [b"kept"]
     with pytest.raises(MoldauError, match="nothing is there of 4"):
         Cluster(brokers=4, data_dir=tmp_path).start()
+
+
+def test_only_the_leader_tells_what_a_partition_holds() -> None:
+    """The broker that is asked may know newer metadata than the one that chose it, or older."""
+    with Cluster(brokers=3) as cluster:
+        topic = cluster.topic()
+        cluster.produce(topic, "kept")
+        follower = cluster._members[min(ALL - {cluster.leader(topic)})]
+        for question in (
+            partial(inside.partition_size, topic=topic, index=0),
+            partial(inside.read_slice, topic=topic, index=0, offset=0, end=1),
+            partial(inside.aborted_ranges, topic=topic, index=0, start=0, end=1),
+        ):
+            with pytest.raises(NotLeaderOrFollowerError):
+                follower.ask(question)
 
 
 def test_a_broker_that_cannot_start_fails_the_start_of_all_at_once(tmp_path: Path) -> None:
