@@ -1,8 +1,9 @@
-"""The quorum of a node: puts its four rooms together, and starts and stops them.
+"""The quorum of a node: puts its rooms together, and starts and stops them.
 
     core/raft, raft_driver   who leads, and what of the metadata log is committed
     channel                  what the other nodes of the quorum are asked
-    metadata_log, publisher  the loader: snapshot and log folded at a start; the committed image and its subscribers
+    stored_quorum            what a start finds: snapshot and log folded, voters, `quorum-state`
+    applied, publisher       what is applied of the log; the committed image and its subscribers
     controller               what is decided, in each leader epoch
     snapshots                committed images on the disk
 
@@ -31,20 +32,13 @@ from moldau.core.controller.requests import (
     SuspectBroker,
 )
 from moldau.core.log.cut import Cut
-from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
-from moldau.core.metadata.batches import decode_record
-from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
-from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
-from moldau.core.raft.membership import Membership
-from moldau.core.raft.messages import NO_SNAPSHOT, NOBODY, Request, SnapshotId, Standing
-from moldau.core.raft.own_log import OwnLog
+from moldau.core.raft.messages import NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
-from moldau.core.raft.quorum import Quorum
-from moldau.core.raft.steps import QuorumSettings, QuorumState
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters
 from moldau.errors import (
@@ -56,34 +50,24 @@ from moldau.errors import (
     StorageFullError,
     kafka_error,
 )
-from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
+from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
+from moldau.shell.quorum.applied import AppliedMetadata
 from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.controller import ActiveController, ControllerAnswer
 from moldau.shell.quorum.description import describe_quorum
 from moldau.shell.quorum.farewell import wait_for_others
 from moldau.shell.quorum.heartbeat_connections import HeartbeatConnections
-from moldau.shell.quorum.metadata_log import (
-    LoadedSnapshot,
-    LogReplay,
-    check_levels,
-    fold_log,
-    load_bootstrap_records,
-    load_snapshot,
-    open_log,
-)
-from moldau.shell.quorum.publisher import Publisher, Subscriber
-from moldau.shell.quorum.quorum_state import QUORUM_STATE, check_voters, read_quorum_state
+from moldau.shell.quorum.metadata_log import load_bootstrap_records
+from moldau.shell.quorum.publisher import Subscriber
 from moldau.shell.quorum.raft_driver import RaftDriver
-from moldau.shell.quorum.snapshot_files import finish_replacing, found_snapshots, oldest_needed
+from moldau.shell.quorum.snapshot_files import found_snapshots, oldest_needed
 from moldau.shell.quorum.snapshots import Snapshots
+from moldau.shell.quorum.stored_quorum import load_quorum, new_quorum
 from moldau.shell.quorum.voter_requests import change_voters
-from moldau.types import BrokerId, Buffer, Offset, Uuid
-from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFeature, VotersRecordVoter
-from moldau.wire.records.batch import iterate_batches
-from moldau.wire.records.record import read_records
+from moldau.types import BrokerId, Buffer, Uuid
 
 
 class VoterIdentity(msgspec.Struct, frozen=True):
@@ -136,8 +120,7 @@ class QuorumRole:
         self._network = network
         self._voters = VoterHistory(configured or configured_voters((identity.node_id,) if settings.is_alone else ()))
         self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self._voters.kraft_version)
-        self._fold = self._machine.new_state()  # what is applied, and not all of it committed
-        self._publisher = Publisher(identity.cluster_id)
+        self._applied = AppliedMetadata(identity.cluster_id, self._machine.new_state())
         self._tasks: dict[asyncio.Task[None], None] = {}  # a long decision, a flush, a snapshot
         self._snapshots = Snapshots(
             disk,
@@ -149,8 +132,8 @@ class QuorumRole:
             failed=self.failed,
             taken=self._snapshot_taken,
         )
-        self._key = ReplicaKey(identity.node_id, identity.directory_id)
-        sender = self._sender = Sender(self._key, identity.cluster_id, (identity.controller_listener,))
+        node = ReplicaKey(identity.node_id, identity.directory_id)
+        sender = self._sender = Sender(node, identity.cluster_id, (identity.controller_listener,))
         self._channel = QuorumChannel(
             sender,
             network,
@@ -174,7 +157,7 @@ class QuorumRole:
     @property
     def image(self) -> MetadataImage:
         """What is committed, and what subscribers know."""
-        return self._publisher.image
+        return self._applied.image
 
     @property
     def high_watermark(self) -> int:
@@ -231,7 +214,7 @@ class QuorumRole:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is
         answered. The first call has all there is."""
-        self._publisher.subscribe(subscriber)
+        self._applied.publisher.subscribe(subscriber)
 
     def when_leader_changes(self, watcher: Callable[[], None]) -> None:
         """Calls `watcher` on the loop whenever another node leads than before, this one or none."""
@@ -273,7 +256,7 @@ class QuorumRole:
         StorageFullError, StorageFailedError.
         """
         raft = self._load()
-        if METADATA_VERSION not in self._fold.image.features:
+        if METADATA_VERSION not in self._applied.fold.image.features:
             self._bootstrap_records = load_bootstrap_records(self._disk)
         self._knows_cluster = asyncio.get_running_loop().create_future()
         raft.begin()
@@ -283,31 +266,26 @@ class QuorumRole:
 
     def _load(self) -> RaftDriver:
         """Folds snapshot and log. Waits for the disk."""
-        disk, fold = self._disk, self._fold
+        disk, settings = self._disk, self._settings
         self._snapshots.remove_unfinished()
-        flushed_offset = FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
-        finish_replacing(disk, flushed_offset)
-        now_ms, is_rewritten = self._clock.now_ms(), disk.exists(FLUSH_FAILED_MARK)
-        flushed = flushed_offset.read()
-        log = open_log(disk, self._settings, self.health, flushed, now_ms=now_ms, is_rewritten=is_rewritten)
-        self.cuts = log.cuts
-        try:
-            loaded, replay = fold_log(fold, disk, log)
-            self.damaged_snapshots = loaded.damaged
-            self._snapshots.started(log.size_bytes - replay.bytes_read)
-            if METADATA_VERSION in fold.image.features:
-                # nothing was written yet: the directory stays as its Kafka left it
-                check_levels(fold.image.features, log, loaded)
-            saved = read_quorum_state(disk, QUORUM_STATE)
-            self._take_voters(saved, loaded, replay)
-        except BaseException:
-            log.release()
-            raise
-        self._publisher.applied(fold.take_delta(Offset(log.log_end_offset), log.leader_epochs.latest_epoch))
+        found = load_quorum(
+            disk,
+            settings,
+            self.health,
+            self._applied.fold,
+            self._voters,
+            self._sender,
+            now_ms=self._clock.now_ms(),
+        )
+        log = found.log
+        self._voters, self.cuts, self.damaged_snapshots = found.voters, log.cuts, found.damaged_snapshots
+        self._snapshots.started(found.bytes_before_snapshot)
+        self._applied.reached(log.log_end_offset, log.leader_epochs.latest_epoch)
+        asked_first = self._channel.bootstrap_ids
         self._raft = RaftDriver(
-            self._new_quorum(saved, log),
+            new_quorum(found, disk, settings, self._random, self._sender, asked_first, lambda: self.log),
             log,
-            flushed_offset,
+            found.flushed_offset,
             self,
             self._channel,
             disk=disk,
@@ -316,43 +294,6 @@ class QuorumRole:
             spawn=self._spawn,
         )
         return self._raft
-
-    def _take_voters(self, saved: QuorumState | None, loaded: LoadedSnapshot, replay: LogReplay) -> None:
-        """Those that snapshot and log name, else those that are configured. Raises QuorumError, see check_voters."""
-        control = loaded.snapshot.control if loaded.snapshot.control.voters is not None else replay.control
-        if control.voters is not None:
-            first = VoterSet(control.voters.voters)
-            self._voters = VoterHistory(first, control.kraft_version, loaded.end_offset - 1)
-            self._voters.append(replay.voter_sets)
-        check_voters(saved, self._voters, self._key, is_alone=self._settings.is_alone)
-
-    def _new_quorum(self, saved: QuorumState | None, log: Log) -> Quorum:
-        snapshots = found_snapshots(self._disk)
-        own_log = OwnLog(
-            self._voters,
-            lambda epoch: self.log.end_offset_for_epoch(epoch),
-            log_end_offset=log.log_end_offset,
-            latest_epoch=log.leader_epochs.latest_epoch,
-            snapshot=snapshots[-1] if snapshots else NO_SNAPSHOT,
-            oldest=oldest_needed(snapshots, log.log_start_offset),
-        )
-        settings = self._settings
-        timeouts = QuorumSettings(
-            settings.controller_quorum_election_timeout_ms,
-            settings.controller_quorum_fetch_timeout_ms,
-            settings.controller_quorum_retry_backoff_ms,
-        )
-        membership = Membership(
-            self._own_voter(), settings.is_controller and settings.controller_quorum_auto_join_enable
-        )
-        return Quorum(self._key, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids, membership)
-
-    def _own_voter(self) -> VotersRecordVoter:
-        """As a record of the voters names this node."""
-        levels = next(each for each in SUPPORTED_FEATURES if each.name == KRAFT_VERSION)
-        points = tuple(Endpoint(each.name, each.host, each.port) for each in self._sender.listeners)
-        feature = KRaftVersionFeature(levels.min_level, levels.max_level)
-        return VotersRecordVoter(self.identity.node_id, self.identity.directory_id, points, feature)
 
     async def wait_for_others(self) -> None:
         """See farewell."""
@@ -422,7 +363,7 @@ class QuorumRole:
     def decided_epoch(self, broker_id: int, incarnation_id: Uuid) -> int | None:
         """The epoch of a registration that is decided, and perhaps not committed yet: what is asked at once for this
         epoch is committed by the same flush."""
-        broker = self._fold.image.brokers.get(broker_id)
+        broker = self._applied.fold.image.brokers.get(broker_id)
         return None if broker is None or broker.incarnation_id != incarnation_id else broker.epoch
 
     # what the voter reports
@@ -430,52 +371,27 @@ class QuorumRole:
     def appended(self, batches: Buffer) -> None:
         """As a follower: what the leader decided is applied, and published when it is committed."""
         try:
-            for position, header in iterate_batches(batches):
-                records = read_records(memoryview(batches)[position : position + header.size])
-                for record in records if not header.is_control else ():
-                    self._fold.apply(decode_record(record.value))
-                delta = self._fold.take_delta(Offset(header.next_offset), header.partition_leader_epoch)
-                self._publisher.applied(delta)
+            self._applied.append(batches)
         except (ProtocolError, ValueError) as error:
             self.broken(error)
 
     def truncated(self) -> None:
         """What was applied and is in the log no more is taken back."""
-        self._fold_again()
-
-    def _fold_again(self) -> None:
-        """From what is committed to the end of the log."""
-        self._publisher.take_back()
-        image, log = self.image, self.log
-        self._fold.go_back_to(image)
-        if image.end_offset == 0:
-            fold_log(self._fold, self._disk, log)
-        else:
-            for item in LogReplay(log, image.end_offset, QuorumControl()).records():
-                self._fold.apply(item.record)
-        self._publisher.applied(self._fold.take_delta(Offset(log.log_end_offset), log.leader_epochs.latest_epoch))
+        self._applied.fold_again(self._disk, self.log)
 
     def snapshot_loaded(self, snapshot: SnapshotId) -> VoterSet | None:
-        """The image becomes that of `snapshot`, which is committed; subscribers get what that changes."""
-        loaded = load_snapshot(self._disk).snapshot
-        self._publisher.take_back()
-        self._fold.go_back_to(MetadataImage(self.identity.cluster_id))
-        for record in loaded.records:
-            self._fold.apply(record)
-        self._fold.take_delta(Offset(snapshot.end_offset), snapshot.epoch)
-        self._publisher.applied(self._fold.image.delta_from(self.image))
-        self._publisher.committed(snapshot.end_offset)
-        return None if loaded.control.voters is None else VoterSet(loaded.control.voters.voters)
+        """The image becomes that of `snapshot`; gives the voters that it names."""
+        return self._applied.load(self._disk, snapshot)
 
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on, the cluster's first records first."""
         self.leaderships += 1
-        self._publisher.applied(self._fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
+        self._applied.reached(self.log.log_end_offset, self.leader_epoch)
         self._controller = ActiveController(
             self._machine,
-            self._fold,
+            self._applied.fold,
             self._voter,
-            self._publisher,
+            self._applied.publisher,
             clock=self._clock,
             pauses=self.pauses,
             event_log=self._event_log,
@@ -513,7 +429,7 @@ class QuorumRole:
             self._controller.end(self._not_leading())
             self._controller = None
             if not self._voter.quorum.has_resigned:
-                self._fold_again()
+                self._applied.fold_again(self._disk, self.log)
 
     def leader_changed(self) -> None:
         """Who waits for the leader learns of the next one."""
@@ -522,7 +438,7 @@ class QuorumRole:
 
     def committed(self, end_offset: int) -> None:
         """The image moves, subscribers get the changes, requests are answered."""
-        self._publisher.committed(end_offset)
+        self._applied.publisher.committed(end_offset)
         if self._controller is not None:
             self._controller.committed(end_offset)
         knows_cluster = self._knows_cluster

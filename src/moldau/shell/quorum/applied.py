@@ -1,0 +1,72 @@
+"""What this node has applied of the metadata log: published when it is committed, taken back where the logs part.
+
+A leader applies what it decides, see controller; a follower what it fetches, here.
+"""
+
+from __future__ import annotations
+
+from moldau.core.log.log import Log
+from moldau.core.metadata.batches import decode_record
+from moldau.core.metadata.fold import MetadataFold
+from moldau.core.metadata.image import MetadataImage
+from moldau.core.metadata.snapshot import QuorumControl
+from moldau.core.raft.messages import SnapshotId
+from moldau.core.raft.voters import VoterSet
+from moldau.ports import Disk
+from moldau.shell.quorum.metadata_log import LogReplay, fold_log, load_snapshot
+from moldau.shell.quorum.publisher import Publisher
+from moldau.types import Buffer, Offset
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.record import read_records
+
+
+class AppliedMetadata:
+    """`fold`: every record of the log, and not all of it committed; `publisher`: what is."""
+
+    def __init__(self, cluster_id: str, fold: MetadataFold) -> None:
+        self.fold = fold
+        self.publisher = Publisher(cluster_id)
+        self._cluster_id = cluster_id
+
+    @property
+    def image(self) -> MetadataImage:
+        """What is committed."""
+        return self.publisher.image
+
+    def reached(self, end_offset: int, leader_epoch: int) -> None:
+        """What the fold has taken since the last time is published once everything below `end_offset` is committed."""
+        self.publisher.applied(self.fold.take_delta(Offset(end_offset), leader_epoch))
+
+    def append(self, batches: Buffer) -> None:
+        """As a follower: applies what the leader decided. Raises ProtocolError, ValueError."""
+        for position, header in iterate_batches(batches):
+            records = read_records(memoryview(batches)[position : position + header.size])
+            for record in records if not header.is_control else ():
+                self.fold.apply(decode_record(record.value))
+            self.reached(header.next_offset, header.partition_leader_epoch)
+
+    def fold_again(self, disk: Disk, log: Log) -> None:
+        """From what is committed to the end of `log`: what was applied and is in it no more is taken back. Waits for
+        the disk."""
+        self.publisher.take_back()
+        image = self.image
+        self.fold.go_back_to(image)
+        if image.end_offset == 0:
+            fold_log(self.fold, disk, log)
+        else:
+            for item in LogReplay(log, image.end_offset, QuorumControl()).records():
+                self.fold.apply(item.record)
+        self.reached(log.log_end_offset, log.leader_epochs.latest_epoch)
+
+    def load(self, disk: Disk, snapshot: SnapshotId) -> VoterSet | None:
+        """The image becomes that of `snapshot`, which is committed; subscribers get what that changes. Gives the voters
+        that it names. Waits for the disk."""
+        loaded = load_snapshot(disk).snapshot
+        self.publisher.take_back()
+        self.fold.go_back_to(MetadataImage(self._cluster_id))
+        for record in loaded.records:
+            self.fold.apply(record)
+        self.fold.take_delta(Offset(snapshot.end_offset), snapshot.epoch)
+        self.publisher.applied(self.fold.image.delta_from(self.image))
+        self.publisher.committed(snapshot.end_offset)
+        return None if loaded.control.voters is None else VoterSet(loaded.control.voters.voters)
