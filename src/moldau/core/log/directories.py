@@ -41,6 +41,11 @@ class LogDirectories:
         return None
 
     @property
+    def failures(self) -> tuple[str, ...]:
+        """What each directory that has failed failed with, in the order of `log.dirs`."""
+        return tuple(each.health.failure for each in self.directories if each.health.failure is not None)
+
+    @property
     def previous_broker_epoch(self) -> int:
         """Of the last clean stop (KIP-966): -1 unless all directories were left by the same one."""
         epochs = dict.fromkeys(directory.previous_broker_epoch for directory in self.directories)

@@ -306,7 +306,8 @@ class Broker:
 
     def _take_offline(self, directory: LogDirectory) -> None:
         self.telemetry.set("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", self.offline_directories)
-        self.log.error("log directory offline", f"node {self.node_id}: {directory.path} failed and is offline")
+        reason = f"{directory.path} failed and is offline: {directory.health.failure}"
+        self.log.error("log directory offline", f"node {self.node_id}: {reason}")
         for partition in self.partitions:
             if partition.log.health is directory.health:
                 partition.take_offline()
