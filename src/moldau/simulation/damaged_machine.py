@@ -23,6 +23,9 @@ class DamagedMachine(NodeMachine):
 
     def __init__(self, broker: NodeMachine, disks: list[MemoryDisk]) -> None:
         super().__init__(broker.around, broker.host, broker.settings | QUICK_DELETION, disks, broker.clock)
+        # the next processes of the machine: one that has the name of an earlier process draws its incarnation id again,
+        # and the controller takes it for the broker that has stopped
+        self.boots = broker.boots
         self._calls = 0
 
     async def start(self) -> BaseException | None:

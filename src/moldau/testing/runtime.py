@@ -221,6 +221,8 @@ class Runtime:
     async def _serve(self, workers: CountingWorkers) -> None:
         self._serving = asyncio.current_task()
         try:
+            if self._is_killed:  # before there was a loop, or a task of it, that could be told
+                raise asyncio.CancelledError
             doors = Doors(
                 clock=TravellingClock(self._travel),
                 timer_ns=time.perf_counter_ns,

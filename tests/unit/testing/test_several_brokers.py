@@ -248,6 +248,16 @@ def test_a_broker_that_cannot_start_fails_the_start_of_all_at_once(tmp_path: Pat
     Cluster(brokers=2, data_dir=tmp_path).start().stop()
 
 
+def test_a_broker_that_has_hardly_begun_to_start_is_killed_at_once() -> None:
+    with Cluster(brokers=2) as cluster:
+        cluster.kill()
+        member = cluster._members[1]
+        for _ in range(20):
+            member.boot()  # alone it would wait for the other half of the quorum
+            member.end(is_clean=False)
+        cluster.restart()
+
+
 def test_a_fault_troubles_clients_and_not_the_brokers_among_themselves() -> None:
     with Cluster(brokers=3) as cluster:
         topic = cluster.topic()

@@ -103,15 +103,17 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
     # loading
 
     def load(self, items: Iterable[LoadedRecord[Record] | LoadedTransactionEnd]) -> None:
-        """Folds `items` into the state, in order; what is in a log counts as committed.
+        """Folds `items`, all of them committed, into the state, in order.
 
         Never raises for what a record says: see `stopped`. May be called repeatedly, with slices of the log.
         """
         for item in items:
             whole(self.replay(item))
+        self.committed_offset = self.end_offset
 
     def replay(self, item: LoadedRecord[Record] | LoadedTransactionEnd) -> Pausing[None]:
-        """As `load`, with pauses, of which there is at least one."""
+        """Folds one item, with pauses, of which there is at least one. What is in a log need not be committed: a leader
+        that was just elected may have records that no other replica has, so `committed` must follow."""
         yield
         if self.stopped is not None:
             return
@@ -124,7 +126,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         except Exception as error:
             self._stop(item.offset, item, error)
             return
-        self.end_offset = self.committed_offset = item.offset + 1
+        self.end_offset = item.offset + 1
 
     def _end_transaction(
         self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -136,5 +137,29 @@ def test_what_a_dead_coordinator_had_decided_the_next_one_ends() -> None:
         brokers.machines[2].go_on()
         await brokers.until(lambda: brokers.machines[2].replica().last_stable_offset == 2, "the marker is there")
         assert await read_committed(brokers, 2) == (2, [0, 1])
+
+    run_brokers(story, count=3)
+
+
+def test_a_coordinator_that_was_just_elected_tells_nothing_that_may_be_lost_with_it() -> None:
+    """Broker 1 leads with a position that broker 2, in sync as well, has not fetched yet."""
+
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers)
+        assert await commit(brokers, 3, 5) == 0
+        await brokers.until(lambda: brokers.is_whole(OFFSETS_TOPIC))
+        brokers.machines[2].stand_still()
+        unanswered = asyncio.create_task(commit(brokers, 3, 8))
+        ends = [brokers.machines[one].replica(OFFSETS_TOPIC) for one in (1, 3)]
+        committed_before = ends[1].high_watermark
+        await brokers.until(lambda: ends[0].log.log_end_offset == ends[1].log.log_end_offset > committed_before)
+        brokers.controller.change(OFFSETS_TOPIC, leader=1)
+        await brokers.until(lambda: brokers.machines[1].leads(OFFSETS_TOPIC))
+        assert await unanswered == NOT_COORDINATOR
+        asked = asyncio.create_task(committed(brokers, 1))
+        await brokers.pass_time(1.0)
+        assert not asked.done()
+        brokers.machines[2].go_on()
+        assert await asked == (0, [8])
 
     run_brokers(story, count=3)

@@ -291,7 +291,7 @@ _OWN_ROWS: tuple[_Row, ...] = (
     ("moldau_unforeseen_errors_total", COUNTER, ("request",), "Requests that failed because of a fault in the broker",
      "Telemetry"),
     ("moldau_loop_late_seconds_bucket", COUNTER, ("le",), "Ticks of the event loop, counted by how late they came",
-     "LoopWatch: a tick every 0.1 s"),
+     "LoopWatch: a tick every 0.5 s"),
     ("moldau_loop_late_seconds_sum", COUNTER, (), "Sum of all delays of the ticks", "LoopWatch"),
     ("moldau_loop_late_seconds_count", COUNTER, (), "Ticks", "LoopWatch"),
     ("moldau_loop_late_seconds_max", GAUGE, (), "The latest tick of the last one to two minutes", "LoopWatch"),
