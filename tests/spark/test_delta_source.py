@@ -33,7 +33,7 @@ def ids(rows: list[dict]) -> list[int]:
 def test_the_first_batch_is_the_table_and_each_later_one_what_versions_add(lake, partition):
     append(lake, 1, **partition)
     append(lake, 2, **partition)
-    reader = Reader(DeltaSource(directory=lake).feed())
+    reader = Reader(DeltaSource(location=str(lake)).feed())
     first = reader.batch()
     assert (ids(first), first[0]["day"]) == ([1, 2], "a b")
     assert reader.batch() == []
@@ -48,32 +48,32 @@ def test_the_first_batch_is_the_table_and_each_later_one_what_versions_add(lake,
 
 def test_a_version_that_takes_rows_away_is_refused_or_left_out(lake):
     append(lake, 1, 2)
-    reader, skipping = (Reader(DeltaSource(directory=lake, **more).feed()) for more in ({}, {"removed_rows": SKIP}))
+    reader, skipping = (Reader(DeltaSource(location=str(lake), **more).feed()) for more in ({}, {"removed_rows": SKIP}))
     assert ids(reader.batch()) == ids(skipping.batch()) == [1, 2]
     DeltaTable(lake).update(updates={"id": "id + 10"})
     append(lake, 3)
     assert ids(skipping.batch()) == [3]
     with pytest.raises(MoldauError, match=r"version 1 of the Delta table .* takes rows away"):
         reader.batch()
-    assert ids(Reader(DeltaSource(directory=lake).feed()).batch()) == [3, 11, 12]
+    assert ids(Reader(DeltaSource(location=str(lake)).feed()).batch()) == [3, 11, 12]
 
 
 def test_a_column_that_came_later_is_null_in_older_files(lake):
     append(lake, 1)
-    reader = Reader(DeltaSource(directory=lake).feed())
+    reader = Reader(DeltaSource(location=str(lake)).feed())
     assert ids(reader.batch()) == [1]
     append(lake, 2)
     rows = pa.table({"id": pa.array([3], pa.int64()), "day": ["c"], "name": ["new"]})
     write_deltalake(lake, rows, mode="append", schema_mode="merge")
     with pytest.raises(MoldauError, match=r"version 2 .* has other columns: start the pipeline again"):
         reader.batch()
-    again = DeltaSource(directory=lake).feed()
+    again = DeltaSource(location=str(lake)).feed()
     assert [row["name"] for row in Reader(again).between({"version": 0}, {"version": 2})] == [None, "new"]
 
 
 def test_what_is_gone_is_named(lake):
     append(lake, 1)
-    reader = Reader(DeltaSource(directory=lake).feed())
+    reader = Reader(DeltaSource(location=str(lake)).feed())
     reader.batch()
     append(lake, 2)
     append(lake, 3)
@@ -89,20 +89,20 @@ def test_what_is_gone_is_named(lake):
 
 def test_what_is_no_table_of_rows_is_refused(tmp_path, lake):
     with pytest.raises(MoldauError, match="is no Delta table that can be read"):
-        DeltaSource(directory=tmp_path / "absent").check()
+        DeltaSource(location=str(tmp_path / "absent")).check()
     rows = pa.table({"id": [1]})
     write_deltalake(lake, rows, configuration={"delta.enableDeletionVectors": "true", "delta.minReaderVersion": "3"})
     log = lake / "_delta_log" / f"{0:020}.json"
     text = log.read_text("utf-8")
     assert '"deletionVectors"' in text
     with pytest.raises(MoldauError, match="has deletionVectors, which a pipeline cannot read"):
-        DeltaSource(directory=lake).check()
+        DeltaSource(location=str(lake)).check()
 
 
 def test_a_running_stream_takes_up_versions_as_they_come(spark, lake, tmp_path):
     append(lake, 1)
     found: list[int] = []
-    rows = stream_of(spark, DeltaSource(directory=lake).feed())
+    rows = stream_of(spark, DeltaSource(location=str(lake)).feed())
     stream = rows.writeStream.option("checkpointLocation", str(tmp_path / "state"))
     query = stream.foreachBatch(lambda batch, _: found.extend(row.id for row in batch.collect())).start()
     try:

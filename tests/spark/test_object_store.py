@@ -1,8 +1,9 @@
-"""Targets in an object store: a real server on this machine that speaks Amazon's protocol."""
+"""Targets and sources in an object store: a real server on this machine that speaks Amazon's protocol."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 
 from moldau.errors import MoldauError
@@ -19,6 +20,8 @@ from moldau.products.pipelines.targets.delta import DeltaTarget
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
 from moldau.products.pipelines.targets.parquet import FilesTarget
 from tests.support.talking_process import TalkingProcess
+
+RUN_S = 300
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,27 @@ def test_a_row_takes_the_place_of_the_older_one_of_its_key(store, spark, target_
     write(spark.sql("select id, 2 as n from range(5, 15)"), 1)
     rows = DeltaTable(target.location).to_pyarrow_table().sort_by("id").to_pylist()
     assert rows == [{"id": number, "n": 1 if number < 5 else 2} for number in range(15)]
+
+
+@pytest.mark.slow
+def test_a_page_reads_a_growing_table_version_by_version(store, bootstrap_servers, new_topic, read_back, tmp_path):
+    """In a process of its own: the process that plans reads of the table has the environment of the driver's JVM."""
+    target, table = new_topic(), f"{store}/a growing table"
+    page = tmp_path / "page.yaml"
+    page.write_text(f"""
+name: copy
+bootstrap_servers: {bootstrap_servers}
+source: {{delta: "{table}"}}
+sql: select id, day from source where id > 1
+sink: {{topic: {target}}}
+""")
+    for numbers in ([1, 2], [3]):
+        rows = pa.table({"id": numbers, "day": ["a b"] * len(numbers)})
+        write_deltalake(table, rows, mode="append", partition_by="day")
+        words = [sys.executable, "-m", "moldau.cli.main", "pipeline", "run", "--once", str(page)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(value for _, value in read_back(target)) == [b'{"id":2,"day":"a b"}', b'{"id":3,"day":"a b"}']
 
 
 def test_a_store_that_does_not_take_the_batch_is_told(store, spark, target_query):

@@ -40,30 +40,30 @@ class Folder(msgspec.Struct, frozen=True):
     def new_file(self, name: str) -> Iterator[pa.NativeFile]:
         """A file to write, which is on disk, or in the store, when the block ends. It has its name before that, and
         also where the block fails."""
-        files, root = _opened(self.location)
+        files, root = opened(self.location)
         with files.open_output_stream(f"{root}/{name}") as file:
             yield file
         self._flush(f"{root}/{name}")
 
     def open(self, name: str) -> pa.NativeFile:
-        files, root = _opened(self.location)
+        files, root = opened(self.location)
         return files.open_input_file(f"{root}/{name}")
 
     def move(self, name: str, to: Folder, new_name: str) -> None:
         """The file takes the place of one with that name, at once. Both folders are of one store."""
-        files, root = _opened(self.location)
-        files.move(f"{root}/{name}", f"{_opened(to.location)[1]}/{new_name}")
+        files, root = opened(self.location)
+        files.move(f"{root}/{name}", f"{opened(to.location)[1]}/{new_name}")
         to.flush()
 
     def names(self, start: str = "") -> list[str]:
         """Of the files whose names begin so."""
-        files, root = _opened(self.location)
+        files, root = opened(self.location)
         found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
         return sorted(one.base_name for one in found if one.is_file and one.base_name.startswith(start))
 
     def remove(self, name: str) -> None:
         """No error where it is gone."""
-        files, root = _opened(self.location)
+        files, root = opened(self.location)
         try:
             files.delete_file(f"{root}/{name}")
         except FileNotFoundError:
@@ -74,7 +74,7 @@ class Folder(msgspec.Struct, frozen=True):
         if self.is_local:
             shutil.rmtree(self.location, ignore_errors=True)
             return
-        files, root = _opened(self.location)
+        files, root = opened(self.location)
         for one in files.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
             if one.is_file:
                 files.delete_file(one.path)
@@ -96,10 +96,18 @@ def local_folder(path: Path) -> Folder:
     return Folder(str(path.absolute()))
 
 
-@lru_cache(100)
-def _opened(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system, and the folder's path in it."""
+def opened(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system, and the path of the folder, or of the file, in it."""
     if "://" not in location:
         return fs.LocalFileSystem(), location
-    files, root = fs.FileSystem.from_uri(location)
+    # as an address only the bucket: the rest is a name, which may have spaces and percent signs
+    scheme, _, rest = location.partition("://")
+    bucket, slash, path = rest.partition("/")
+    files, root = _store(f"{scheme}://{bucket}")
+    return files, f"{root}{slash}{path}"
+
+
+@lru_cache(100)
+def _store(address: str) -> tuple[fs.FileSystem, str]:
+    files, root = fs.FileSystem.from_uri(address)
     return files, root

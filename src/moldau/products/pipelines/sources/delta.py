@@ -2,6 +2,7 @@
 
     sources:
       orders: {delta: lake/orders}
+      visits: {delta: s3://lake/visits}                         # in an object store
 
 The first batch has the rows of the table as it is then; each later one those of the files that the versions since then
 have added. Versions that only join small files add no row. A version that also takes rows away (a merge, an update, a
@@ -14,7 +15,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -31,6 +31,8 @@ from moldau.products.pipelines.sources.source import PageHead
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from moldau.spark.folders import Folder
+
 REFUSE, SKIP = "refuse", "skip"
 ROWS_A_BATCH = 10_000
 
@@ -46,7 +48,7 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
     NAMED_BY = ("delta",)
     KEYS = ("removed_rows",)
 
-    directory: Path
+    location: str
     removed_rows: str = REFUSE
 
     @classmethod
@@ -55,16 +57,16 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
         if common["as_table"] and source.has("removed_rows"):
             source.refuse("removed_rows", "has no meaning for a table, which is as its newest version says")
         return cls(
-            directory=source.local_path("delta", head.directory),
+            location=source.place("delta", head.directory),
             removed_rows=source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE),
             **common,
         )
 
     def describe(self) -> str:
-        return f"Delta table {self.directory}" + ("" if self.as_table else ", version by version")
+        return f"Delta table {self.location}" + ("" if self.as_table else ", version by version")
 
     def facts(self) -> Facts:
-        return {"delta": str(self.directory)}
+        return {"delta": self.location}
 
     def check(self) -> None:
         require_extra("`delta`", "delta")
@@ -76,17 +78,17 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
         from deltalake.exceptions import DeltaError
 
         try:
-            table = DeltaTable(self.directory)
+            table = DeltaTable(self.location)
         except (DeltaError, OSError) as error:
-            raise DeltaSourceError(f"{self.directory} is no Delta table that can be read: {error}") from error
+            raise DeltaSourceError(f"{self.location} is no Delta table that can be read: {error}") from error
         metadata, protocol = table.metadata(), table.protocol()
         unknown = sorted(set(protocol.reader_features or ()) - READ_FEATURES)
         if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
             unknown.append("columnMapping")
         if unknown:
-            raise DeltaSourceError(f"the Delta table {self.directory} has {unknown[0]}, which a pipeline cannot read")
+            raise DeltaSourceError(f"the Delta table {self.location} has {unknown[0]}, which a pipeline cannot read")
         return DeltaFeed(
-            directory=self.directory,
+            location=self.location,
             columns=pa.schema(table.schema()),
             partitioned_by=tuple(metadata.partition_columns),
             skips_removals=self.removed_rows == SKIP,
@@ -94,7 +96,8 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
 
 
 class DeltaFile(msgspec.Struct, frozen=True):
-    """A Parquet file of the table. `partition`: the columns that are the same in all of its rows, as text."""
+    """A Parquet file of the table, by its path in it. `partition`: the columns that are the same in all of its rows, as
+    text."""
 
     path: str
     partition: Mapping[str, str | None]
@@ -103,7 +106,7 @@ class DeltaFile(msgspec.Struct, frozen=True):
 class DeltaFeed(msgspec.Struct, frozen=True):
     """A place is a version: all rows up to it are read. -1: none is."""
 
-    directory: Path
+    location: str
     columns: Any  # pa.Schema
     partitioned_by: tuple[str, ...]
     skips_removals: bool
@@ -112,7 +115,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return {"version": -1}
 
     def end(self, after: Mapping[str, int]) -> Mapping[str, int]:
-        found = (re.fullmatch(r"(\d{20})\.json", path.name) for path in self._log.iterdir())
+        found = (re.fullmatch(r"(\d{20})\.json", name) for name in self._log.names())
         return {"version": max([after["version"], *(int(name[1]) for name in found if name)])}
 
     def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
@@ -133,10 +136,15 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         import pyarrow as pa
         import pyarrow.dataset as ds
 
+        from moldau.spark.folders import opened
+
         stored = pa.schema([column for column in self.columns if column.name not in self.partitioned_by])
         options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+        is_elsewhere = "://" in part.path or part.path.startswith("/")  # a table that was cloned names files of others
+        files, path = opened(part.path if is_elsewhere else self.location)
+        path = path if is_elsewhere else f"{path}/{part.path}"
         try:
-            file = ds.dataset(part.path, schema=stored, format=ds.ParquetFileFormat(read_options=options))
+            file = ds.dataset(path, schema=stored, format=ds.ParquetFileFormat(read_options=options), filesystem=files)
             for batch in file.to_batches(batch_size=ROWS_A_BATCH):
                 yield pa.RecordBatch.from_arrays(
                     [
@@ -153,8 +161,10 @@ class DeltaFeed(msgspec.Struct, frozen=True):
             ) from error
 
     @property
-    def _log(self) -> Path:
-        return self.directory / "_delta_log"
+    def _log(self) -> Folder:
+        from moldau.spark.folders import Folder  # a page is checked without it
+
+        return Folder(self.location).inside("_delta_log")
 
     def _files_of(self, version: int | None) -> list[DeltaFile]:
         """All files of the table as it was in that version; None: as it is."""
@@ -163,18 +173,19 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         from deltalake.exceptions import DeltaError
 
         try:
-            table = DeltaTable(self.directory, version=version)
+            table = DeltaTable(self.location, version=version)
         except (DeltaError, OSError) as error:
-            raise DeltaSourceError(f"version {version} of {self.directory} cannot be read: {error}") from error
+            raise DeltaSourceError(f"version {version} of {self.location} cannot be read: {error}") from error
         files = pa.table(table.get_add_actions()).to_pylist()
         return [self._file(file["path"], file.get("partition") or {}) for file in files]
 
     def _added_by(self, version: int) -> list[DeltaFile]:
         try:
-            text = (self._log / f"{version:020}.json").read_text("utf-8")
+            with self._log.open(f"{version:020}.json") as file:
+                text = file.read().decode()
         except FileNotFoundError as error:
             raise DeltaSourceError(
-                f"version {version} is gone from the log of the Delta table {self.directory}: it was not read for "
+                f"version {version} is gone from the log of the Delta table {self.location}: it was not read for "
                 "longer than the table keeps its log; `moldau pipeline reset` begins anew with the table as it is"
             ) from error
         actions = [json.loads(line) for line in text.splitlines()]
@@ -182,7 +193,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
             if self.skips_removals:
                 return []
             raise DeltaSourceError(
-                f"version {version} of the Delta table {self.directory} takes rows away, which a stream of rows cannot "
+                f"version {version} of the Delta table {self.location} takes rows away, which a stream of rows cannot "
                 "show; `removed_rows: skip` leaves such versions out, with the rows that they add"
             )
         for one in actions:
@@ -197,12 +208,12 @@ class DeltaFeed(msgspec.Struct, frozen=True):
 
         if not pa.schema(Schema.from_json(schema)).equals(self.columns):
             raise DeltaSourceError(
-                f"version {version} of the Delta table {self.directory} has other columns: start the pipeline again"
+                f"version {version} of the Delta table {self.location} has other columns: start the pipeline again"
             )
 
     def _file(self, path: str, partition: Mapping[str, object]) -> DeltaFile:
         texts = {name: None if value is None else str(value) for name, value in partition.items()}
-        return DeltaFile(str(self.directory / unquote(path)), texts)
+        return DeltaFile(unquote(path), texts)
 
 
 def _repeated(text: str | None, kind: pa.DataType, count: int) -> pa.Array:
