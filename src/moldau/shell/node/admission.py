@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.quotas.connections import ConnectionLimits, ConnectionQuotas, parse_overrides
 from moldau.core.quotas.rates import Windows
+from moldau.ports import Clock
 from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.doors import Doors
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.quotas import BrokerQuotas
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.quorum.role import QuorumRole
 
 
 def new_admission(settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry) -> ConnectionAdmission:
@@ -36,6 +38,17 @@ def limits_of(settings: BrokerSettings) -> ConnectionLimits:
         overrides=parse_overrides(settings.max_connections_per_ip_overrides),
         creation_rate=settings.max_connection_creation_rate,
     )
+
+
+def follow_client_quotas(dispatcher: Dispatcher, quorum: QuorumRole, settings: BrokerSettings, clock: Clock) -> None:
+    """On the controller's listener: from here on, what changes in the quotas of clients acts there at once. The time
+    that requests take is charged to nobody there, and nobody produces or reads: what is left are changes of topics
+    (KIP-599). What brokers hand on for their clients is held to the same quotas, by the envelope."""
+    from moldau.shell.broker.quotas import BrokerQuotas
+
+    quotas = BrokerQuotas(settings, clock)
+    quotas.on_change.append(lambda changed: dispatcher.quotas_changed(changed if changed.in_force else None))
+    quorum.subscribe(quotas.metadata_changed)
 
 
 def follow_quotas(dispatcher: Dispatcher, admission: ConnectionAdmission, broker: Broker) -> None:

@@ -20,7 +20,7 @@ from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.node.admission import follow_quotas, new_admission
+from moldau.shell.node.admission import follow_client_quotas, follow_quotas, new_admission
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
@@ -337,6 +337,7 @@ class Node:
             on_invariant_broken=self._invariant_broken,
         )
         dispatcher.serve(AdministeredController(quorum, self.settings), controller_specs())
+        follow_client_quotas(dispatcher, quorum, self.settings, self.doors.clock)
         listener.serve(dispatcher)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:

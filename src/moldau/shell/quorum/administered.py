@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 class AdministeredController:
-    """Only the active one decides: any other refuses with NOT_CONTROLLER, and clients look for the active one. The rate
-    of creations that a quota allows is charged to what comes through brokers."""
+    """Only the active one decides: any other refuses with NOT_CONTROLLER, and clients look for the active one."""
 
     def __init__(self, quorum: QuorumRole, static_settings: BrokerSettings) -> None:
         self.node_id = quorum.identity.node_id

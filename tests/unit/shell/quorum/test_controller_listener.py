@@ -32,6 +32,12 @@ from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, ApiKey, decla
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest
+from moldau.wire.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterQuotaEntity,
+    AlterQuotaEntry,
+    AlterQuotaOperation,
+)
 from moldau.wire.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeQuorumPartition,
@@ -47,6 +53,7 @@ from tests.support.quorum_of_three import CLUSTER_ID, QuorumOfThree
 
 TIMEOUT_MS = 30_000
 NOT_CONTROLLER, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 41, 42, 104
+THROTTLING_QUOTA_EXCEEDED = 89
 MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 QUORUM = DescribeQuorumRequest((DescribeQuorumTopic("__cluster_metadata", (DescribeQuorumPartition(0),)),))
 
@@ -184,6 +191,33 @@ def test_topics_and_settings_are_administered_through_a_controller() -> None:
         node, point = await lone_node()
         await asyncio.to_thread(administer, point.port)
         assert len(node.quorum.image.topics_by_name["t"].partitions) == 2
+        await node.stop()
+
+    asyncio.run(run())
+
+
+def test_topics_are_created_through_a_controller_as_fast_as_the_quota_of_the_client_allows() -> None:
+    def create(port: int, client_id: str, *names: str) -> tuple[list[int], int]:
+        """The codes, and for how many milliseconds the client has to wait."""
+        request = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in names), TIMEOUT_MS)
+        with ControllerAdmin(TCP, f"127.0.0.1:{port}", client_id=client_id) as admin:
+            answer = admin.ask(request)
+        return [topic.error_code for topic in answer.topics], answer.throttle_time_ms
+
+    def administer(port: int) -> None:
+        limit = AlterQuotaOperation("controller_mutation_rate", 0.01)
+        limited = AlterQuotaEntry((AlterQuotaEntity("client-id", "limited"),), (limit,))
+        with ControllerAdmin(TCP, f"127.0.0.1:{port}", client_id="test") as admin:
+            assert admin.ask(AlterClientQuotasRequest((limited,))).entries[0].error_code == 0
+        codes, throttle_time_ms = create(port, "limited", "a", "b", "c")
+        assert codes == [0, THROTTLING_QUOTA_EXCEEDED, THROTTLING_QUOTA_EXCEEDED]
+        assert throttle_time_ms > 0
+        assert create(port, "other", "d", "e") == ([0, 0], 0)
+
+    async def run() -> None:
+        node, point = await lone_node()
+        await asyncio.to_thread(administer, point.port)
+        assert list(node.quorum.image.topics_by_name) == ["a", "d", "e"]
         await node.stop()
 
     asyncio.run(run())
