@@ -22,11 +22,22 @@ def test_each_node_may_die_and_nothing_is_lost_or_comes_twice(tmp_path: Path) ->
             ("--bootstrap-controller", cluster.bootstrap_controllers),
         ):
             assert quorum(flag, servers) == [["1", "Leader"], ["2", "Observer"], ["3", "Observer"]]
+        points = told("kafka-cluster", "list-endpoints", "-C", cluster.bootstrap_controllers).splitlines()
+        assert [line.split()[-1] for line in points] == ["ENDPOINT_TYPE", "controller"]
+        setting = ("--entity-type", "brokers", "--entity-name", "2")
+        at_controller = ("kafka-configs", "--bootstrap-controller", cluster.bootstrap_controllers)
+        told(*at_controller, "--alter", *setting, "--add-config", "log.cleaner.threads=2")
+        described = told("kafka-configs", "--bootstrap-server", cluster.bootstrap_servers, "--describe", *setting)
+        assert "log.cleaner.threads=2" in described
+
+
+def told(*words: str) -> str:
+    """What one of our tools prints; fails unless it exits 0."""
+    command = [sys.executable, "-m", "moldau.cli.main", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def quorum(flag: str, servers: str) -> list[list[str]]:
     """Each node and what it is, as Kafka's tool says it."""
-    words = ["kafka-metadata-quorum", flag, servers, "describe", "--replication"]
-    command = [sys.executable, "-m", "moldau.cli.main", *words]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    return [[line.split()[0], line.split()[-1]] for line in told.splitlines()[1:]]
+    rows = told("kafka-metadata-quorum", flag, servers, "describe", "--replication").splitlines()[1:]
+    return [[line.split()[0], line.split()[-1]] for line in rows]

@@ -1,14 +1,16 @@
-"""`kafka-cluster`: the id of a cluster, its brokers, and forgetting one that is gone."""
+"""`kafka-cluster`: the id of a cluster, its brokers or controllers, and forgetting a broker that is gone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
-from moldau.cli.kafka.subcommands import ClusterCommand, chosen_command
+from moldau.cli.kafka.subcommands import ClusterCommand, bootstrap_controller, check_connection, chosen_command
 from moldau.client.admin.brokers import describe_cluster, unregister_broker
 from moldau.client.admin.client import ClusterAdmin
+from moldau.wire.protocol.messages.cluster import DescribeClusterBroker
 
 SUMMARY = (
     "The Kafka cluster tool.\n\nusage: kafka-cluster COMMAND --bootstrap-server HOST:PORT ...\n\n"
@@ -17,6 +19,7 @@ SUMMARY = (
 
 OPTIONS = (
     bootstrap_server(short="b"),
+    bootstrap_controller(short="C"),
     command_config(),
     Option("id", "unregister: the id of the broker.", "id", kind="int", short="i"),
     Option("include-fenced-brokers", "list-endpoints: also brokers that do not serve."),
@@ -25,8 +28,7 @@ OPTIONS = (
 
 def run(arguments: Arguments) -> int:
     command = chosen_command(arguments, _COMMANDS, SUMMARY)
-    if not arguments.has("bootstrap-server"):
-        raise ArgumentError("the argument --bootstrap-server/-b is required")
+    check_connection(arguments)
     return run_on_cluster(arguments, partial(command.run, arguments))
 
 
@@ -41,14 +43,38 @@ def _unregister(arguments: Arguments, admin: ClusterAdmin) -> None:
 
 
 def _list_endpoints(arguments: Arguments, admin: ClusterAdmin) -> None:
+    if arguments.has("bootstrap-controller"):
+        _list_controllers(arguments, admin)
+        return
     brokers = describe_cluster(admin, with_fenced=arguments.has("include-fenced-brokers")).brokers
-    host_width = max((len(broker.host) for broker in brokers), default=0)
-    rack_width = max((len(broker.rack or "") for broker in brokers), default=0)
-    widths = 10, max(host_width, 9), 10, max(rack_width, 10), 10, 15
     rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
     for broker in brokers:
         state = "fenced" if broker.is_fenced else "unfenced"
         rows.append((str(broker.broker_id), broker.host, str(broker.port), broker.rack or "null", state, "broker"))
+    host_width, rack_width = _widths(brokers)
+    _print_table(rows, (10, host_width, 10, rack_width, 10, 15))
+
+
+def _list_controllers(arguments: Arguments, admin: ClusterAdmin) -> None:
+    if arguments.has("include-fenced-brokers"):
+        raise ArgumentError("The option --include-fenced-brokers is only supported with --bootstrap-server option")
+    controllers = describe_cluster(admin).brokers
+    rows = [("ID", "HOST", "PORT", "RACK", "ENDPOINT_TYPE")]
+    rows += [
+        (str(each.broker_id), each.host, str(each.port), each.rack or "null", "controller") for each in controllers
+    ]
+    host_width, rack_width = _widths(controllers)
+    _print_table(rows, (10, host_width, 10, rack_width, 15))
+
+
+def _widths(nodes: Sequence[DescribeClusterBroker]) -> tuple[int, int]:
+    """Of the columns of hosts and of racks."""
+    host_width = max((len(node.host) for node in nodes), default=0)
+    rack_width = max((len(node.rack or "") for node in nodes), default=0)
+    return max(host_width, 9), max(rack_width, 10)
+
+
+def _print_table(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> None:
     for row in rows:
         print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
 

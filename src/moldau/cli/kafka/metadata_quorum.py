@@ -187,7 +187,7 @@ def _remove_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
     if not is_rehearsal:
         remove_voter(admin, node_id, directory_id)
     done = "DRY RUN of removing" if is_rehearsal else "Removed"
-    print(f"{done} KRaft controller {node_id} with directory id {uuid_to_text(directory_id)}")
+    print(f"{done}  KRaft controller {node_id} with directory id {uuid_to_text(directory_id)}")
 
 
 _COMMANDS = {

@@ -10,7 +10,12 @@ import msgspec
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, UsageError, check_required
 from moldau.client.admin.client import ClusterAdmin
 
-BOOTSTRAP_CONTROLLER = Option("bootstrap-controller", "The controllers to connect to.", "server to connect to")
+
+def bootstrap_controller(short: str = "") -> Option:
+    return Option("bootstrap-controller", "The controllers to connect to.", "server to connect to", short=short)
+
+
+BOOTSTRAP_CONTROLLER = bootstrap_controller()
 _CONNECTION = ("bootstrap-server", "bootstrap-controller", "command-config")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.client import CONTROLLERS, ClusterAdmin, ControllerAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.errors import KafkaError
 from moldau.wire.protocol.api_keys import ApiKey
@@ -21,9 +21,14 @@ FENCED_FROM = 2
 
 
 def describe_cluster(admin: ClusterAdmin, *, with_fenced: bool = False) -> DescribeClusterResponse:
-    """The cluster id, and its brokers with their racks; those that do not serve only if asked."""
-    with_fenced = with_fenced and admin.client.any_connection().version_of(ApiKey.DESCRIBE_CLUSTER) >= FENCED_FROM
-    answer = admin.ask(DescribeClusterRequest(include_fenced_brokers=with_fenced))
+    """The cluster id, and its brokers with their racks; those that do not serve only if asked. Through controllers:
+    the controllers in their place."""
+    if isinstance(admin, ControllerAdmin):
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    else:
+        with_fenced = with_fenced and admin.client.any_connection().version_of(ApiKey.DESCRIBE_CLUSTER) >= FENCED_FROM
+        request = DescribeClusterRequest(include_fenced_brokers=with_fenced)
+    answer = admin.ask(request)
     if answer.error_code:
         raise error_of(answer.error_code, answer.error_message)
     brokers = sorted(answer.brokers, key=lambda broker: broker.broker_id)

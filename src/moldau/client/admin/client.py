@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
 from moldau.client.blocking.offsets import find_coordinator
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
@@ -17,6 +18,8 @@ from moldau.wire.protocol.schema import Request
 
 CONTROLLERS = 2
 """The endpoint type of controllers (KIP-919)."""
+NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
+ONLY_BROKERS = "This Admin API is not yet supported when communicating directly with the controller quorum."
 RETRY_TIMEOUT_MS = 15_000
 """How long a coordinator or leader that is on its way is waited for."""
 
@@ -98,9 +101,20 @@ class ControllerAdmin(ClusterAdmin):
     """As ClusterAdmin, through the listeners of controllers, of which the active one is asked (KIP-919)."""
 
     def ask(self, request: Request[ResponseType]) -> ResponseType:
-        """Raises NOT_CONTROLLER where none is active in time."""
+        """Raises NOT_CONTROLLER where none is active in time, UNSUPPORTED_ENDPOINT_TYPE for what only brokers serve."""
         self.client.any_connection()  # where nobody listens at all there is nothing to wait for
-        return self.client.retry(self._active).request(request)
+        try:
+            return self.client.retry(partial(self._ask_active, request))
+        except KafkaError as error:
+            if error.name == "UNSUPPORTED_VERSION":
+                raise kafka_error("UNSUPPORTED_ENDPOINT_TYPE", ONLY_BROKERS) from error
+            raise
+
+    def _ask_active(self, request: Request[ResponseType]) -> ResponseType:
+        response = self._active().request(request)
+        if getattr(response, "error_code", 0) == NOT_CONTROLLER:  # it resigned meanwhile
+            raise kafka_error("NOT_CONTROLLER")
+        return response
 
     def cluster(self) -> Cluster:
         """The controllers as one of them lists them; each can be asked after this."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.client import ClusterAdmin, ControllerAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.wire.protocol.messages.configs import (
     DescribeConfigsRequest,
@@ -88,10 +88,10 @@ def alter_configs(
         ),
     )
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate_only)
-    if resource_type in (BROKER, BROKER_LOGGER) and name:
-        response = admin.ask_broker(int(name), request)
-    else:
-        response = admin.ask(request)
+    # a controller takes the settings of every broker, and only its own loggers
+    of_one_node = (BROKER_LOGGER,) if isinstance(admin, ControllerAdmin) else (BROKER, BROKER_LOGGER)
+    is_of_one = resource_type in of_one_node and name
+    response = admin.ask_broker(int(name), request) if is_of_one else admin.ask(request)
     for row in response.responses:
         if row.error_code:
             raise error_of(row.error_code, row.error_message)
