@@ -33,7 +33,7 @@ _NOT_SHOWN = re.compile(r"Feature: (group|share|streams|kraft)\.version ")
 _OF_ONE_RUN = (
     (r"Local controller \d+", "Local controller N"),
     (r"Epoch: \d+", "Epoch: N"),
-    (r"((LeaderId|MaxFollowerLagTimeMs): +)\d+", r"\1N"),
+    (r"((LeaderId|MaxFollowerLag|MaxFollowerLagTimeMs): +)-?\d+", r"\1N"),
 )
 
 
