@@ -1,0 +1,91 @@
+"""Batches are counted from Spark's reports: each once, and without reading them all again at each look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from moldau.products.pipelines.running.progress import BatchCounter
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
+
+if TYPE_CHECKING:
+    from moldau.spark import StreamingQuery
+
+METRIC = "dead_letters_of_orders"
+
+
+class Reports:
+    """What Spark keeps of a query: its newest hundred reports. `asked`: how many of them were read."""
+
+    def __init__(self) -> None:
+        self.kept: list[dict[str, Any]] = []
+        self.asked = 0
+
+    def batch(self, number: int, rows: int = 10, bad: int = 0) -> None:
+        durations = {"addBatch": 5, "triggerExecution": 9}
+        self._keep(number, rows, durations, {METRIC: {DEAD_LETTERS_METRIC: bad}})
+
+    def idle(self, next_number: int) -> None:
+        self._keep(next_number, 0, {"latestOffset": 1, "triggerExecution": 1}, {})
+
+    def _keep(self, number: int, rows: int, durations: dict[str, int], observed: dict[str, Any]) -> None:
+        report = {"name": "orders", "batchId": number, "numInputRows": rows, "durationMs": durations}
+        self.kept = [*self.kept[-99:], {**report, "batchDuration": 9, "observedMetrics": observed}]
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        self.asked += 1
+        return self.kept[-1] if self.kept else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
+        self.asked += len(self.kept)
+        return self.kept
+
+
+def look(counter: BatchCounter, reports: Reports) -> None:
+    counter.look(cast("StreamingQuery", reports))
+
+
+@pytest.mark.parametrize("looks_every", [1, 2, 7, 60])
+def test_each_batch_counts_once_however_often_it_is_looked(looks_every: int) -> None:
+    counter, reports = BatchCounter([METRIC]), Reports()
+    look(counter, reports)
+    for number in range(200):
+        reports.batch(number, rows=0 if number % 3 == 2 else 10, bad=number)
+        if number % 5 == 4:
+            reports.idle(number + 1)
+        if number % looks_every == looks_every - 1:
+            look(counter, reports)
+    look(counter, reports)
+    look(counter, reports)
+    with_rows = [number for number in range(200) if number % 3 != 2]
+    assert (counter.batches, counter.records) == (len(with_rows), 10 * len(with_rows))
+    assert counter.reported_to == 199
+    assert counter.dead_letters == {number: number for number in range(200)}
+
+
+def test_a_look_reads_one_report_where_no_more_are_new() -> None:
+    counter, reports = BatchCounter(), Reports()
+    for number in range(150):
+        reports.batch(number)
+    look(counter, reports)
+    for number in range(150, 160):
+        reports.batch(number)
+        reports.asked = 0
+        for _ in range(3):
+            look(counter, reports)
+        assert reports.asked == 3
+    assert counter.reported_to == 159
+
+
+def test_a_query_that_was_started_again_goes_on_being_counted() -> None:
+    counter, first, second = BatchCounter(), Reports(), Reports()
+    first.batch(0)
+    look(counter, first)
+    second.batch(1)
+    second.batch(2)
+    second.idle(3)
+    look(counter, second)
+    assert (counter.batches, counter.reported_to) == (3, 2)
