@@ -97,10 +97,17 @@ def run(arguments: Arguments) -> int:
         act = partial(work, arguments)
         with open_admin(arguments) as admin:
             act(admin)
+    except _TerseError as error:
+        print(error)
+        return 1
     except (ArgumentError, KafkaError) as error:
         print(f"Error: {as_java_says(error) if isinstance(error, KafkaError) else error}")
         return 1
     return 0
+
+
+class _TerseError(ArgumentError):
+    """What Kafka's tool says without `Error: ` in front of it."""
 
 
 def _checked(arguments: Arguments) -> str:
@@ -193,7 +200,7 @@ def _execute(arguments: Arguments, admin: ClusterAdmin) -> None:
     if unknown:
         raise ArgumentError(f"Unknown broker id {unknown[0]}")
     if not arguments.has("additional") and list_reassignments(admin):
-        raise ArgumentError(_UNDER_WAY)
+        raise _TerseError(_UNDER_WAY)
     every = _assignment(admin, [partition.topic for partition in wanted])
     absent = [partition for partition in wanted if partition not in every]
     if absent:
@@ -239,7 +246,7 @@ def _raise_refused(title: str, results: Mapping[TopicPartition, KafkaError | Non
     refused = {partition: error for partition, error in results.items() if error is not None}
     if refused:
         lines = [f"{partition}: {error.message}" for partition, error in sorted(refused.items(), key=str)]
-        raise ArgumentError("\n".join((title, *lines)))
+        raise _TerseError("\n".join((title, *lines)))
 
 
 def _cancel(arguments: Arguments, admin: ClusterAdmin) -> None:
