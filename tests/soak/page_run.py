@@ -21,11 +21,13 @@ from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.running.runner import run_pipeline
 
 SAMPLE_S = 20.0
+COLLECTION_S = 4.0
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """`heap`: bytes of the JVM's heap in use, right behind a full collection. `workers`: bytes of the Python processes
-    below this one, what they share counted once (PSS). `records`: what the page has read."""
+    """`heap`: bytes of the JVM's heap in use, right behind that full collection since the last sample that left least:
+    one in the middle of a batch finds the rows of the batch (up to a third more, without any trend). `workers`: bytes
+    of the Python processes below this one, what they share counted once (PSS). `records`: what the page has read."""
 
     second: float
     heap: int
@@ -37,19 +39,21 @@ class Sampler:
     """Sees the run of a page."""
 
     def __init__(self) -> None:
-        self._began = self._last = time.monotonic()
+        self._began = self._last = self._last_collection = time.monotonic()
+        self._least_heap: int | None = None
 
     def show(self, states: Sequence[PipelineState]) -> None:
-        now = time.monotonic()
-        if now - self._last < SAMPLE_S:
+        now, jvm = time.monotonic(), _jvm()
+        if now - self._last_collection >= COLLECTION_S:
+            self._last_collection = now
+            heap = _collected(jvm)
+            self._least_heap = heap if self._least_heap is None else min(heap, self._least_heap)
+        if now - self._last < SAMPLE_S or self._least_heap is None:
             return
         self._last = now
-        jvm = _jvm()
-        jvm.java.lang.System.gc()
-        runtime = jvm.java.lang.Runtime.getRuntime()
-        heap = runtime.totalMemory() - runtime.freeMemory()
         workers = _workers_bytes(jvm.java.lang.ProcessHandle.current().pid())
-        sample = Sample(now - self._began, heap, workers, sum(state.records_read for state in states))
+        sample = Sample(now - self._began, self._least_heap, workers, sum(state.records_read for state in states))
+        self._least_heap = None
         print(msgspec.json.encode(sample).decode(), flush=True)
 
 
@@ -59,6 +63,13 @@ def _jvm() -> Any:
     session = SparkSession.getActiveSession()
     assert session is not None
     return session._jvm
+
+
+def _collected(jvm: Any) -> int:
+    jvm.java.lang.System.gc()
+    runtime = jvm.java.lang.Runtime.getRuntime()
+    used: int = runtime.totalMemory() - runtime.freeMemory()
+    return used
 
 
 def _workers_bytes(jvm: int) -> int:
