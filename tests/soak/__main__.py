@@ -84,9 +84,11 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 def growth(samples: Sequence[tuple[float, int]], minutes: float) -> Growth:
-    """Of (second, bytes) over the last so many minutes."""
-    end_s = samples[-1][0]
+    """Of (second, bytes) over the last so many minutes. Ends the program where the page did not run for so long."""
     quarter_s = minutes * 60 / 4
+    if not samples or samples[-1][0] - samples[0][0] < 3 * quarter_s:
+        sys.exit("a page came up too late to be judged: give the run more minutes")
+    end_s = samples[-1][0]
     first = [size for second, size in samples if end_s - 4 * quarter_s <= second < end_s - 3 * quarter_s]
     return Growth(median(first), median(size for second, size in samples if second >= end_s - quarter_s))
 
