@@ -54,3 +54,27 @@ def test_a_free_port_is_listened_on(loop_class: Any) -> None:
 
     with asyncio.Runner(loop_factory=loop_class) as runner:
         runner.run(listen_and_connect())
+
+
+@pytest.mark.parametrize("loop_class", [asyncio.SelectorEventLoop, uvloop.Loop])
+def test_who_gives_up_before_the_port_is_listened_on_leaves_the_port_free(
+    other: socket.socket, loop_class: Any
+) -> None:
+    port = other.getsockname()[1]
+
+    async def give_up_after(turns: int) -> None:
+        listening = asyncio.ensure_future(TcpNetwork().listen("127.0.0.1", port, asyncio.Protocol))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        listening.cancel()
+        (listener,) = await asyncio.gather(listening, return_exceptions=True)
+        if not isinstance(listener, asyncio.CancelledError):
+            listener.close()
+
+    async def give_up_again_and_again() -> None:
+        for turns in range(20):
+            await give_up_after(turns)
+
+    with asyncio.Runner(loop_factory=loop_class) as runner:
+        runner.run(give_up_again_and_again())
+        other.listen()
