@@ -99,9 +99,10 @@ def _run_page(folder: Path, java_options: str) -> str:
     _wait_for_jvm(folder / "checkpoint")
     log = folder / "checkpoint" / "driver.log"
     said = done.stdout + done.stderr + (log.read_text("utf-8", "replace") if log.is_file() else "")
+    last_words = said.strip()[-2_000:]
     if done.returncode:
-        raise WarmUpError(f"the pipeline failed: {said.strip()[-2_000:]}")
-    return said.strip()[-2_000:]
+        raise WarmUpError(f"the pipeline failed: {last_words}")
+    return last_words
 
 
 def _order(number: int) -> str:

@@ -30,6 +30,10 @@ class Authorizer(Protocol):
 class Quotas(Protocol):
     """Decides how long a client has to wait for what it used. A dispatcher has it while any client has a quota."""
 
+    @property
+    def in_force(self) -> bool:
+        """Whether any client has a quota."""
+
     def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int:
         """Charges a request of `size` bytes; how long its client should wait before the next one, in ms."""
 

@@ -175,9 +175,9 @@ class Dispatcher:
         """Further handlers, which get another `owner` first."""
         self._entries |= {key: _Entry(spec, owner) for key, spec in specs.items()}
 
-    def quotas_changed(self, quotas: Quotas | None) -> None:
-        """`quotas`: None while no client has one."""
-        self.quotas = quotas
+    def quotas_changed(self, quotas: Quotas) -> None:
+        """From here on, requests are held to them."""
+        self.quotas = quotas if quotas.in_force else None
 
     # -- the way in
 

@@ -47,7 +47,7 @@ def follow_client_quotas(dispatcher: Dispatcher, quorum: QuorumRole, settings: B
     from moldau.shell.broker.quotas import BrokerQuotas
 
     quotas = BrokerQuotas(settings, clock)
-    quotas.on_change.append(lambda changed: dispatcher.quotas_changed(changed if changed.in_force else None))
+    quotas.on_change.append(dispatcher.quotas_changed)
     quorum.subscribe(quotas.metadata_changed)
 
 
@@ -56,7 +56,7 @@ def follow_quotas(dispatcher: Dispatcher, admission: ConnectionAdmission, broker
     once."""
 
     def quotas_changed(quotas: BrokerQuotas) -> None:
-        dispatcher.quotas_changed(quotas if quotas.in_force else None)
+        dispatcher.quotas_changed(quotas)
         admission.quotas.quotas_changed(quotas.addresses)
 
     def settings_changed(settings: BrokerSettings) -> None:

@@ -527,8 +527,10 @@ class Node:
     def _directory_failed(self) -> None:
         """Without the metadata log, or without any log directory, the node halts as Apache Kafka does, with its words:
         what it leads is led by others soon. What is answered in this turn is still answered."""
-        reason = None if self._logs is None else self._logs.fatal_failure
-        if self._logs is not None and reason is not None and self.failure is None:
+        if self._logs is None or self.failure is not None:
+            return
+        reason = self._logs.fatal_failure
+        if reason is not None:
             self.failure = StorageFailedError(reason)
             causes = "; ".join(self._logs.failures)
             self.log.error("log directories failed", f"node {self.node_id} halts: {reason}: {causes}")

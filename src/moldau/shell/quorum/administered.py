@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.configs import view_in_force
-from moldau.core.metadata.image import MetadataImage
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.shell.network.context import RequestContext
 
 if TYPE_CHECKING:
@@ -19,15 +19,18 @@ class AdministeredController:
     def __init__(self, quorum: QuorumRole, static_settings: BrokerSettings) -> None:
         self.node_id = quorum.identity.node_id
         self.static_settings = static_settings
+        self.settings = static_settings
+        """Those in force."""
         self._quorum = quorum
+        quorum.subscribe(self._metadata_changed)
 
     @property
     def image(self) -> MetadataImage:
         return self._quorum.image
 
-    @property
-    def settings(self) -> BrokerSettings:
-        return view_in_force(self.image, self.static_settings)[0]
+    def _metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if delta.configs:
+            self.settings = view_in_force(image, self.static_settings)[0]
 
     async def submit(self, request: Any, client: RequestContext) -> Any:
         """Raises KafkaError."""
