@@ -8,6 +8,7 @@ from importlib.util import find_spec
 PACKAGES: dict[str, tuple[str, ...]] = {
     "avro": ("fastavro", "polars"),
     "columnar": ("numpy", "pyarrow"),
+    "connect": ("grpc", "grpc_status", "zstandard"),
     "delta": ("deltalake",),
     "iceberg": ("pyiceberg", "sqlalchemy"),
     "postgresql": ("psycopg",),

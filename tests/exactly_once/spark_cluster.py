@@ -29,21 +29,21 @@ class SparkCluster:
 
     def __init__(self, folder: Path, environments: Sequence[Mapping[str, str]] = ({}, {})) -> None:
         self.workers: list[TalkingProcess] = []
-        self.master = _start({}, MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self.master = start_spark({}, MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         try:
             self.url = self._master_url()
             for number, environment in enumerate(environments):
                 place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
                 size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}")]
-                self.workers.append(_start(environment, WORKER, *place, *size, self.url))
+                self.workers.append(start_spark(environment, WORKER, *place, *size, self.url))
             for worker in self.workers:
-                _wait(worker, "Successfully registered with master")
+                wait_for_words(worker, "Successfully registered with master")
         except BaseException:
             self.stop()
             raise
 
     def _master_url(self) -> str:
-        _wait(self.master, "Starting Spark master at")
+        wait_for_words(self.master, "Starting Spark master at")
         (found,) = filter(None, map(MASTER_URL.search, self.master.output))
         return found[1]
 
@@ -67,14 +67,16 @@ def kill(process_id: int) -> None:
         return  # it was on its way out
 
 
-def _start(environment: Mapping[str, str], role: str, *arguments: str) -> TalkingProcess:
+def start_spark(environment: Mapping[str, str], role: str, *arguments: str) -> TalkingProcess:
+    """A process of the installed pyspark; `role`: the class that it runs."""
     home = Path(pyspark.__file__).parent
     own = {"JAVA_HOME": str(java_home(find_java())), "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
     # the script becomes the Java process: the id stays
     return TalkingProcess([str(home / "bin" / "spark-class"), role, *arguments], {**own, **environment})
 
 
-def _wait(process: TalkingProcess, words: str) -> None:
+def wait_for_words(process: TalkingProcess, words: str) -> None:
+    """Returns when the process has said them."""
     try:
         came = process.wait_for(lambda line: words in line, time.monotonic() + PATIENCE_S)
     except queue.Empty:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pyspark.sql import Row
 
 from moldau.products.pipelines.running.progress import BatchCounter
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
@@ -24,13 +25,13 @@ class Reports:
 
     def batch(self, number: int, rows: int = 10, bad: int = 0) -> None:
         durations = {"addBatch": 5, "triggerExecution": 9}
-        self._keep(number, rows, durations, {METRIC: {DEAD_LETTERS_METRIC: bad}})
+        self._keep(number, rows, durations, {METRIC: Row(**{DEAD_LETTERS_METRIC: bad})})
 
     def idle(self, next_number: int) -> None:
         self._keep(next_number, 0, {"latestOffset": 1, "triggerExecution": 1}, {})
 
     def _keep(self, number: int, rows: int, durations: dict[str, int], observed: dict[str, Any]) -> None:
-        report = {"name": "orders", "batchId": number, "numInputRows": rows, "durationMs": durations}
+        report = {"name": "orders", "batchId": number, "sources": [{"numInputRows": rows}], "durationMs": durations}
         self.kept = [*self.kept[-99:], {**report, "batchDuration": 9, "observedMetrics": observed}]
 
     @property

@@ -20,6 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
+from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.report import RunReport
 from moldau.products.pipelines.page.page import parse_page
@@ -138,8 +139,9 @@ checkpoint: state
     (query,) = page.queries
     result = make_result(page, query, make_views(spark, page, load_sources(spark, page, {})))
     result = result.mapInArrow(lose_the_first_task, "key string, value string")
-    running = start_query(result, page, query, once=True, checkpoint_id="1", may_start_batch=lambda: None)
-    running.awaitTermination()
+    with Lease(page.checkpoint) as lease:
+        go = {"lease": lease, "may_start_batch": lambda: None}
+        start_query(result, page, query, once=True, checkpoint_id="1", **go).awaitTermination()
     assert lost.exists()
     assert sorted(key for key, _ in read_back(target)) == sorted(b"k%d" % number for number in range(50))
 

@@ -19,12 +19,11 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 def report(batch_id: int, end: object, latest: object = None, rows: int = 0, *, is_batch: bool = True) -> dict:
     return {
         "batchId": batch_id,
-        "numInputRows": rows,
         "inputRowsPerSecond": 12.5,
         "processedRowsPerSecond": 1_000.0,
         "batchDuration": 1_500,
         "durationMs": {"addBatch": 3} if is_batch else {"latestOffset": 1},
-        "sources": [{"endOffset": end, "latestOffset": latest}],
+        "sources": [{"endOffset": end, "latestOffset": latest, "numInputRows": rows}],
     }
 
 

@@ -7,7 +7,20 @@ from contextlib import closing
 
 import psycopg
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
+
+from moldau.products.pipelines.formats.text import JsonFormat
+from moldau.products.pipelines.sources.topic import TopicSource
+
+
+@pytest.mark.parametrize("read_as", [{}, {"stops": True}, {"as_table": True}])
+def test_spark_parses_each_record_once_whatever_filters_there_are(spark, read_as):
+    decoder = JsonFormat(schema="user string, amount double")
+    source = TopicSource(bootstrap_servers="nowhere:1", topic="t", format="json", decoder=decoder, **read_as)
+    records = spark.createDataFrame([], source.GIVEN_COLUMNS)
+    rows = source.rows(records, "parsed").where("amount > 1 and user <> 'ann'").selectExpr("amount * 2", "user")
+    assert rows._jdf.queryExecution().optimizedPlan().toString().count("from_json") == 1
 
 
 def test_each_batch_joins_what_the_tables_hold_then(run_page, new_topic, produce, read_back, postgresql, tmp_path):

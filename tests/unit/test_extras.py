@@ -59,6 +59,9 @@ def test_a_package_around_a_missing_module_may_be_missing_too():
 
 
 PACKAGE_OF = {
+    "grpc": "pyspark[connect]",
+    "grpc_status": "pyspark[connect]",
+    "zstandard": "pyspark[connect]",
     "yaml": "pyyaml",
     "sqlalchemy": "sql-sqlite",
     "google.protobuf": "protobuf",

@@ -24,12 +24,14 @@ from moldau.extras import require_extra
 
 require_extra("moldau.spark", "spark", ("numpy", "pyarrow", "pyspark", "pandas"))
 
-from moldau.spark.session import QUICK_START, open_session
+from moldau.spark.session import QUICK_START, available_cores, open_session
 
 __all__ = [
     "QUICK_START",
+    "available_cores",
     "by_target_partition",
     "expression",
+    "is_connect",
     "open_session",
     "register",
     "spark_error",
@@ -70,11 +72,18 @@ def expression(sql: str) -> Column:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("moldau")` known to this session, for reading and writing."""
+    """Makes `format("moldau")` known to this session, for reading and writing: see `moldau.spark.source`."""
     # pyspark takes a while to import: only a caller pays for it
     from moldau.spark import source
 
     source.register(spark)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether this is a session of a Spark Connect server."""
+    from moldau.spark import connect
+
+    return connect.is_connect(spark)
 
 
 def watch(spark: SparkSession, *, console: Console | None = None, metrics_port: int | None = None) -> QueryWatch:

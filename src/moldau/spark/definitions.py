@@ -239,10 +239,10 @@ def _line_in(path: Path, error: BaseException) -> int | None:
 
 def _said(error: BaseException) -> str:
     text = str(error).partition("\n")[0]
+    if any(frame.name == "create_auto_cdc_flow" for frame in traceback.extract_tb(error.__traceback__)):
+        return _NO_AUTO_CDC  # Spark's own word needs grpc, or with it the session, before it registers anything
     if isinstance(error, MoldauError):
         return text
-    if any(frame.name == "create_auto_cdc_flow" for frame in traceback.extract_tb(error.__traceback__)):
-        return _NO_AUTO_CDC  # Spark's own word needs grpc before it registers anything
     is_of_spark = "pyspark" in traceback.extract_tb(error.__traceback__)[-1].filename
     if is_of_spark and (isinstance(error, AssertionError) or "SESSION_OR_CONTEXT_NOT_EXISTS" in text):
         return NO_SPARK

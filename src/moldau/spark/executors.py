@@ -68,7 +68,7 @@ def _ask_all(context: SparkContext) -> list[tuple[str, str]]:
     try:
         return context.parallelize(range(slots), slots).barrier().mapPartitions(_answer).collect()
     except Py4JJavaError as error:
-        raise ExecutorError(_why(str(error.java_exception))) from error
+        raise ExecutorError(why_no_task(str(error.java_exception))) from error
 
 
 def _answer(_: Iterable[int]) -> Iterable[tuple[str, str]]:
@@ -79,7 +79,8 @@ def _answer(_: Iterable[int]) -> Iterable[tuple[str, str]]:
     yield socket.gethostname(), moldau.__version__
 
 
-def _why(report: str) -> str:
+def why_no_task(report: str) -> str:
+    """`report`: Spark's, of a task that failed."""
     found = _MISSING.search(report)
     if found is None:
         return f"the executors run no task: {report[:2_000]}"

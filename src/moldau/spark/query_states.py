@@ -67,6 +67,23 @@ class Bounds(msgspec.Struct, frozen=True):
         return max(0, self.latest - self.end)
 
 
+def input_rows(progress: Mapping[str, Any]) -> int:
+    """How many rows all sources gave: a report of a Spark Connect server does not have their sum."""
+    return sum(source["numInputRows"] for source in progress.get("sources", ()))
+
+
+def observed_row(progress: Mapping[str, Any], metric: str) -> Mapping[str, Any] | None:
+    """What `DataFrame.observe` of that name has seen in a batch; None where the batch did not compute it."""
+    row = progress["observedMetrics"].get(metric)
+    if row is None:
+        return None
+    fields = dict(row.asDict())
+    # pyspark takes the two parts of a Spark Connect server's row for its columns
+    if fields.keys() == {"values", "schema"}:
+        return {field["name"]: value for field, value in zip(fields["schema"]["fields"], fields["values"], strict=True)}
+    return fields
+
+
 class QueryState(msgspec.Struct, frozen=True):
     """One query. Rates in records a second, as Spark reports them; `error`: the first line of what ended the query."""
 
@@ -106,7 +123,7 @@ class QueryState(msgspec.Struct, frozen=True):
         partitions = dict(self.partitions)
         for source in progress.get("sources", ()):
             partitions.update(_bounds(source, partitions))
-        rows = progress.get("numInputRows", 0)
+        rows = input_rows(progress)
         operators = progress.get("stateOperators", ())
         late = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in operators)
         return msgspec.structs.replace(

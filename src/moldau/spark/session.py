@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.spark import class_cache
+from moldau.spark import class_cache, connect
 from moldau.spark.java import Java, SparkStartError, find_java, java_home, program_home
 from moldau.spark.worker_start import ADDRESS_VARIABLE, launch_script, worker_host
 
@@ -43,7 +43,9 @@ def open_session(
     `cores`: threads of `local[cores]`, by default all that this process may use. `settings`: Spark's own, over ours; of
     a reused session only those that can change at run time take effect. `log_path`: where the JVM's and the workers'
     own output goes (appended), by default a temporary file that is shown only if the start fails. `keep_open`: file
-    descriptors that the JVM inherits, so that a lock held on one lasts until the JVM is gone too.
+    descriptors that the JVM inherits, so that a lock held on one lasts until the JVM is gone too. With `spark.remote`
+    in `settings` it is a session of that Spark Connect server, whose JVM is not ours: `cores`, `log_path` and
+    `keep_open` have no meaning there.
     Raises SparkStartError, and on a cluster ExecutorError.
     """
     from pyspark.sql import SparkSession
@@ -58,6 +60,10 @@ def open_session(
                 running.conf.set(name, value)
         register(running)
         return running
+    if connect.REMOTE in (settings or {}):
+        remote = connect.connect(settings or {})
+        register(remote)
+        return remote
     java = find_java()
     made = _start(java, application, _all_settings(java, cores, settings), log_path, keep_open)
     try:

@@ -32,6 +32,7 @@ from moldau.columnar import PartitionRange
 from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
 from moldau.spark import offsets as planning
+from moldau.spark.connect import count_tasks, is_connect
 from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import (
     EARLIEST,
@@ -61,12 +62,12 @@ logger = logging.getLogger("moldau.spark")
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("moldau")` known to this session, for reading and writing."""
+    """Makes `format("moldau")` known to this session, for reading and writing. Raises ExecutorError where the Python of
+    a Spark Connect server lacks the package."""
     # A subclass of its own carries what is known of the session to the processes that plan: they have no session.
-    context = spark.sparkContext
     known = {
-        "parallelism": context.defaultParallelism,
-        "is_speculative": context.getConf().get("spark.speculation", "false") == "true",
+        "parallelism": count_tasks(spark) if is_connect(spark) else spark.sparkContext.defaultParallelism,
+        "is_speculative": spark.conf.get("spark.speculation", "false") == "true",
     }
     spark.dataSource.register(type("TopicDataSource", (TopicDataSource,), known))
 

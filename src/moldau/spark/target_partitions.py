@@ -21,10 +21,11 @@ from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEO
 from moldau.columnar.encode import binary_column
 from moldau.columnar.partitioner import partitions_of_keys
 from moldau.shell.io.tcp import TCP
+from moldau.spark.connect import is_connect
 from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 PARTITION = "partition"
 
@@ -67,8 +68,14 @@ def spread(frame: DataFrame, partition_count: int) -> DataFrame:
     if "key" in types:
         columns = [f"{name} {kind}" for name, kind in types.items() if name != PARTITION]
         frame = frame.mapInArrow(_Partitions(partition_count), ", ".join([*columns, f"{PARTITION} int"]))
-    tasks = min(partition_count, frame.sparkSession.sparkContext.defaultParallelism)
-    return frame.repartitionById(tasks, PARTITION)
+    return frame.repartitionById(min(partition_count, _tasks_of(frame.sparkSession)), PARTITION)
+
+
+def _tasks_of(spark: SparkSession) -> int:
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    # to ask a Spark Connect server how many tasks it runs at once would cost a job in each batch
+    return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
 class _Partitions(msgspec.Struct, frozen=True):

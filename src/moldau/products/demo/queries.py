@@ -18,6 +18,7 @@ from moldau.products.pipelines.formats.text import JsonFormat
 from moldau.products.pipelines.running.flow import with_watermark
 from moldau.products.pipelines.running.group import GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.topic import to_records, write_to_topic
 
@@ -123,7 +124,7 @@ def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, outpu
         decoder=None if of_lines else JsonFormat(schema=METRICS_SCHEMA),
         watermark=f"{WATERMARK_SECONDS} seconds",
     )
-    frame = with_watermark(source.rows(source.load(spark)), source)
+    frame = with_watermark(source.rows(source.load(spark), DEAD_LETTERS_METRIC), source)
     sql = LINE_WINDOWS if of_lines else METRIC_WINDOWS
     return Query(spark.sql(sql, source=frame), output, bootstrap_servers)
 
@@ -131,7 +132,7 @@ def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, outpu
 def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output) -> Query:
     decoder = JsonFormat(schema=METRICS_SCHEMA)
     source = TopicSource(bootstrap_servers=bootstrap_servers, topic=topic, format="json", decoder=decoder)
-    frame = with_watermark(source.rows(source.load(spark)), source)
+    frame = with_watermark(source.rows(source.load(spark), DEAD_LETTERS_METRIC), source)
     values = frame.where("value is not null").selectExpr(
         "_partition as partition", "_key as key", "_offset as offset", "_timestamp as timestamp", "value"
     )

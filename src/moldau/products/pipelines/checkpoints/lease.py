@@ -3,6 +3,12 @@
 A lock of the operating system on a file in the checkpoint directory: it goes when its last holder goes, however that
 ends. The driver's JVM inherits the open file, for it outlives a killed driver by a moment and may still be writing:
 the next driver waits until it is gone too. Holds on one machine's file systems; over NFS only where its locks do.
+
+A query on a Spark Connect server outlives its driver for longer than a moment. So the server's process that writes its
+batches holds a lock of its own, and looks before each batch whether its driver is still the newest one. A driver that
+brings its own JVM starts once no such process is left. (Each of the two takes its own first and looks at the other's
+then: one of them sees the other.) A driver on a server does not wait: Spark ends the older run of the query there, and
+the new writer waits for the lock of the old one.
 """
 
 from __future__ import annotations
@@ -12,10 +18,12 @@ import os
 import time
 from pathlib import Path
 from types import TracebackType
+from uuid import uuid4
 
 from moldau.errors import MoldauError
 
 LEASE_FILE = "driver.lease"
+WRITER_FILE = "writer.lease"
 WAIT_FOR_DYING_SECONDS = 30.0
 _RETRY_SECONDS = 0.1
 
@@ -25,25 +33,33 @@ class LeaseError(MoldauError):
 
 
 class Lease:
-    """The right to run on a checkpoint directory, from the constructor's return to `release`."""
+    """The right to run on a checkpoint directory, from the constructor's return to `release`. `token`: what a writer on
+    a Spark Connect server knows this driver by."""
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: Path, *, beside_writers: bool = False) -> None:
         """Makes the directory. Raises LeaseError at once while the holder lives, or after WAIT_FOR_DYING_SECONDS if
-        the holder is gone but something that it started is not."""
+        the holder is gone but something that it started is not. `beside_writers`: those of a Spark Connect server."""
         checkpoint.mkdir(parents=True, exist_ok=True)
-        self._path = checkpoint / LEASE_FILE
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._checkpoint = checkpoint
+        self._file = _open(checkpoint / LEASE_FILE)
         try:
             self._lock()
+            self.withdraw()
+            for path in () if beside_writers else _writers_below(checkpoint):
+                os.close(_wait_for_writer(path))
         except BaseException:
             os.close(self._file)
             raise
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def fileno(self) -> int:
         """What the JVM inherits."""
         return self._file
+
+    def withdraw(self) -> None:
+        """No writer that was known until now begins another batch."""
+        self.token = uuid4().hex
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()} {self.token}\n".encode(), 0)
 
     def release(self) -> None:
         """Closes our end; the lock itself goes with the last process that holds it open."""
@@ -61,18 +77,43 @@ class Lease:
 
     def _lock(self) -> None:
         deadline = time.monotonic() + WAIT_FOR_DYING_SECONDS
-        while True:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip()
-                if _is_alive(holder) or time.monotonic() > deadline:
-                    raise LeaseError(
-                        f"process {holder or '(unknown)'} runs a pipeline on the checkpoint {self._path.parent}"
-                    ) from None
-                time.sleep(_RETRY_SECONDS)
-            else:
-                return
+        while not _try_lock(self._file):
+            holder, _ = _read(self._file)
+            if _is_alive(holder) or time.monotonic() > deadline:
+                raise LeaseError(
+                    f"process {holder or '(unknown)'} runs a pipeline on the checkpoint {self._checkpoint}"
+                )
+            time.sleep(_RETRY_SECONDS)
+
+
+class WriterLease:
+    """The right of a process of a Spark Connect server to write the batches of one query: until `release`, or until the
+    process ends."""
+
+    def __init__(self, query: Path, driver: Path, token: str) -> None:
+        """`query`, `driver`: the checkpoints of the query and of its page. `token`: of the driver's lease. Raises
+        LeaseError where another process writes for longer than WAIT_FOR_DYING_SECONDS, or `check` does."""
+        self._driver = driver / LEASE_FILE
+        self._token = token
+        self._file = _wait_for_writer(query / WRITER_FILE)
+        try:
+            self.check()
+        except BaseException:
+            self.release()
+            raise
+
+    def check(self) -> None:
+        """Raises LeaseError where the driver ends, or another one has taken over."""
+        file = _open(self._driver)
+        try:
+            holder, token = _read(file)
+        finally:
+            os.close(file)
+        if token != self._token:
+            raise LeaseError(f"no batch is begun any more: process {holder} has the checkpoint, or gives it back")
+
+    def release(self) -> None:
+        os.close(self._file)
 
 
 def holder_of(checkpoint: Path) -> int | None:
@@ -82,14 +123,53 @@ def holder_of(checkpoint: Path) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(file, 32, 0).decode("ascii", "replace").strip()
-        return int(holder) if _is_alive(holder) else None
-    else:
-        return None
+        holder, _ = _read(file)
+        return None if _try_lock(file) or not _is_alive(holder) else int(holder)
     finally:
         os.close(file)
+
+
+def _writers_below(checkpoint: Path) -> list[Path]:
+    """Of the queries of a page: each has a directory of its own, or is the only one."""
+    return [*checkpoint.glob(WRITER_FILE), *checkpoint.glob(f"*/{WRITER_FILE}")]
+
+
+def _wait_for_writer(path: Path) -> int:
+    """The file whose lock this process holds until it is closed. Raises LeaseError."""
+    file = _open(path)
+    try:
+        deadline = time.monotonic() + WAIT_FOR_DYING_SECONDS
+        while not _try_lock(file):
+            if time.monotonic() > deadline:
+                raise LeaseError(
+                    f"a query on the checkpoint {path.parent} runs on a Spark Connect server, in its process "
+                    f"{_read(file)[0]}: start the page there again and stop it, or stop the server"
+                )
+            time.sleep(_RETRY_SECONDS)
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(file: int) -> tuple[str, str]:
+    """The process and the token of who holds the lock, as far as they are written."""
+    holder, _, token = os.pread(file, 80, 0).decode("ascii", "replace").strip().partition(" ")
+    return holder, token
 
 
 def _is_alive(process_id: str) -> bool:

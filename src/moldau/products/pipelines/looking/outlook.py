@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from moldau.products.pipelines.checkpoints.checkpoint import write_whole
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError, what_failed
 from moldau.products.pipelines.core.start import EARLIEST
@@ -58,22 +62,28 @@ def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str
     views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
     if not views[name].isStreaming:
         return rows_of(views[name].limit(rows))
-    found: list[Row] = []
-
-    def take(batch: DataFrame, _: int) -> None:
-        if len(found) < rows:
-            found.extend(rows_of(batch.limit(rows - len(found))))
-
     # a group has a first row before it has its last: every change of it is one
     mode = "update" if any(flow.groups for flow in page.plan.upstream(name)) else "append"
     with tempfile.TemporaryDirectory(prefix="moldau-preview-") as checkpoint:
         stream = views[name].writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
+        found = Path(checkpoint, "found.json")
         try:
             with state_store_for(spark, page.plan.upstream(name)):
-                running = stream.trigger(availableNow=True).foreachBatch(take).start()
-            while len(found) < rows and not running.awaitTermination(_TURN_S):
+                running = stream.trigger(availableNow=True).foreachBatch(partial(_keep_rows, found, rows)).start()
+            while len(_kept_rows(found)) < rows and not running.awaitTermination(_TURN_S):
                 pass
             running.stop()
         except spark_error() as error:
             raise PipelineFailedError(what_failed(str(error))) from error
-    return found
+        return _kept_rows(found)
+
+
+def _keep_rows(file: Path, most: int, batch: DataFrame, _batch_id: int) -> None:
+    """In a file, for a Spark Connect server calls this in a process of its own."""
+    kept = _kept_rows(file)
+    if len(kept) < most:
+        write_whole(file, json.dumps([*kept, *rows_of(batch.limit(most - len(kept)))]))
+
+
+def _kept_rows(file: Path) -> list[Row]:
+    return list(json.loads(file.read_text("utf-8"))) if file.exists() else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,28 +15,22 @@ from moldau.products.pipelines.core.plan import FlowStep
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.running.batches import BatchWriter, ServedBatchWriter
 from moldau.products.pipelines.sources.source import Source
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.target import TargetQuery
-from moldau.spark import spark_error
+from moldau.spark import is_connect, spark_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from moldau.products.pipelines.checkpoints.lease import Lease
     from moldau.spark import DataFrame, SparkSession, StreamingQuery
-
-logger = logging.getLogger("moldau.pipelines")
-
-WRITE_ATTEMPTS = 3
-"""Of one batch, where a task or an executor was lost; after that the query ends with the reason."""
 
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 _REFUSALS: tuple[type[Exception], ...] = (FlowError, *spark_error())
-
-_MAY_PASS = ("BatchAbortedError", "ExecutorLostFailure", "FetchFailed", "Python worker exited unexpectedly")
-"""What the report of such a loss has in it."""
 
 
 def times_of(page: PipelinePage) -> SourceTimes:
@@ -76,7 +69,7 @@ def make_views(spark: SparkSession, page: PipelinePage, loaded: Mapping[str, Dat
     for step in page.plan.sources:
         try:
             source = sources[step.name]
-            rows = source.rows(loaded[step.name], counted_as=metric_of(step.name) if step.is_stream else None)
+            rows = source.rows(loaded[step.name], metric_of(step.name))
             view = with_watermark(rows, source)
             view.createOrReplaceTempView(quoted(step.name))
             views[step.name] = view
@@ -119,39 +112,32 @@ def start_query(
     *,
     once: bool,
     checkpoint_id: str,
+    lease: Lease,
     may_start_batch: Callable[[], None],
 ) -> StreamingQuery:
-    """Starts one query. `once`: stop when all that is there now is processed. `may_start_batch` is called before a
-    batch writes its first record, and stops the query by raising. Raises FlowError for what no stream can do."""
+    """Starts one query. `once`: stop when all that is there now is processed. `lease`: on the page's checkpoint.
+    `may_start_batch` is called before a batch writes its first record, and stops the query by raising; on a Spark
+    Connect server, the lease stops it. Raises FlowError for what no stream can do."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
-    write = query.target.writer(
-        TargetQuery(
-            pipeline=query.name,
-            checkpoint=query.checkpoint,
-            checkpoint_id=checkpoint_id,
-            group=query.group,
-            transactional_id=query.transactional_id,
-            bootstrap_servers=page.bootstrap_servers,
-            times=times_of(page),
-        )
+    written = TargetQuery(
+        pipeline=query.name,
+        checkpoint=query.checkpoint,
+        checkpoint_id=checkpoint_id,
+        group=query.group,
+        transactional_id=query.transactional_id,
+        bootstrap_servers=page.bootstrap_servers,
+        times=times_of(page),
     )
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        for attempt in range(1, WRITE_ATTEMPTS + 1):
-            may_start_batch()
-            try:
-                write(batch, batch_id)
-                return
-            except spark_error() as error:
-                if attempt == WRITE_ATTEMPTS or not any(reason in str(error) for reason in _MAY_PASS):
-                    raise
-                logger.warning("batch %d of %s is written anew: %s", batch_id, query.name, error)
-
+    write: Callable[[DataFrame, int], None]
+    if is_connect(result.sparkSession):
+        write = ServedBatchWriter(query.target, written, page.checkpoint, lease.token)
+    else:
+        write = BatchWriter(query.target, written, may_start_batch)
     try:
         with state_store_for(result.sparkSession, query.step.flows):
-            return writer.foreachBatch(write_batch).start()
+            return writer.foreachBatch(write).start()
     except spark_error() as error:
         step = query.step.target
         raise _at(page, step.line, step.place, error) from error

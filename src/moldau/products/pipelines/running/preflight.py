@@ -22,12 +22,18 @@ class PreflightError(MoldauError):
     """The pipeline cannot run on this cluster as it is; the message is one sentence."""
 
 
-def check_page(page: PipelinePage) -> None:
-    """Looks at everything that the page needs, before Spark starts. Raises PreflightError, and what a source or target
-    refuses."""
+def check_page(page: PipelinePage, *, on_server: bool = False) -> None:
+    """Looks at everything that the page needs, before Spark starts. `on_server`: of Spark Connect. Raises
+    PreflightError, and what a source or target refuses."""
     for source in page.sources().values():
         source.check()
     for query in page.queries:
+        if on_server and query.target.NEEDS_DRIVER:
+            step = query.step.target
+            raise PreflightError(
+                f"{page.file_name}:{step.line}: `{step.place}`: a Spark Connect server writes the batches, and cannot "
+                f"write to {query.target.describe()[0]}"
+            )
         query.target.check()
     check_cluster(page)
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
-from moldau.spark.query_states import QueryState
+from moldau.spark.query_states import QueryState, input_rows, observed_row
 
 if TYPE_CHECKING:
     from moldau.spark import StreamingQuery
@@ -80,11 +80,13 @@ class BatchCounter:
                 continue
             self.reported_to = progress["batchId"]
             self.report = (self.report or QueryState(progress["name"])).after(progress)
-            rows = [progress["observedMetrics"].get(name) for name in self._metrics]
-            if rows and all(row is not None for row in rows):
-                self.dead_letters[self.reported_to] = sum(row[DEAD_LETTERS_METRIC] for row in rows)
-            if progress["numInputRows"] > 0:
-                self.records += progress["numInputRows"]
+            observed = [observed_row(progress, name) for name in self._metrics]
+            counts = [row[DEAD_LETTERS_METRIC] for row in observed if row is not None]
+            if counts and len(counts) == len(observed):
+                self.dead_letters[self.reported_to] = sum(counts)
+            rows = input_rows(progress)
+            if rows > 0:
+                self.records += rows
                 self.batches += 1
                 self.batch_ms = int(progress["batchDuration"] or 0)
 

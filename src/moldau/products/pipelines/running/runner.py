@@ -82,12 +82,15 @@ def run_pipeline(
     Call it from the main thread: it takes SIGINT and SIGTERM while it runs.
     """
     from moldau.spark import open_session
+    from moldau.spark.connect import REMOTE
 
     stop = StopRequest()
-    check_page(page)
+    on_server = REMOTE in (settings or {})
+    check_page(page, on_server=on_server)
     log = page.checkpoint / DRIVER_LOG
     facts = {**describe(page), "log": str(log)}
-    with Lease(page.checkpoint) as lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
+    lease = Lease(page.checkpoint, beside_writers=on_server)
+    with lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
         ids = [claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name) for query in page.queries]
         display.show([PipelineState(query.name, 0, 0, None, 0, "starting") for query in page.queries], force=True)
         spark = open_session(page.name, settings, log_path=log, keep_open=(lease.fileno(),))
@@ -95,8 +98,8 @@ def run_pipeline(
             with ExitStack() as stack:
                 views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
                 tables = stack.enter_context(closing(KeptTables(page, views)))
-                queries = list(_start_all(spark, page, views, ids, stop, stack, once=once))
-                states = _until_the_end(queries, tables, stop, display, onlookers)
+                queries = list(_start_all(spark, page, views, ids, lease, stop, stack, once=once))
+                states = _until_the_end(queries, tables, lease, stop, display, onlookers)
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
     _raise_failures(page, queries)
@@ -108,6 +111,7 @@ def _start_all(
     page: PipelinePage,
     views: Mapping[str, DataFrame],
     ids: Sequence[str],
+    lease: Lease,
     stop: StopRequest,
     stack: ExitStack,
     *,
@@ -125,7 +129,14 @@ def _start_all(
         progress = QueryProgress(spark, page, query)
         stack.callback(progress.close)
         start = partial(
-            start_query, result, page, query, once=once, checkpoint_id=checkpoint_id, may_start_batch=may_start_batch
+            start_query,
+            result,
+            page,
+            query,
+            once=once,
+            checkpoint_id=checkpoint_id,
+            lease=lease,
+            may_start_batch=may_start_batch,
         )
         supervised = Supervised(start, progress)
         stack.callback(supervised.end)
@@ -137,6 +148,7 @@ def _start_all(
 def _until_the_end(
     queries: Sequence[Supervised],
     tables: KeptTables,
+    lease: Lease,
     stop: StopRequest,
     display: ProgressDisplay,
     onlookers: Sequence[Onlooker],
@@ -152,6 +164,7 @@ def _until_the_end(
         states = [query.turn() for query in queries]
         if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
             show(states)
+    lease.withdraw()
     return show([query.stop() for query in queries], force=True)
 
 

@@ -69,20 +69,20 @@ class RecordSource(Source, frozen=True, kw_only=True):
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         """The records of batches that are finished, as those of `load`; None where there are none."""
 
-    def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
+    def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
         record = [f"{sql} as {name}" for name, sql in self.RECORD_COLUMNS.items()]
         if self.decoder is None:
             return loaded.selectExpr(*self.plain_columns(loaded), *record)
-        frame = self.decoder.decoded(loaded)
+        from moldau.spark import expression  # a page is checked without Spark
+
+        # Spark moves a filter to below what is computed, and would compute it twice; it moves none past a metric.
+        metric = expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}")
+        frame = self.decoder.decoded(loaded).observe(counted_as, metric)
         if self.stops:
             address = ", ".join(f"'{name.removeprefix('moldau.')} ', {sql}, ', '" for name, sql in self.ADDRESS.items())
             error = f"raise_error(concat({address}, {self.decoder.reason()}))"
             frame = frame.where(f"if({DOES_NOT_PARSE}, cast({error} as boolean), true)")
         else:
-            if counted_as is not None:
-                from moldau.spark import expression  # a page is checked without Spark
-
-                frame = frame.observe(counted_as, expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}"))
             frame = frame.where(f"not ({DOES_NOT_PARSE})")
         fields = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
         return frame.selectExpr(*(f"_value.{quoted(name)}" for name in fields), *record)

@@ -118,9 +118,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             f"a test can give no records for {self.describe()}; let it expect rows of what does not read it"
         )
 
-    def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
+    def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
         """What the view shows of `loaded`. `counted_as`: the name of a metric in which every batch tells how many of
-        its records do not parse, as `DEAD_LETTERS_METRIC`."""
+        its records do not parse, as `DEAD_LETTERS_METRIC`, where the source decodes records."""
         return loaded
 
     def all_facts(self) -> Mapping[str, str | None]:

@@ -167,13 +167,14 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             "timestamp": given.get("_timestamp", "1970-01-01T00:00:00Z"),
         }
 
-    def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
+    def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
         if not self.as_table:
-            return super().rows(loaded, counted_as=counted_as)
+            return super().rows(loaded, counted_as)
         from moldau.spark import expression  # a page is checked without Spark
 
         keyed = loaded.where("key is not null").groupBy("key")
-        return super().rows(keyed.agg(expression(_NEWEST)).select("record.*").where("value is not null"))
+        newest = keyed.agg(expression(_NEWEST)).select("record.*").where("value is not null")
+        return super().rows(newest, counted_as)
 
     def plain_columns(self, loaded: DataFrame) -> Sequence[str]:
         return ("cast(value as string) as value" if self.format == STRING else "value",)

@@ -39,6 +39,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the page's target that asks for this kind."""
     KEYS: ClassVar[tuple[str, ...]] = ("mode",)
     """What else may stand in such a target."""
+    NEEDS_DRIVER: ClassVar[bool] = False
+    """Whether the rows go to the process that runs the page, and so not to one of a Spark Connect server."""
 
     mode: str
     topic: str | None = None

@@ -24,6 +24,7 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
 
     NAMED_BY = "terminal"
     KEYS = (*Target.KEYS, "rows")
+    NEEDS_DRIVER = True
 
     rows: int = ROWS
 

@@ -1,0 +1,64 @@
+"""Writes the batches of a query to its target: in the driver, or on a Spark Connect server, whose own Python calls what
+a query does with its batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.products.pipelines.checkpoints.lease import WriterLease
+from moldau.products.pipelines.targets.target import Target, TargetQuery
+from moldau.spark import spark_error
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+logger = logging.getLogger("moldau.pipelines")
+
+WRITE_ATTEMPTS = 3
+"""Of one batch, where a task or an executor was lost; after that the query ends with the reason."""
+
+_MAY_PASS = ("BatchAbortedError", "ExecutorLostFailure", "FetchFailed", "Python worker exited unexpectedly")
+"""What the report of such a loss has in it."""
+
+
+class BatchWriter:
+    """Writes in this process. `may_start` is called before a batch writes its first record, and stops the query by
+    raising."""
+
+    def __init__(self, target: Target, query: TargetQuery, may_start: Callable[[], None]) -> None:
+        """Raises MoldauError."""
+        self._write = target.writer(query)
+        self._query = query
+        self._may_start = may_start
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        for attempt in range(1, WRITE_ATTEMPTS + 1):
+            self._may_start()
+            try:
+                self._write(batch, batch_id)
+                return
+            except spark_error() as error:
+                if attempt == WRITE_ATTEMPTS or not any(reason in str(error) for reason in _MAY_PASS):
+                    raise
+                logger.warning("batch %d of %s is written anew: %s", batch_id, self._query.pipeline, error)
+
+
+class ServedBatchWriter:
+    """Travels to the process that a Spark Connect server has for one run of a query, and writes there: plain values,
+    until the first batch comes. `driver`: the checkpoint of the page; `token`: of the driver's lease on it."""
+
+    def __init__(self, target: Target, query: TargetQuery, driver: Path, token: str) -> None:
+        self._target = target
+        self._query = query
+        self._driver = driver
+        self._token = token
+        self._writer: BatchWriter | None = None
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        if self._writer is None:
+            lease = WriterLease(self._query.checkpoint, self._driver, self._token)
+            self._writer = BatchWriter(self._target, self._query, lease.check)
+        self._writer(batch, batch_id)
