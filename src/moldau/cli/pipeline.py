@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -254,22 +253,21 @@ def test_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every test passes, 1 where one does not, 2 for a page that cannot be run."""
 
     def test() -> int:
-        from moldau.products.pipelines.looking.testing import failures_of
+        from moldau.products.pipelines.looking.testing import run_cases
         from moldau.products.pipelines.page.page import load_page
 
         is_failed = False
         pages = [load_page(file, parameters_of(arguments)) for file in arguments.files]
         for page in pages:
-            for case in page.cases:
-                began = time.monotonic()
-                failures = failures_of(page, case)
-                verdict = "failed" if failures else "passed"
-                print(f"{page.file_name}: {case.name}: {verdict} ({time.monotonic() - began:.1f} s)", flush=True)
-                for failure in failures:
-                    print(failure, flush=True)
-                is_failed = is_failed or bool(failures)
             if not page.cases:
                 print(f"{page.file_name}: the page has no `tests`")
+        cases = [(page, case) for page in pages for case in page.cases]
+        for (page, case), (failures, seconds) in zip(cases, run_cases(cases) if cases else (), strict=True):
+            verdict = "failed" if failures else "passed"
+            print(f"{page.file_name}: {case.name}: {verdict} ({seconds:.1f} s)", flush=True)
+            for failure in failures:
+                print(failure, flush=True)
+            is_failed = is_failed or bool(failures)
         return 1 if is_failed else 0
 
     return exit_code_of(test)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.flow import make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.sources.source import Source
-from moldau.spark import QUICK_START, open_session, spark_error
+from moldau.spark import QUICK_START, available_cores, open_session, spark_error
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -34,8 +36,33 @@ def failures_of(page: PipelinePage, case: Case) -> list[str]:
 
     Raises FlowError, SparkStartError.
     """
+    return _failures_in(_open_session(), page, case)
+
+
+def run_cases(cases: Sequence[tuple[PipelinePage, Case]]) -> Iterator[tuple[list[str], float]]:
+    """Of each case in turn `failures_of`, and the seconds that it took; as many run at once as there are cores. Raises
+    as `failures_of` does."""
+    spark = _open_session()
+
+    def run(page: PipelinePage, case: Case) -> tuple[list[str], float]:
+        began = time.monotonic()
+        return _failures_in(spark, page, case), time.monotonic() - began
+
+    with ThreadPoolExecutor(available_cores(), "case") as pool:
+        waiting = [pool.submit(run, page, case) for page, case in cases]
+        try:
+            yield from (one.result() for one in waiting)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _open_session() -> SparkSession:
+    return open_session("moldau-pipeline-test", QUICK_START)
+
+
+def _failures_in(session: SparkSession, page: PipelinePage, case: Case) -> list[str]:
     # of its own: views and settings of another test, or of the caller, are not touched
-    spark = open_session("moldau-pipeline-test", QUICK_START).newSession()
+    spark = session.newSession()
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     with tempfile.TemporaryDirectory(prefix="moldau-test-") as directory:
         given = {
