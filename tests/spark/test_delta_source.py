@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.sources.delta import SKIP, DeltaSource
+from moldau.products.pipelines.sources.delta import DeltaSource
+from moldau.products.pipelines.sources.feed_source import SKIP
 from moldau.spark.feeds import stream_of
 from tests.spark.feeds import Reader
 

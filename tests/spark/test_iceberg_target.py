@@ -23,7 +23,7 @@ from moldau.products.pipelines.targets.iceberg import IcebergTarget
 @pytest.fixture
 def target(tmp_path: Path) -> IcebergTarget:
     return IcebergTarget(
-        mode="append", table="shop.orders", warehouse=str(tmp_path / "lake"), catalog=tmp_path / "lake" / "catalog.db"
+        mode="append", table="shop.orders", warehouse=str(tmp_path / "a lake"), catalog=tmp_path / "catalog.db"
     )
 
 
@@ -50,7 +50,7 @@ source: {{topic: {source}, format: json, schema: "user string, at timestamp"}}
 sql: |
   select user, at, cast(at as timestamp_ntz) as local, cast(1 as tinyint) as small, cast(1.5 as decimal(5, 2)) as d,
     named_struct('n', array(_offset)) as nested from source where user is not null
-sink: {{iceberg: shop.orders, warehouse: lake}}
+sink: {{iceberg: shop.orders, warehouse: a lake, catalog: catalog.db}}
 """
     assert [state.state for state in run_page(page)] == ["finished"]
     produce(source, [(None, b'{"user":"cid","at":"2026-01-01T00:00:02Z"}')])

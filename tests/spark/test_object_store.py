@@ -16,9 +16,11 @@ from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.sources.iceberg import IcebergSource
 from moldau.products.pipelines.targets.delta import DeltaTarget
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
 from moldau.products.pipelines.targets.parquet import FilesTarget
+from moldau.spark.feeds import read_whole
 from tests.support.talking_process import TalkingProcess
 
 RUN_S = 300
@@ -76,9 +78,11 @@ targets:
     target = IcebergTarget(
         mode="append", table="shop.numbers", warehouse=f"{store}/iceberg", catalog=tmp_path / "catalog.db"
     )
+    source_of = IcebergSource(table=target.table, warehouse=target.warehouse, catalog=target.catalog)
     found = {
         "files": read_files(f"{store}/files"),
         "delta": DeltaTable(f"{store}/delta").to_pyarrow_table(),
+        "iceberg, as a source": pa.Table.from_batches(read_whole(source_of.feed())),
         "iceberg": target.open_catalog().load_table("shop.numbers").scan().to_arrow(),
     }
     assert {name: ids(rows) == list(range(200)) for name, rows in found.items()} == dict.fromkeys(found, True)

@@ -25,7 +25,7 @@ from moldau.extras import require_extra
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.sources.feed_source import FeedSource
+from moldau.products.pipelines.sources.feed_source import REFUSE, SKIP, FeedSource, parse_removed_rows
 from moldau.products.pipelines.sources.source import PageHead
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from moldau.spark.folders import Folder
 
-REFUSE, SKIP = "refuse", "skip"
 ROWS_A_BATCH = 10_000
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
@@ -54,11 +53,9 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> DeltaSource:
         common = cls.parse_common(source)
-        if common["as_table"] and source.has("removed_rows"):
-            source.refuse("removed_rows", "has no meaning for a table, which is as its newest version says")
         return cls(
             location=source.place("delta", head.directory),
-            removed_rows=source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE),
+            removed_rows=parse_removed_rows(source, as_table=common["as_table"]),
             **common,
         )
 

@@ -6,12 +6,22 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING
 
+from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.sources.source import Source, read_anew
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
     from moldau.spark.feeds import Feed
+
+REFUSE, SKIP = "refuse", "skip"
+
+
+def parse_removed_rows(source: Section, *, as_table: bool) -> str:
+    """What a table with versions does with one that takes rows away: REFUSE or SKIP. Raises PageError."""
+    if as_table and source.has("removed_rows"):
+        source.refuse("removed_rows", "has no meaning for a table, which is as its newest version says")
+    return source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE)
 
 
 class FeedSource(Source, frozen=True, kw_only=True):

@@ -14,17 +14,16 @@ read before: of two drivers that write the same batch at once, the second one ha
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
+from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table
 from moldau.products.pipelines.targets.table_target import (
     TableTarget,
     TableTargetError,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 COMMIT_ATTEMPTS = 5
 """Of one batch, where another writer commits meanwhile."""
-CATALOG_FILE = "catalog.db"
 NEW_TABLE = {
     # a stream commits often: old metadata goes, and manifests do not become as many as batches
     "write.metadata.delete-after-commit.enabled": "true",
@@ -54,7 +52,7 @@ NEW_TABLE = {
 
 class IcebergTarget(TableTarget, frozen=True, kw_only=True):
     NAMED_BY = "iceberg"
-    KEYS = ("mode", "warehouse", "catalog")
+    KEYS = ("mode", *PLACE_KEYS)
 
     table: str
     warehouse: str
@@ -64,13 +62,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
     def parse(cls, sink: Section, directory: Path) -> IcebergTarget:
         if (mode := cls.parse_mode(sink)) == "update":
             sink.refuse("mode", "update cannot go to an Iceberg table here; use append, or `delta`")
-        table = sink.text("iceberg")
-        if len(table.split(".")) < 2 or not all(table.split(".")):
-            sink.refuse("iceberg", f"must be `namespace.table`, not `{table}`")
-        warehouse = sink.place("warehouse", directory, default="warehouse")
-        if "://" in warehouse and not sink.has("catalog"):
-            sink.refuse("warehouse", "is an object store, which holds no catalogue: name a file for it with `catalog`")
-        catalog = sink.local_path("catalog", directory, default=f"{warehouse}/{CATALOG_FILE}")
+        table, warehouse, catalog = parse_table(sink, directory)
         return cls(mode=mode, table=table, warehouse=warehouse, catalog=catalog)
 
     def describe(self) -> tuple[str, str]:
@@ -96,16 +88,8 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
 
     def open_catalog(self) -> SqlCatalog:
         """Makes the warehouse and its catalogue, where they are missing."""
-        from pyiceberg.catalog.sql import SqlCatalog  # a page is checked without it
-
         self.catalog.parent.mkdir(parents=True, exist_ok=True)
-        uri = f"sqlite:///{self.catalog.absolute()}"
-        if "://" not in self.warehouse:
-            return SqlCatalog("moldau", uri=uri, warehouse=Path(self.warehouse).as_uri())
-        # Arrow asks Amazon where the bucket is unless it is told; the rest it takes from the environment by itself
-        names = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
-        told = {key: os.environ[name] for key, name in names.items() if name in os.environ}
-        return SqlCatalog("moldau", uri=uri, warehouse=self.warehouse, **told)
+        return open_catalog(self.warehouse, self.catalog)
 
 
 class _Writer:
@@ -183,7 +167,7 @@ def _data_folder(table: Table) -> Folder:
 
     location = table.location()
     if location.startswith("file:"):
-        return local_folder(Path(url2pathname(urlsplit(location).path)) / "data")
+        return local_folder(Path(urlsplit(location).path) / "data")
     if not re.match(OBJECT_STORE, location):
         raise TableTargetError(f"the Iceberg table lies in {location}, which a pipeline does not write")
     return Folder(f"{location}/data")

@@ -1,0 +1,232 @@
+"""An Iceberg table as a pipeline's source: the rows of every snapshot, each once.
+
+    sources:
+      orders: {iceberg: shop.orders, warehouse: lake}
+      visits: {iceberg: shop.visits, warehouse: s3://lake/shop, catalog: shop.db}      # in an object store
+
+The first batch has the rows of the table as it is then; each later one those of the files that the snapshots since then
+have added. A snapshot that only writes files anew (`replace`) adds no row. One that takes rows away (`overwrite`,
+`delete`) has no meaning for a stream of rows: it is refused, or with `removed_rows: skip` left out, the rows that it
+adds too. (Iceberg's table specification, "Snapshots": `operation`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.extras import require_extra
+from moldau.products.pipelines.core.plan import Facts
+from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table, store_properties
+from moldau.products.pipelines.sources.feed_source import REFUSE, SKIP, FeedSource, parse_removed_rows
+from moldau.products.pipelines.sources.source import PageHead
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.snapshots import Snapshot
+
+NO_SNAPSHOT = -1
+
+
+class IcebergSourceError(MoldauError):
+    """The table cannot be read as a stream of rows; the message says why."""
+
+
+class IcebergSource(FeedSource, frozen=True, kw_only=True):
+    NAMED_BY = ("iceberg",)
+    KEYS = ("removed_rows", *PLACE_KEYS)
+
+    table: str
+    warehouse: str
+    catalog: Path
+    removed_rows: str = REFUSE
+
+    @classmethod
+    def parse(cls, source: Section, head: PageHead) -> IcebergSource:
+        common = cls.parse_common(source)
+        table, warehouse, catalog = parse_table(source, head.directory)
+        removed_rows = parse_removed_rows(source, as_table=common["as_table"])
+        return cls(table=table, warehouse=warehouse, catalog=catalog, removed_rows=removed_rows, **common)
+
+    def describe(self) -> str:
+        return f"Iceberg table {self.table} in {self.warehouse}" + ("" if self.as_table else ", snapshot by snapshot")
+
+    def facts(self) -> Facts:
+        return {"iceberg": self.table, "warehouse": self.warehouse, "catalog": str(self.catalog)}
+
+    def check(self) -> None:
+        require_extra("`iceberg`", "iceberg")
+        super().check()
+
+    def feed(self, times: SourceTimes = DEFAULT_TIMES) -> IcebergFeed:
+        table = _load(self.table, self.warehouse, self.catalog)
+        return IcebergFeed(
+            table=self.table,
+            warehouse=self.warehouse,
+            catalog=self.catalog,
+            columns=_columns(table),
+            skips_removals=self.removed_rows == SKIP,
+        )
+
+
+class IcebergFile(msgspec.Struct, frozen=True):
+    """A data file with the deletes that concern it, and the metadata of the table that it belongs to."""
+
+    task: FileScanTask
+    metadata_location: str
+
+
+class IcebergFeed(msgspec.Struct, frozen=True):
+    """A place is a snapshot: all rows up to it are read. -1: none is."""
+
+    table: str
+    warehouse: str
+    catalog: Path
+    columns: Any  # pa.Schema
+    skips_removals: bool
+
+    def beginning(self) -> Mapping[str, int]:
+        return {"snapshot": NO_SNAPSHOT}
+
+    def end(self, after: Mapping[str, int]) -> Mapping[str, int]:
+        newest = self._load().current_snapshot()
+        return after if newest is None else {"snapshot": newest.snapshot_id}
+
+    def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
+        return end
+
+    def parts(self, after: Mapping[str, int], end: Mapping[str, int]) -> Sequence[IcebergFile]:
+        """Raises IcebergSourceError for snapshots that are gone, and for those that no stream of rows can show."""
+        from pyiceberg.table import FileScanTask
+
+        table = self._load()
+        if not _columns(table).equals(self.columns):
+            raise IcebergSourceError(f"the Iceberg table {self.table} has other columns now: start the pipeline again")
+        if after["snapshot"] == NO_SNAPSHOT:
+            return self._files_of(table, end["snapshot"])
+        return [
+            IcebergFile(FileScanTask(file), table.metadata_location)
+            for snapshot in self._between(table, after["snapshot"], end["snapshot"])
+            for file in self._added_by(table, snapshot)
+        ]
+
+    def whole(self) -> Sequence[IcebergFile]:
+        return self._files_of(self._load(), None)
+
+    def read(self, part: IcebergFile) -> Iterator[pa.RecordBatch]:
+        """Columns that the file does not have, because they were added to the table later, are null."""
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import ArrowScan
+        from pyiceberg.table import StaticTable
+
+        table = StaticTable.from_metadata(part.metadata_location, store_properties())
+        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+        try:
+            for batch in scan.to_record_batches([part.task]):
+                yield batch.cast(self.columns)
+        except FileNotFoundError as error:
+            raise IcebergSourceError(
+                f"the file {part.task.file.file_path} of the Iceberg table {self.table} is gone: somebody removed it "
+                "before it was read"
+            ) from error
+
+    def _load(self) -> Table:
+        return _load(self.table, self.warehouse, self.catalog)
+
+    def _files_of(self, table: Table, snapshot: int | None) -> list[IcebergFile]:
+        """All files of the table as it was in that snapshot; None: as it is."""
+        if snapshot is not None and table.snapshot_by_id(snapshot) is None:
+            raise self._gone(snapshot)
+        return [IcebergFile(task, table.metadata_location) for task in table.scan(snapshot_id=snapshot).plan_files()]
+
+    def _between(self, table: Table, after: int, end: int) -> list[Snapshot]:
+        """Those behind `after` up to `end`, the oldest first."""
+        snapshots: list[Snapshot] = []
+        at: int | None = end
+        while at != after:
+            snapshot = None if at is None else table.snapshot_by_id(at)
+            if snapshot is None:
+                raise self._gone(after)
+            snapshots.append(snapshot)
+            at = snapshot.parent_snapshot_id
+        return snapshots[::-1]
+
+    def _added_by(self, table: Table, snapshot: Snapshot) -> list[DataFile]:
+        from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
+        from pyiceberg.table.snapshots import Operation
+
+        operation = Operation.OVERWRITE if snapshot.summary is None else snapshot.summary.operation
+        if operation is Operation.REPLACE:
+            return []
+        if operation is not Operation.APPEND:
+            if self.skips_removals:
+                return []
+            raise IcebergSourceError(
+                f"the snapshot {snapshot.snapshot_id} of the Iceberg table {self.table} takes rows away, which a "
+                "stream of rows cannot show; `removed_rows: skip` leaves such snapshots out, with the rows that they "
+                "add"
+            )
+        return [
+            entry.data_file
+            for manifest in snapshot.manifests(table.io)
+            if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.content is ManifestContent.DATA
+            for entry in manifest.fetch_manifest_entry(table.io)
+            # a manifest that was merged names files of older snapshots too
+            if entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id
+        ]
+
+    def _gone(self, snapshot: int) -> IcebergSourceError:
+        return IcebergSourceError(
+            f"the snapshot {snapshot} is no longer in the history of the Iceberg table {self.table}: it has expired, "
+            "or the table went back behind it; `moldau pipeline reset` begins anew with the table as it is"
+        )
+
+
+def _load(name: str, warehouse: str, catalog: Path) -> Table:
+    """The table as it is now. Raises IcebergSourceError."""
+    from pyiceberg.exceptions import NoSuchTableError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    if not catalog.is_file():
+        raise IcebergSourceError(f"there is no Iceberg table {name}: the catalogue {catalog} is missing")
+    try:
+        return open_catalog(warehouse, catalog).load_table(name)
+    except NoSuchTableError as error:
+        raise IcebergSourceError(f"the catalogue {catalog} has no Iceberg table {name}") from error
+    except (SQLAlchemyError, OSError) as error:
+        raise IcebergSourceError(f"the Iceberg table {name} cannot be read: {error}") from error
+
+
+def _columns(table: Table) -> pa.Schema:
+    """As Spark wants them: without the numbers of the columns, and without Arrow's large types."""
+    import pyarrow as pa
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    columns = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    return pa.schema([pa.field(column.name, _small(column.type), column.nullable) for column in columns])
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_large_list(kind) or pa.types.is_list(kind):
+        element = kind.value_field
+        return pa.list_(pa.field(element.name, _small(element.type), element.nullable))
+    if pa.types.is_map(kind):
+        value = pa.field("value", _small(kind.item_type), kind.item_field.nullable)
+        return pa.map_(_small(kind.key_type), value)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _small(field.type), field.nullable) for field in kind])
+    return kind

@@ -1,0 +1,209 @@
+"""A pipeline that reads an Iceberg table snapshot by snapshot: every row once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.databases.iceberg import open_catalog
+from moldau.products.pipelines.sources.feed_source import SKIP
+from moldau.products.pipelines.sources.iceberg import IcebergFeed, IcebergSource
+from moldau.spark.feeds import read_whole, stream_of
+from tests.spark.feeds import Reader
+
+COLUMNS = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", StringType()))
+BY_DAY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "day"))
+MERGED = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+
+
+class Lake:
+    """One table in a warehouse of its own, and its source."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.warehouse, self.file = str(folder), folder / "catalog.db"
+        self.catalog = open_catalog(self.warehouse, self.file)
+        self.catalog.create_namespace("shop")
+
+    def make(self, **more: Any) -> None:
+        self.catalog.create_table("shop.orders", COLUMNS, **more)
+
+    @property
+    def table(self) -> Table:
+        return self.catalog.load_table("shop.orders")
+
+    def append(self, *numbers: int, **columns: list[str]) -> None:
+        values = {"id": pa.array(numbers, pa.int64()), "day": ["a b"] * len(numbers), **columns}
+        self.table.append(pa.table(values))
+
+    def source(self, **more: Any) -> IcebergSource:
+        return IcebergSource(table="shop.orders", warehouse=self.warehouse, catalog=self.file, **more)
+
+    def feed(self, **more: Any) -> IcebergFeed:
+        return self.source(**more).feed()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "a lake")
+
+
+def ids(rows: list[dict]) -> list[int]:
+    return sorted(row["id"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"partition_spec": BY_DAY}, {"properties": MERGED}],
+    ids=["plain", "partitioned", "merged manifests"],
+)
+def test_the_first_batch_is_the_table_and_each_later_one_what_snapshots_add(lake, form):
+    lake.make(**form)
+    reader = Reader(lake.feed())
+    assert reader.batch() == []  # a table without a snapshot has no rows yet
+    lake.append(1)
+    lake.append(2)
+    first = reader.batch()
+    assert (ids(first), first[0]["day"]) == ([1, 2], "a b")
+    assert reader.batch() == []
+    lake.append(3, 4)
+    lake.append(5)
+    place = reader.place
+    assert ids(reader.batch()) == [3, 4, 5]
+    assert ids(reader.between(place, reader.place)) == [3, 4, 5]
+    assert ids(reader.between({"snapshot": -1}, place)) == [1, 2]
+    assert ids([row for batch in read_whole(lake.feed()) for row in batch.to_pylist()]) == [1, 2, 3, 4, 5]
+
+
+def test_a_snapshot_that_takes_rows_away_is_refused_or_left_out(lake):
+    lake.make()
+    lake.append(1, 2)
+    reader, skipping = Reader(lake.feed()), Reader(lake.feed(removed_rows=SKIP))
+    assert ids(reader.batch()) == ids(skipping.batch()) == [1, 2]
+    lake.table.delete("id = 1")  # the file is written anew, without the row
+    assert lake.table.current_snapshot().summary.operation is Operation.OVERWRITE
+    lake.append(3)
+    assert ids(skipping.batch()) == [3]
+    with pytest.raises(MoldauError, match=r"the snapshot \d+ of the Iceberg table shop.orders takes rows away"):
+        reader.batch()
+    assert ids(Reader(lake.feed()).batch()) == [2, 3]
+
+
+def test_a_column_that_came_later_is_null_in_older_files(lake):
+    lake.make()
+    lake.append(1)
+    reader = Reader(lake.feed())
+    reader.batch()
+    place = reader.place
+    lake.append(2)
+    with lake.table.update_schema() as change:
+        change.add_column("name", StringType())
+    lake.append(3, name=["new"])
+    with pytest.raises(MoldauError, match="has other columns now: start the pipeline again"):
+        reader.batch()
+    again = Reader(lake.feed())
+    again.place = place
+    assert sorted((row["id"], row["name"]) for row in again.batch()) == [(2, None), (3, "new")]
+
+
+def test_what_is_gone_is_named(lake):
+    lake.make()
+    lake.append(1)
+    reader = Reader(lake.feed())
+    reader.batch()
+    lake.append(2)
+    lake.append(3)
+    newest = lake.table.current_snapshot()
+    with pytest.raises(MoldauError, match="the snapshot 7 is no longer in the history of the Iceberg table"):
+        reader.between({"snapshot": 7}, {"snapshot": newest.snapshot_id})
+    with pytest.raises(MoldauError, match="the snapshot 8 is no longer in the history"):
+        reader.between({"snapshot": -1}, {"snapshot": 8})
+    for file in Path(lake.warehouse).rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(MoldauError, match=r"of the Iceberg table shop\.orders is gone"):
+        reader.batch()
+
+
+def test_what_is_no_table_is_refused(lake, tmp_path):
+    with pytest.raises(MoldauError, match=r"has no Iceberg table shop\.orders"):
+        lake.source().check()
+    absent = IcebergSource(table="shop.orders", warehouse=str(tmp_path), catalog=tmp_path / "absent.db")
+    with pytest.raises(MoldauError, match=r"there is no Iceberg table shop.orders: the catalogue .* is missing"):
+        absent.check()
+    assert not (tmp_path / "absent.db").exists()
+
+
+def test_a_running_stream_takes_up_snapshots_as_they_come(spark, lake, tmp_path):
+    lake.make()
+    lake.append(1)
+    found: list[int] = []
+    stream = stream_of(spark, lake.feed()).writeStream.option("checkpointLocation", str(tmp_path / "state"))
+    query = stream.foreachBatch(lambda batch, _: found.extend(row.id for row in batch.collect())).start()
+    try:
+        query.processAllAvailable()
+        assert found == [1]
+        lake.append(2)
+        query.processAllAvailable()
+        assert found == [1, 2]
+    finally:
+        query.stop()
+
+
+def test_a_page_copies_a_growing_table_and_goes_on_where_it_ended(run_page, lake, new_topic, read_back):
+    target = new_topic()
+    place = f'{{iceberg: shop.orders, warehouse: "{lake.warehouse}"}}'
+    page = f"source: {place}\nsql: select id, day from source where id > 1\nsink: {{topic: {target}}}"
+    lake.make()
+    lake.append(1, 2)
+    assert [state.state for state in run_page(page)] == ["finished"]
+    lake.append(3)
+    run_page(page)
+    run_page(page)
+    assert sorted(value for _, value in read_back(target)) == [b'{"id":2,"day":"a b"}', b'{"id":3,"day":"a b"}']
+    lake.append(4, 5)
+    lake.table.delete("id = 4")
+    with pytest.raises(MoldauError, match="`removed_rows: skip` leaves such snapshots out"):
+        run_page(page)
+
+
+def test_nested_columns_are_read_as_spark_knows_them(spark, lake, tmp_path):
+    nested = pa.struct([("names", pa.list_(pa.string())), ("counts", pa.map_(pa.string(), pa.int64()))])
+    rows = pa.table(
+        {"id": pa.array([1], pa.int64()), "nested": pa.array([{"names": ["a"], "counts": {"b": 2}}], nested)}
+    )
+    lake.catalog.create_table("shop.orders", rows.schema)
+    lake.table.append(rows)
+    found: list[Any] = []
+    stream = stream_of(spark, lake.feed()).writeStream.option("checkpointLocation", str(tmp_path / "state"))
+    query = stream.trigger(availableNow=True).foreachBatch(lambda batch, _: found.extend(batch.collect())).start()
+    assert query.awaitTermination(120)
+    assert found[0].asDict(recursive=True) == {"id": 1, "nested": {"names": ["a"], "counts": {"b": 2}}}
+
+
+def test_each_batch_joins_what_the_table_holds_then(run_page, lake, new_topic, produce, read_back):
+    orders, target = new_topic(), new_topic()
+    page = f"""
+sources:
+  orders: {{topic: {orders}, format: json, schema: "item bigint"}}
+  items: {{iceberg: shop.orders, warehouse: "{lake.warehouse}", as: table}}
+flows: {{named: select day from orders join items on item = id}}
+targets: {{out: {{from: named, topic: {target}}}}}
+"""
+    lake.make()
+    lake.append(1, day=["tea"])
+    produce(orders, [(None, b'{"item":1}'), (None, b'{"item":2}')])
+    run_page(page)
+    lake.append(2, day=["milk"])
+    produce(orders, [(None, b'{"item":2}')])
+    run_page(page)
+    assert sorted(value for _, value in read_back(target)) == [b'{"day":"milk"}', b'{"day":"tea"}']
