@@ -10,6 +10,10 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
     # the words that products need for what they are given; they do not import pyspark themselves
     from pyspark.sql import Column as Column
     from pyspark.sql import DataFrame as DataFrame
@@ -30,6 +34,7 @@ __all__ = [
     "QUICK_START",
     "available_cores",
     "by_target_partition",
+    "decoding_format",
     "expression",
     "is_connect",
     "open_session",
@@ -45,6 +50,16 @@ def by_target_partition(frame: DataFrame, bootstrap_servers: str, topic: str, **
     from moldau.spark import target_partitions
 
     return target_partitions.by_target_partition(frame, bootstrap_servers, topic, **times)
+
+
+def decoding_format(
+    spark: SparkSession, column: str, function: Callable[[pa.Array], pa.Array], kind: pa.DataType
+) -> str:
+    """The name of a format as "moldau", for streams, with the column that `function` makes of the values where they are
+    read: see `moldau.spark.reading.Decoding`."""
+    from moldau.spark import reading, source
+
+    return source.decoding_format(spark, reading.Decoding(column, kind, function))
 
 
 def spark_error() -> tuple[type[Exception], ...]:

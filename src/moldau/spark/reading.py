@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from moldau.columnar.decode import DecodeSettings
 from moldau.columnar.reader import PartitionRange, RangeReader, ReaderSettings
@@ -14,6 +18,9 @@ from moldau.spark.client_pool import ClientPool, client_settings
 from moldau.spark.offsets import DataLossError
 from moldau.spark.options import SourceOptions
 from moldau.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 TIMESTAMP_TYPE = "timestampType"
 
@@ -31,6 +38,30 @@ _HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.strin
 SCHEMA = pa.schema(_COLUMNS)
 SCHEMA_WITH_HEADERS = pa.schema((*_COLUMNS, pa.field("headers", _HEADERS_TYPE)))
 """What Spark makes of the columns' types; it takes Arrow batches of exactly this schema and no other."""
+
+
+class Decoding(msgspec.Struct, frozen=True):
+    """A column that the tasks add where they read: what `function` makes of the values, of the Arrow type `kind`. Where
+    it is not null, the value itself is: it need not travel to the JVM.
+
+    It goes to the tasks: module-level classes and plain values only.
+    """
+
+    column: str
+    kind: pa.DataType
+    function: Callable[[pa.Array], pa.Array]
+
+    def schema(self, *, include_headers: bool) -> StructType:
+        columns = SCHEMA_WITH_HEADERS if include_headers else SCHEMA
+        return from_arrow_schema(columns.append(pa.field(self.column, self.kind)))
+
+    def add(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        made = self.function(batch.column("value"))
+        left = pc.if_else(made.is_valid(), pa.scalar(None, pa.binary()), batch.column("value"))
+        place = batch.schema.get_field_index("value")
+        return batch.set_column(place, batch.schema.field(place), left).append_column(
+            pa.field(self.column, self.kind), made
+        )
 
 
 CLIENTS = ClientPool()

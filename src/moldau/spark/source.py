@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -45,7 +46,7 @@ from moldau.spark.options import (
     parse_source_options,
     wants_headers,
 )
-from moldau.spark.reading import read_ranges
+from moldau.spark.reading import Decoding, read_ranges
 from moldau.spark.topics import SubscribedTopics
 from moldau.types import TopicPartition, Uuid
 
@@ -64,12 +65,25 @@ logger = logging.getLogger("moldau.spark")
 def register(spark: SparkSession) -> None:
     """Makes `format("moldau")` known to this session, for reading and writing. Raises ExecutorError where the Python of
     a Spark Connect server lacks the package."""
-    # A subclass of its own carries what is known of the session to the processes that plan: they have no session.
-    known = {
+    spark.dataSource.register(type("TopicDataSource", (TopicDataSource,), _known(spark)))
+
+
+def decoding_format(spark: SparkSession, decoding: Decoding) -> str:
+    """Registers a format as "moldau", for streams that are read, whose rows have the column of `decoding` too; gives
+    its name."""
+    name = f"{FORMAT}-decoding-{uuid4().hex}"
+    known = {**_known(spark), "decoding": decoding, "format_name": name}
+    spark.dataSource.register(type("DecodingDataSource", (TopicDataSource,), known))
+    return name
+
+
+def _known(spark: SparkSession) -> dict[str, Any]:
+    """For a subclass of its own, which carries what is known of the session to the processes that plan: they have no
+    session."""
+    return {
         "parallelism": count_tasks(spark) if is_connect(spark) else spark.sparkContext.defaultParallelism,
         "is_speculative": spark.conf.get("spark.speculation", "false") == "true",
     }
-    spark.dataSource.register(type("TopicDataSource", (TopicDataSource,), known))
 
 
 class TopicDataSource(DataSource):
@@ -77,19 +91,24 @@ class TopicDataSource(DataSource):
 
     parallelism = 1
     is_speculative = False
+    format_name = FORMAT
+    decoding: Decoding | None = None
 
     @classmethod
     def name(cls) -> str:
-        return FORMAT
+        return cls.format_name
 
-    def schema(self) -> str:
-        return f"{COLUMNS}, {HEADERS_COLUMN}" if wants_headers(self.options) else COLUMNS
+    def schema(self) -> str | StructType:
+        has_headers = wants_headers(self.options)
+        if self.decoding is not None:
+            return self.decoding.schema(include_headers=has_headers)
+        return f"{COLUMNS}, {HEADERS_COLUMN}" if has_headers else COLUMNS
 
     def reader(self, schema: StructType) -> TopicBatchReader:
         return TopicBatchReader(parse_source_options(self.options, is_streaming=False), self.parallelism)
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802 - Spark's name
-        return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism)
+        return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism, self.decoding)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from moldau.spark.sink import TopicBatchWriter
@@ -122,11 +141,13 @@ class _TaskReader:
     """What the executors' side needs of either reader: plain values, for the reader travels to the tasks."""
 
     options: SourceOptions
+    decoding: Decoding | None = None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes one empty partition of its own kind where we plan none.
         if isinstance(partition, RangesPartition):
-            yield from read_ranges(self.options, partition.ranges)
+            batches = read_ranges(self.options, partition.ranges)
+            yield from batches if self.decoding is None else map(self.decoding.add, batches)
 
 
 class TopicBatchReader(_TaskReader, DataSourceReader):
@@ -168,9 +189,10 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
     """A stream of micro-batches. `maxOffsetsPerTrigger` is Spark's read limit; Trigger.AvailableNow reads, in batches
     of that limit, up to the offsets that were the latest when the query started."""
 
-    def __init__(self, options: SourceOptions, parallelism: int) -> None:
+    def __init__(self, options: SourceOptions, parallelism: int, decoding: Decoding | None = None) -> None:
         self.options = options
         self.parallelism = parallelism
+        self.decoding = decoding
         self._cluster: SubscribedTopics | None = None
         self._initial: StreamOffset | None = None
         self._is_available_now = False
@@ -180,7 +202,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         self._last_batch_ms: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "parallelism": self.parallelism}
+        return {"options": self.options, "parallelism": self.parallelism, "decoding": self.decoding}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]

@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.core.statement import literal
+from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
+from moldau.products.pipelines.formats.json_columns import JsonColumns, knows
 
 if TYPE_CHECKING:
-    from moldau.spark import DataFrame
+    from moldau.spark import DataFrame, SparkSession
+
+READ = "_moldau_read"
+"""A column of rows that JsonColumns has read; null where it has not."""
+_TIME_ZONE, _TIME_PARSER = "spark.sql.session.timeZone", "spark.sql.legacy.timeParserPolicy"
 
 
 class JsonFormat(Format, frozen=True, kw_only=True):
@@ -26,7 +31,25 @@ class JsonFormat(Format, frozen=True, kw_only=True):
         return cls(schema=_schema(section, cls.NAMED_BY))
 
     def decoded(self, records: DataFrame) -> DataFrame:
-        return _decoded(records, "from_json", self.schema, {})
+        """What JsonColumns does not read, `from_json` does. Where there is a column READ, it has read already."""
+        text = _call("from_json", self.schema, {})
+        names = [quoted(name) for name in records.columns if name != READ]
+        if READ not in records.columns:
+            columns = self.columns(records.sparkSession)
+            if columns is None:
+                return records.selectExpr("*", f"{text} as _value")
+            from moldau.spark.columns import with_column  # a page is checked without Spark
+
+            records = with_column(records, READ, "cast(value as binary)", columns, columns.kind)
+        return records.selectExpr(*names, f"coalesce({READ}, {text}) as _value")
+
+    def columns(self, spark: SparkSession) -> JsonColumns | None:
+        """What reads the values as `from_json` does in this session; None for types that it does not know."""
+        parsed = spark.sql(f"select {_call('from_json', self.schema, {})} as _value from (select '' as value)")
+        fields = tuple((name, kind) for name, kind in parsed.select("_value.*").dtypes if name != CORRUPT_COLUMN)
+        if not knows(fields) or spark.conf.get(_TIME_PARSER) == "LEGACY":
+            return None
+        return JsonColumns(fields, is_utc=spark.conf.get(_TIME_ZONE) == "UTC", more=(CORRUPT_COLUMN,))
 
     def reason(self) -> str:
         return (
@@ -74,7 +97,11 @@ def _schema(section: Section, name: str) -> str:
 
 
 def _decoded(records: DataFrame, function: str, schema: str, more: dict[str, str]) -> DataFrame:
+    return records.selectExpr("*", f"{_call(function, schema, more)} as _value")
+
+
+def _call(function: str, schema: str, more: dict[str, str]) -> str:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, **more}
     texts = ", ".join(f"{literal(name)}, {literal(text)}" for name, text in options.items())
     columns = literal(f"{schema}, {CORRUPT_COLUMN} string")
-    return records.selectExpr("*", f"{function}(cast(value as string), {columns}, map({texts})) as _value")
+    return f"{function}(cast(value as string), {columns}, map({texts}))"

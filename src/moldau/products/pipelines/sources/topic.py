@@ -22,7 +22,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import all_formats, keys_of
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
-from moldau.products.pipelines.formats.text import JsonFormat
+from moldau.products.pipelines.formats.text import READ, JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import PageHead, read_anew
 
@@ -107,7 +107,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         subscription = ("subscribe", self.topic) if self.topic is not None else ("subscribePattern", self.pattern)
         return (
-            spark.readStream.format("moldau")
+            spark.readStream.format(self._format(spark))
             .option("kafka.bootstrap.servers", self.bootstrap_servers)
             .option(*subscription)
             .option("startingOffsets", self.start)
@@ -115,6 +115,13 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             .options(**times.options())
             .load()
         )
+
+    def _format(self, spark: SparkSession) -> str:
+        """JSON is read where the records are: a value that is a row already does not travel to the JVM."""
+        from moldau.spark import decoding_format  # a page is checked without Spark
+
+        columns = self.decoder.columns(spark) if isinstance(self.decoder, JsonFormat) else None
+        return "moldau" if columns is None else decoding_format(spark, READ, columns, columns.kind)
 
     def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         return read_anew(spark, self.GIVEN_COLUMNS, partial(_records, self, times))
