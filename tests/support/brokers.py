@@ -220,6 +220,7 @@ class OwnController:
     def __init__(self, controller: Controller, broker_id: int) -> None:
         self._controller = controller
         self._broker_id = broker_id
+        self.kraft_version = 0
 
     async def submit(self, request: Any) -> Any:
         return await self._controller.submit(self._broker_id, request)

@@ -70,6 +70,10 @@ class OwnQuorum(Protocol):
     def leader_address(self) -> BrokerListener | None:
         """Where the leader listens for brokers; None: it is this node, or none is known."""
 
+    @property
+    def kraft_version(self) -> int:
+        """1: its voters stand in the log, 0: they are configured."""
+
     def when_leader_changes(self, watcher: Callable[[], None]) -> None:
         """Calls `watcher` whenever another node leads than before, this one or none."""
 
@@ -95,6 +99,11 @@ class ControllerChannel:
     def when_lost(self, call: Callable[[], None]) -> None:
         """Calls `call`, from now on, when the connection to the controller has ended, and when another node leads."""
         self._on_lost = call
+
+    @property
+    def kraft_version(self) -> int:
+        """Of the quorum, as far as this node knows."""
+        return self._quorum.kraft_version
 
     async def describe_quorum(self) -> DescribeQuorumResponse:
         """As the leader describes it, in the highest version; where it is not reached, what this node knows."""

@@ -63,6 +63,10 @@ class Controller(Protocol):
         """The controller's answer to a request, once its records are committed; `client`: for whom, where it is not
         this broker itself. Raises KafkaError."""
 
+    @property
+    def kraft_version(self) -> int:
+        """The finalized level of that feature, which stands in no metadata."""
+
     async def describe_quorum(self) -> DescribeQuorumResponse:
         """As the leader describes it, in the highest version; where it is not reached, what this node knows."""
 

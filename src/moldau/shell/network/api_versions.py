@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from moldau.core.metadata.features import SERVED_FEATURES, SUPPORTED_FEATURES, served_features
+from moldau.core.metadata.features import KRAFT_VERSION, SERVED_FEATURES, SUPPORTED_FEATURES, served_features
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import kafka_error
 from moldau.shell.network.context import RequestContext
@@ -42,8 +42,10 @@ def versions_response(
     throttle_time_ms: int,
     api_keys: tuple[ApiVersion, ...],
     image: MetadataImage,
+    kraft_version: int,
 ) -> ApiVersionsResponse:
-    """Versions 0-4: v1 throttle time, v3 client software and features, v4 features with minimum 0."""
+    """Versions 0-4: v1 throttle time, v3 client software and features, v4 features with minimum 0. `kraft_version`
+    stands in control records, so it is not in the image."""
     if context.api_version >= SOFTWARE_FROM:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
@@ -51,13 +53,12 @@ def versions_response(
                 error_code=kafka_error("INVALID_REQUEST").code, throttle_time_ms=throttle_time_ms
             )
         context.reply.introduced(f"{name} {version}")
+    levels = served_features({**image.features, KRAFT_VERSION: kraft_version})
     has_all_features = context.api_version >= ALL_FEATURES_FROM
     return ApiVersionsResponse(
         api_keys=api_keys,
         throttle_time_ms=throttle_time_ms,
         supported_features=_supported_features if has_all_features else _supported_features_from_level_1,
         finalized_features_epoch=image.end_offset - 1,
-        finalized_features=tuple(
-            FinalizedFeatureKey(name, level, level) for name, level in served_features(image.features).items()
-        ),
+        finalized_features=tuple(FinalizedFeatureKey(name, level, level) for name, level in levels.items()),
     )

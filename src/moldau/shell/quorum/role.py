@@ -119,7 +119,7 @@ class QuorumRole:
         self._settings = settings
         self._network = network
         self._voters = VoterHistory(configured or configured_voters((identity.node_id,) if settings.is_alone else ()))
-        self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self._voters.kraft_version)
+        self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self.kraft_version)
         self._applied = AppliedMetadata(identity.cluster_id, self._machine.new_state())
         self._tasks: dict[asyncio.Task[None], None] = {}  # a long decision, a flush, a snapshot
         self._snapshots = Snapshots(
@@ -230,9 +230,14 @@ class QuorumRole:
         """Its controller is the active one."""
         return self._controller is not None
 
+    @property
+    def kraft_version(self) -> int:
+        """1: the voters stand in the log, 0: they are configured."""
+        return self._voters.kraft_version
+
     def finalized_features(self) -> dict[str, int]:
         """All levels in force, also those that clients are not shown."""
-        return {**self.image.features, KRAFT_VERSION: self._voters.kraft_version}
+        return {**self.image.features, KRAFT_VERSION: self.kraft_version}
 
     # what other nodes ask
 

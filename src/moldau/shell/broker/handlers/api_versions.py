@@ -21,4 +21,5 @@ async def act_api_versions(broker: Broker, context: RequestContext, request: Api
     Any other version gets 35 in a body of version 0 from the dispatcher (KIP-511). Ignored on purpose: nothing. Not
     subject to `context.authorize`, as in Kafka: a client must learn the versions before it can authenticate.
     """
-    return versions_response(context, request, context.throttle(), _api_keys, broker.image)
+    kraft_version = broker.controller.kraft_version
+    return versions_response(context, request, context.throttle(), _api_keys, broker.image, kraft_version)

@@ -19,4 +19,4 @@ async def act_api_versions(
     quorum: QuorumRole, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     """Versions 0-4, as on a listener for clients (KIP-511, 584). Ignored on purpose: nothing."""
-    return versions_response(context, request, context.throttle(), _api_keys, quorum.image)
+    return versions_response(context, request, context.throttle(), _api_keys, quorum.image, quorum.kraft_version)
