@@ -177,12 +177,12 @@ def memory_of(entries: Sequence[FetchEntry]) -> int:
 class SessionAnswer:
     """How the answer of one request in a session is finished. Made when it is asked, used once when it is answered."""
 
-    __slots__ = ("_cache", "_epoch", "_is_replica", "_uses_topic_ids", "entries", "session")
+    __slots__ = ("_asked", "_cache", "_epoch", "_is_replica", "_uses_topic_ids", "session")
 
     def __init__(
         self,
         cache: FetchSessions,
-        entries: list[FetchEntry],
+        asked: list[FetchEntry],
         session: FetchSession | None,
         *,
         is_replica: bool = False,
@@ -194,8 +194,13 @@ class SessionAnswer:
         self._epoch = 0 if session is None else session.epoch
         self._is_replica = is_replica
         self._uses_topic_ids = uses_topic_ids
-        self.entries = entries
-        """What is to be read, in order."""
+        self._asked = asked
+
+    @property
+    def entries(self) -> list[FetchEntry]:
+        """What is to be read, in order. Made at each call: a list of thousands of entries that nobody looks at would be
+        a good part of a fetch without news."""
+        return self._asked if self.session is None else self.session.entries()
 
     @property
     def is_new(self) -> bool:
@@ -207,7 +212,7 @@ class SessionAnswer:
         session = self.session
         if session is None:
             session = self._cache.open(
-                self.entries, results, is_replica=self._is_replica, uses_topic_ids=self._uses_topic_ids, now_ms=now_ms
+                self._asked, results, is_replica=self._is_replica, uses_topic_ids=self._uses_topic_ids, now_ms=now_ms
             )
             return 0, NO_SESSION_ID if session is None else session.session_id, results
         if session.epoch != self._epoch:
@@ -289,7 +294,7 @@ class FetchSessions:
             return FETCH_SESSION_ID_NOT_FOUND
         self._touch(session, now_ms)
         session.epoch = next_epoch(epoch)
-        return SessionAnswer(self, session.entries(), session)
+        return SessionAnswer(self, entries, session)
 
     def open(
         self,

@@ -4,7 +4,8 @@ A follower of thousands of partitions asks again after each record of any of the
 happens. What it does not name stands where it stood; what changed meanwhile is noted here, as it changes. Leaders look
 up when it asked last: who is in sync is judged by that. Several times within `replica.lag.time.max.ms` those are noted
 as if they were named that have no news of their own, and yet something to be told: where the log begins later, for
-retention says nothing, and where the follower is to come into sync.
+retention says nothing, and where the follower is to come into sync. While it asks again and again, and neither a look
+nor anybody else finds news, one look within that time is enough.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult
 
 LOOKS_WITHIN_LAG = 6
 """Looks at what a session may have overlooked, within the time after which a follower is out of sync."""
+QUIET_LOOKS = 6
+"""As many intervals between two looks pass while there is no news: looks at thousands of quiet partitions were a good
+part of what an idle broker did."""
 MIN_LOOK_INTERVAL_MS = 500
 
 
@@ -26,6 +30,11 @@ class Parked(Protocol):
     """A fetch that waits."""
 
     def partition_changed(self, partition: Partition) -> None: ...
+
+
+def is_watched(session: FetchSession | None) -> bool:
+    """Whether a FollowerWatch tells what has changed for `session`."""
+    return session is not None and isinstance(session.watch, FollowerWatch)
 
 
 class FollowerWatch:
@@ -51,12 +60,13 @@ class FollowerWatch:
     def asked(self, now_ms: int, *, may_join: bool) -> list[FetchEntry]:
         """A request comes now, which counts as if it named these too. `may_join`: the broker that asks is one that may
         be in sync; once it is, all its partitions that have everything join, at once."""
+        was_away = now_ms - self.asking.asked_ms > self._look_interval_ms
         self.asking.again(now_ms)
         is_new = may_join and not self._could_join
         self._could_join = may_join
-        if now_ms < self._look_ms and not is_new:
+        if now_ms < self._look_ms and not is_new and not was_away:
             return []
-        self._look_ms = now_ms + self._look_interval_ms
+        self._look_ms = now_ms + QUIET_LOOKS * self._look_interval_ms
         return [cached.entry for key, cached in self._session.partitions.items() if self._is_overlooked(key, cached)]
 
     def _is_overlooked(self, key: PartitionKey, cached: CachedPartition) -> bool:
@@ -80,6 +90,8 @@ class FollowerWatch:
         """The request names these: they may have news."""
         for entry in entries:
             self._changed[entry[:2]] = None
+        if entries:
+            self._look_soon()
 
     def changed(self) -> list[FetchEntry]:
         """What may have news."""
@@ -123,8 +135,13 @@ class FollowerWatch:
             self._changed.pop(key, None)
             return
         self._changed[key] = None
+        self._look_soon()
         if self._parked is not None:
             self._parked.partition_changed(partition)
+
+    def _look_soon(self) -> None:
+        """There is news: what is overlooked may be something of it."""
+        self._look_ms = min(self._look_ms, self.asking.asked_ms + self._look_interval_ms)
 
     def end(self) -> None:
         """The session is gone."""

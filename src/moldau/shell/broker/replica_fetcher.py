@@ -33,6 +33,8 @@ LATEST = -1
 LOOK_INTERVAL_MS = 5_000
 """Between two looks at all that is wanted, which end what is followed no more: with thousands of partitions, of which a
 few have news, the requests between them cost as much as the news."""
+QUIET_LOOK_INTERVAL_MS = 30_000
+"""The same where nothing was news since the last look."""
 THROTTLE_PAUSE_S = 0.1
 """Until a fetcher whose replicas are all held back looks again."""
 
@@ -60,6 +62,9 @@ class ReplicaFetcher:
         self._step = step
         self._requests = FetchRequests()
         self._wanted: dict[PartitionKey, Wanted] = {}
+        self._asked: dict[PartitionKey, Wanted] = {}
+        """What was wanted when the last request left. Kept, for where nothing is news a copy of thousands of entries
+        would be a good part of the work."""
         self._new: dict[PartitionKey, None] = {}
         """Of these the leader is to be told something: what is wanted now, or that nothing is."""
         self._look_ms = 0
@@ -115,20 +120,20 @@ class ReplicaFetcher:
             if self._wanted:
                 await asyncio.sleep(THROTTLE_PAUSE_S)
             return
-        asked, request = dict(self._wanted), self._request(entries, left_out)
+        request = self._request(entries, left_out)
         try:
             answer = await self._peer.request(request, self._node.settings.view.replica_socket_timeout_ms)
         except NoAnswerError as error:
             self._tell(f"nothing can be fetched from a leader: {error}", is_answered=False)
             self._requests.begin_anew()
-            await self._fail(asked)
+            await self._fail()
             return
         self._tell("a leader answers fetches again", is_answered=True)
         self._requests.answered(answer)
         if not answer.error_code:
-            await self._take_all(asked, answer)
+            await self._take_all(answer)
         elif is_full:
-            await self._fail(asked)
+            await self._fail()
 
     def _tell(self, message: str, *, is_answered: bool) -> None:
         """Once for each change: a leader that is gone is asked every second until another one leads."""
@@ -142,17 +147,23 @@ class ReplicaFetcher:
         no more, and what should be held back and has not come, is found out soon, not with every request."""
         now_ms, max_bytes = self._node.clock.monotonic_ms(), self._node.settings.view.replica_fetch_max_bytes
         keys, self._new = self._new, {}
+        if keys:
+            self._look_ms = min(self._look_ms, now_ms + LOOK_INTERVAL_MS)
         if self._requests.is_full or now_ms >= self._look_ms:
-            self._look_ms = now_ms + LOOK_INTERVAL_MS
+            self._look_ms = now_ms + QUIET_LOOK_INTERVAL_MS
             keys |= dict.fromkeys(self._wanted)
         entries: dict[PartitionKey, FetchPartition] = {}
         left_out: dict[PartitionKey, None] = {}
         for key in keys:
-            partition, wanted = self._wanted.get(key, (None, None))
-            if partition is None or wanted is None or not partition.is_following(wanted.leader_epoch):
+            entry = self._wanted.get(key)
+            if entry is None or not entry[0].is_following(entry[1].leader_epoch):
                 self._wanted.pop(key, None)
+                self._asked.pop(key, None)
                 left_out[key] = None
-            elif self._throttles.holds_back(partition):
+                continue
+            self._asked[key] = entry
+            partition, wanted = entry
+            if self._throttles.holds_back(partition):
                 self._new[key] = left_out[key] = None
             else:
                 place = wanted.leader_epoch, wanted.offset, wanted.last_fetched_epoch
@@ -170,8 +181,8 @@ class ReplicaFetcher:
             max_bytes=view.replica_fetch_response_max_bytes,
         )
 
-    async def _fail(self, asked: dict[PartitionKey, Wanted]) -> None:
-        for key, entry in asked.items():
+    async def _fail(self) -> None:
+        for key, entry in list(self._asked.items()):
             self._refuse(key, entry)
             await self._node.pauses.pause()
 
@@ -188,11 +199,11 @@ class ReplicaFetcher:
         self._new[key] = None
         return True
 
-    async def _take_all(self, asked: dict[PartitionKey, Wanted], answer: FetchResponse) -> None:
+    async def _take_all(self, answer: FetchResponse) -> None:
         for topic in answer.responses:
             for row in topic.partitions:
                 key = topic.topic_id, row.partition_index
-                entry = asked.get(key)
+                entry = self._asked.get(key)
                 if entry is not None:
                     await self._take(key, entry, row)
                     await self._node.pauses.pause()

@@ -235,6 +235,28 @@ def test_a_follower_that_lacks_something_has_not_caught_up_when_it_asks_for_othe
     assert story.step(Tick()) == (proposal(1, 3),)
 
 
+def test_followers_that_ask_all_the_time_are_looked_at_when_one_could_be_out_of_sync() -> None:
+    story, asking = Story(), Asking(0)
+    for replica in (2, 3):
+        story.step(FetchedUpTo(replica, EPOCHS[replica], 5, 0, asking=asking))
+    story.now_ms = 5_000
+    asking.again(4_900)
+    assert story.step(Tick()) == ()
+    assert story.replica.next_deadline_ms() == 4_900 + 1_001
+
+
+def test_a_follower_that_asks_no_more_is_out_of_sync_as_soon_as_ever() -> None:
+    story, asking = Story(), Asking(0)
+    story.step(FetchedUpTo(2, EPOCHS[2], 5, 0, asking=asking))
+    story.fetched(3, 0)
+    story.now_ms = asking.asked_ms = 5_000
+    story.step(Tick())
+    assert story.replica.next_deadline_ms() == 5_500
+    story.append(1)
+    story.now_ms = 5_500
+    assert story.step(Tick()) == (proposal(1, 2),)
+
+
 def test_a_proposal_without_an_answer_is_sent_again() -> None:
     story = Story(with_isr(1, 2))
     first = story.fetched(3, 0)

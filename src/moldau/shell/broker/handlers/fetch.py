@@ -10,6 +10,7 @@ from msgspec.structs import astuple, replace
 
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.follower_watch import is_watched
 from moldau.shell.broker.handlers.follower_fetch import FollowerFetch
 from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
 from moldau.shell.broker.handlers.rows import rows_by_topic
@@ -194,7 +195,9 @@ def _begin(
         if isinstance(begun, int):
             return begun
         if begun is not None:
-            session, entries = begun, begun.entries
+            session = begun
+            # who watches a session looks at what changed, and not at all of it
+            entries = [] if is_follower and is_watched(begun.session) else begun.entries
     max_bytes = min(max_bytes, broker.fetch_max_bytes)
     if not is_follower and (quota_bytes := context.max_fetch_bytes()) is not None:
         max_bytes = min(max_bytes, quota_bytes)
