@@ -169,6 +169,33 @@ def test_so_many_requests_are_under_way_at_once_and_no_more():
     tell(story)
 
 
+def test_who_gives_up_a_request_that_left_at_once_ends_the_connection_and_makes_room_for_another():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        world.other.is_mute = True
+        asked = [asyncio.ensure_future(world.peer.request(ASKED, 60_000)) for _ in range(MAX_IN_FLIGHT + 1)]
+        await asyncio.sleep(1)
+        assert len(world.other.requests) == 1 + MAX_IN_FLIGHT
+        asked[0].cancel()
+        results = await asyncio.gather(*asked[:MAX_IN_FLIGHT], return_exceptions=True)
+        assert [type(result) for result in results] == [asyncio.CancelledError] + [NoAnswerError] * (MAX_IN_FLIGHT - 1)
+        await asyncio.sleep(1)
+        assert len(world.other.requests) == 2 + MAX_IN_FLIGHT  # the one that waited has left, on a new connection
+        asked[-1].cancel()
+        await asyncio.gather(asked[-1], return_exceptions=True)
+        world.other.is_mute = False
+        await world.peer.request(ASKED, 1_000)
+        world.other.is_mute, before = True, len(world.other.requests)
+        asked = [asyncio.ensure_future(world.peer.request(ASKED, 60_000)) for _ in range(MAX_IN_FLIGHT + 1)]
+        await asyncio.sleep(1)
+        assert len(world.other.requests) - before == MAX_IN_FLIGHT
+        world.peer.close()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    tell(story)
+
+
 def test_an_answer_that_cannot_be_read_is_no_answer():
     async def story(world):
         await world.listen()
