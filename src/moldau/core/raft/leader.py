@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from moldau.core.beat import beat_ms
 from moldau.core.raft.messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
@@ -193,7 +194,7 @@ class Leader:
         progress.offset = request.offset
         if request.offset >= log.log_end_offset:
             progress.caught_up_ms = now_ms
-        waiting = _Parked(request_id, request, now_ms + request.max_wait_ms)
+        waiting = _Parked(request_id, request, beat_ms(now_ms, request.max_wait_ms))
         replaced = self._parked.pop(key, None)
         self._parked[key] = waiting
         outputs = (*(() if replaced is None else self._answer(replaced)), *self._advance())

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+from moldau.core.beat import beat_ms
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.event_log import EventLog
 from moldau.types import Uuid
@@ -53,7 +54,7 @@ class Heartbeats:
         self._take_part = take_part
         self._failed_directories = failed_directories
         self._registered = registered
-        self._interval_s = interval_ms / 1_000
+        self._interval_ms = interval_ms
         self._registration_timeout_s = registration_timeout_ms / 1_000
         self._epoch = -1
         self._is_due = asyncio.Event()
@@ -80,8 +81,10 @@ class Heartbeats:
         controller that has forgotten this broker is told of it again; any other trouble is told to the log, and tried
         again."""
         while True:
+            due_ms = beat_ms(int(asyncio.get_running_loop().time() * 1_000), self._interval_ms)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_due.wait(), self._interval_s)
+                async with asyncio.timeout_at(due_ms / 1_000):
+                    await self._is_due.wait()
             self._is_due.clear()
             if self._is_stopping:
                 return  # a heartbeat that wants to serve would lift the fence of a broker that has left

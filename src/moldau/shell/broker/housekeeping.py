@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moldau.core.beat import beat_ms
 from moldau.core.log.retention import remove_files
 from moldau.core.replication.partition import Partition
 from moldau.errors import StorageFailedError, StorageFullError
@@ -64,7 +65,7 @@ class Housekeeping:
         )
         self._arm_event_log()
         self._repeat("retention", first_ms, settings.log_retention_check_interval_ms, self.apply_retention)
-        self._repeat("flush", FLUSH_CHECK_MS, FLUSH_CHECK_MS, self.flush_what_is_due)
+        self._repeat("flush", FLUSH_CHECK_MS, FLUSH_CHECK_MS, self.flush_what_is_due, lambda: bool(self._touched))
         self._repeat("checkpoint", checkpoint_ms, checkpoint_ms, self.write_checkpoints)
         self._repeat("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge_deleted)
         if settings.log_cleaner_enable:
@@ -83,7 +84,11 @@ class Housekeeping:
             self._cleaner.stop()
 
     def _arm_event_log(self) -> None:
-        self._timers["event log"] = self._node.loop.call_later(MIN_INTERVAL_MS / 1000, self._write_left_out)
+        self._timers["event log"] = self._call_together(MIN_INTERVAL_MS, self._write_left_out)
+
+    def _call_together(self, delay_ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
+        loop = self._node.loop
+        return loop.call_at(beat_ms(int(loop.time() * 1000), delay_ms) / 1000, call)
 
     def _write_left_out(self) -> None:
         """Names what the log of events left out in the last second."""
@@ -96,8 +101,9 @@ class Housekeeping:
         first_ms: int,
         interval_ms: int | Callable[[], int],
         task: Callable[[], Coroutine[Any, Any, None]],
+        is_needed: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Runs `task` after `first_ms`, then `interval_ms` after each end of it."""
+        """Runs `task` after `first_ms`, then `interval_ms` after each end of it; not where it is not needed then."""
         node = self._node
 
         async def run() -> None:
@@ -111,11 +117,14 @@ class Housekeeping:
                 arm(interval_ms() if callable(interval_ms) else interval_ms)
 
         def begin() -> None:
-            node.spawn(run())
+            if is_needed():
+                node.spawn(run())
+            else:
+                arm(interval_ms() if callable(interval_ms) else interval_ms)
 
         def arm(delay_ms: int) -> None:
             if not self._is_stopped:
-                self._timers[name] = node.loop.call_later(max(1, delay_ms) / 1000, begin)
+                self._timers[name] = self._call_together(max(1, delay_ms), begin)
 
         arm(first_ms)
 
@@ -150,8 +159,6 @@ class Housekeeping:
     async def flush_what_is_due(self) -> None:
         """`flush.ms`, `flush.messages` above 1, and sealed segments."""
         node = self._node
-        if not self._touched:
-            return
         now_ms = node.clock.now_ms()
         for partition in list(self._touched.values()):
             await node.pauses.pause()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from moldau.core.beat import beat_ms
 from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog
@@ -107,7 +108,8 @@ class ConnectionGroup:
 
     def _arm_sweep(self) -> None:
         interval_ms = min(self.limits.sweep_interval_ms, max(1, self.limits.max_idle_ms // 4))
-        self._sweep_timer = self.loop.call_later(interval_ms / 1000, self._sweep)
+        due_ms = beat_ms(int(self.loop.time() * 1000), interval_ms)
+        self._sweep_timer = self.loop.call_at(due_ms / 1000, self._sweep)
 
     def _sweep(self) -> None:
         now_ms = int(self.loop.time() * 1000)

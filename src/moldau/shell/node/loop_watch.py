@@ -43,7 +43,8 @@ class LoopWatch:
             self._timer = None
 
     def _arm(self) -> None:
-        self._due_s = self._loop.time() + TICK_S
+        # at the instants at which other waits end, so that an idle node does not wake for this alone
+        self._due_s = (self._loop.time() // TICK_S + 1) * TICK_S
         self._timer = self._loop.call_at(self._due_s, self._tick)
 
     def _tick(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from moldau.core.beat import beat_ms
 from moldau.core.config.broker_settings import RACK_AWARE
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError
@@ -76,6 +77,12 @@ class FollowerFetch(ParkedFetch):
         return super().finish(results)
 
     # -- waiting
+
+    def _wait_ms(self, max_wait_ms: int) -> int:
+        """As long as its follower asks for, together with those of others: a broker that has nothing to do would wake
+        for each of them alone, twice a second."""
+        now_ms = self.broker.clock.monotonic_ms()
+        return beat_ms(now_ms, max_wait_ms) - now_ms
 
     def _register(self) -> None:
         if self._watch is None:

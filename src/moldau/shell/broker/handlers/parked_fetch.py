@@ -426,8 +426,12 @@ class ParkedFetch:
         response.on_abandoned = self._leave
         self._register()
         broker.parked_fetches += 1
-        self._timer = broker.loop.call_later(max_wait_ms / 1000, self._answer_later)
+        self._timer = broker.loop.call_later(self._wait_ms(max_wait_ms) / 1000, self._answer_later)
         return response
+
+    def _wait_ms(self, max_wait_ms: int) -> int:
+        """How long it waits."""
+        return max_wait_ms
 
     def _register(self) -> None:
         """From now on `partition_changed` is called."""
