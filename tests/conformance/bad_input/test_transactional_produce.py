@@ -37,7 +37,7 @@ class Transaction:
         self.name = f"tx-{uuid.uuid4().hex[:8]}"
         # Apache Kafka answers that a topic, or a coordinator, is there before it is
         for partition in (0, 1):
-            assert asked_until(lambda index=partition: produce(raw, topic, batch(), partition=index), (3,))[0] == 0
+            assert asked_until(lambda index=partition: produce(raw, topic, batch(), partition=index), (3, 6))[0] == 0
         find = FindCoordinatorRequest(key=self.name, key_type=1)
         asked_until(lambda: (raw.ask(find, 3).error_code, None), ON_ITS_WAY)
         init = InitProducerIdRequest(self.name, 60_000)
