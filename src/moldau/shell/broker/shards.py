@@ -18,6 +18,7 @@ from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.metadata.image import NO_LEADER, MetadataDelta
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, kafka_error
+from moldau.shell.broker.coordinator_times import LoadTimes
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
@@ -112,6 +113,7 @@ class Shards(Generic[ShardT]):
         self._creating: asyncio.Task[None] | None = None
         self.load_turn = asyncio.Lock()
         """Held by the shard that folds its log."""
+        self.load_times = LoadTimes()
 
     @property
     def is_ready(self) -> bool:
@@ -169,17 +171,26 @@ class Shards(Generic[ShardT]):
             raise kafka_error("NOT_COORDINATOR")
         shard = self._make(partition)
         self._shards[index] = self._by_number[partition.number] = shard
+        due_ms = self._node.clock.monotonic_ms()
         if partition.log.log_end_offset == partition.log.log_start_offset:
             # nothing to fold: the first request of a fresh cluster need not wait for a turn of the loop
             shard.begin(self._partitions.image)
+            self.load_times.add(due_ms, 0)
         else:
-            self._node.spawn(self._load(shard))
+            self._node.spawn(self._load(shard, due_ms))
         return shard
 
-    async def _load(self, shard: ShardT) -> None:
+    async def _load(self, shard: ShardT, due_ms: int) -> None:
         # one shard at a time: each holds a part of its log
         async with self.load_turn:
             await shard.load(shard.log.replay, self._partitions.image, shard.log.contents)
+        if shard.loading is None and shard.host.stopped is None:
+            now_ms = self._node.clock.monotonic_ms()
+            self.load_times.add(now_ms, now_ms - due_ms)
+
+    def recent_load_times(self) -> tuple[float, float]:
+        """Milliseconds, the average and the maximum in the last minute; NaN where no shard was loaded."""
+        return self.load_times.recent(self._node.clock.monotonic_ms())
 
     # -- what happens to the partitions
 

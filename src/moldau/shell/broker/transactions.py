@@ -35,6 +35,7 @@ from moldau.core.transactions.requests import (
 )
 from moldau.core.transactions.state import PREPARED, TransactionMetadata, TransactionRecord, TransactionsState
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, kafka_error
+from moldau.shell.broker.coordinator_times import Verifications
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
@@ -145,7 +146,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
 
         super().__init__(node, partitions, TRANSACTION_STATE_TOPIC, create_topic, make)
         self.own_door = own_door
-        self.door = door
+        self.verifications = Verifications()
+        self._door = door
         self.markers = Markers(node, door, self._has_partition)
         self._producer_ids = producer_ids
 
@@ -206,6 +208,29 @@ class TransactionCoordinators(Shards[TransactionShard]):
         if isinstance(answer, VerifiedPartitions):
             return dict(zip(partitions, answer.error_codes, strict=True))
         return dict.fromkeys(partitions, cast(TransactionAnswer, answer).error_code)
+
+    async def ask_coordinator(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: tuple[TopicPartition, ...],
+        *,
+        verify_only: bool,
+        transaction_version: int,
+    ) -> dict[TopicPartition, int]:
+        """As `add_partitions`, of the broker that coordinates the id: what a leader here asks."""
+        began_ms = self._node.clock.monotonic_ms()
+        codes = await self._door.add_partitions(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            partitions,
+            verify_only=verify_only,
+            transaction_version=transaction_version,
+        )
+        self.verifications.add(codes.values(), began_ms, self._node.clock.monotonic_ms())
+        return codes
 
     def loaded_states(self) -> Iterator[tuple[int, Mapping[str, TransactionMetadata]]]:
         """By partition of `__transaction_state` the transactional ids of each coordinator that has loaded them."""

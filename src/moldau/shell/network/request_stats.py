@@ -20,7 +20,7 @@ WINDOW_S = 300.0
 QUANTILES = (("0.50", 0.5), ("0.75", 0.75), ("0.95", 0.95), ("0.98", 0.98), ("0.99", 0.99), ("0.999", 0.999))
 """As Kafka's histograms have them."""
 
-_TIME_BOUNDS_S = tuple(1e-6 * 1.2**step for step in range(101))
+TIME_BOUNDS_S = tuple(1e-6 * 1.2**step for step in range(101))
 """1 microsecond to 83 s."""
 _SIZE_BOUNDS = tuple(16 * 1.2**step for step in range(87))
 """16 bytes to 100 MB."""
@@ -74,11 +74,11 @@ class RequestStats:
         self.by_version = [0] * (max_version + 1)
         self.errors: dict[int, int] = {}
         """Error code to how often an answer held it, 0 too."""
-        self.local = Histogram(_TIME_BOUNDS_S)
+        self.local = Histogram(TIME_BOUNDS_S)
         """Seconds in the handler's synchronous part: what keeps others waiting."""
-        self.waited = Histogram(_TIME_BOUNDS_S)
+        self.waited = Histogram(TIME_BOUNDS_S)
         """Seconds between that and the answer: long polls, flushes, group joins."""
-        self.total = Histogram(_TIME_BOUNDS_S)
+        self.total = Histogram(TIME_BOUNDS_S)
         self.request_bytes = Histogram(_SIZE_BOUNDS)
 
     def handled(self, started_s: float, ended_s: float, size: int) -> None:

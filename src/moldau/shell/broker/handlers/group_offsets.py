@@ -185,7 +185,7 @@ async def _verify(
     joins = version >= FIRST_THAT_JOINS
     if not joins and not broker.settings.transaction_partition_verification_enable:
         return 0
-    asking = broker.transactions.door.add_partitions(
+    asking = broker.transactions.ask_coordinator(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

@@ -135,7 +135,7 @@ async def _ask(
     ]
     names = tuple(dict.fromkeys(each.partition.topic_partition for each in asked))
     codes = await context.wait(
-        broker.transactions.door.add_partitions(
+        broker.transactions.ask_coordinator(
             transactional_id, *producer, names, verify_only=not joins, transaction_version=2 if joins else 0
         )
     )

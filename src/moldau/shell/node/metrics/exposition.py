@@ -51,11 +51,12 @@ class Samples:
         """One sample of a metric that the table has. `labels`: as made by `labels_text`."""
         self._lines[name].append(f"{name}{labels} {_number(value)}\n")
 
-    def add_summary(self, name: str, quantiles: Iterable[tuple[str, float]], count: int, labels: str) -> None:
+    def add_summary(self, name: str, quantiles: Iterable[tuple[str, float]], count: int, labels: str = "") -> None:
         """A histogram of Kafka's as the JMX exporter shows it: quantiles as labels, and how many there were."""
         lines = self._lines[name]
+        others = f"{labels[:-1]}," if labels else "{"
         for quantile, value in quantiles:
-            lines.append(f'{name}{labels[:-1]},quantile="{quantile}"}} {_number(value)}\n')
+            lines.append(f'{name}{others}quantile="{quantile}"}} {_number(value)}\n')
         lines.append(f"{name}_count{labels} {count}\n")
 
     def names(self) -> list[str]:

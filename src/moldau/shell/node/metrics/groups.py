@@ -12,6 +12,7 @@ from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.errors import KafkaError
 from moldau.shell.node.metrics.exposition import Samples, labels_text
 from moldau.shell.node.metrics.table import GROUP_STATES
+from moldau.shell.node.metrics.transactions import add_load_times
 
 if TYPE_CHECKING:
     from moldau.core.groups.committed_offsets import OffsetsByPartition
@@ -36,6 +37,7 @@ async def add_groups(broker: Broker, out: Samples) -> None:
     out.add(f"{_PREFIX}numoffsets", totals.offsets)
     for state in GROUP_STATES:
         out.add(f"{_PREFIX}numgroups{state.lower()}", totals.states.get(state, 0))
+    add_load_times(broker.coordinators, "kafka_server_group_coordinator_metrics_", out)
     out.add("kafka_server_group_coordinator_metrics_group_count", totals.groups, labels_text(protocol="classic"))
 
 

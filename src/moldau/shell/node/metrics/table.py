@@ -245,6 +245,15 @@ _TRANSACTION_ROWS: tuple[_Row, ...] = (
      "Transactions with a partition that cannot take its marker now", "Markers"),
     ("kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize", GAUGE, (),
      "Transactions whose markers are written, and whose end cannot be noted now", "Markers"),
+    ("kafka_server_addpartitionstotxnmanager_verificationfailurerate_count", COUNTER, (),
+     "Partitions of which a coordinator told a leader here that they are not in the transaction", "Verifications"),
+    ("kafka_server_addpartitionstotxnmanager_verificationtimems", SUMMARY, ("quantile",),
+     "Milliseconds until the coordinator has answered a leader here", "Verifications"),
+    *((f"kafka_server_{kind}_coordinator_metrics_partition_load_time_{name}", GAUGE, (),
+       f"Milliseconds until a coordinator of {contents} served, {text} of those loaded in the last minute; NaN: none",
+       "LoadTimes")
+      for kind, contents in (("transaction", "transactions"), ("group", "groups"))
+      for name, text in (("avg", "the average"), ("max", "the longest"))),
     ("moldau_transactional_ids", GAUGE, ("state",), "Transactional ids by state", "TransactionsState"),
     ("moldau_transactional_ids_per_coordinator_limit", GAUGE, (),
      "Limit of transactional ids in one coordinator partition", "settings"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
 from moldau.core.transactions.state import TransactionState
@@ -11,13 +11,16 @@ from moldau.shell.node.metrics.exposition import Samples, labels_text
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
+    from moldau.shell.broker.shards import Shards
     from moldau.shell.broker.transactions import TransactionShard
 
+_VERIFICATIONS = "kafka_server_addpartitionstotxnmanager_"
 _MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 
 
 async def add_transactions(broker: Broker, out: Samples) -> None:
-    """Transactional ids by state, the age of the oldest open transaction, and markers that are late."""
+    """Transactional ids by state, the age of the oldest open transaction, and markers that are late; how
+    long coordinators took to load, and what they said of partitions."""
     counts = dict.fromkeys(TransactionState, 0)
     begun_ms = now_ms = broker.clock.now_ms()
     waiting = unnoted = retries = 0
@@ -37,8 +40,19 @@ async def add_transactions(broker: Broker, out: Samples) -> None:
     for state in (*TransactionState,)[: TransactionState.DEAD]:
         out.add("moldau_transactional_ids", counts[state], labels_text(state=state.label))
     out.add("moldau_transactional_ids_per_coordinator_limit", broker.settings.moldau_transactional_ids)
+    add_load_times(broker.transactions, "kafka_server_transaction_coordinator_metrics_", out)
+    verifications = broker.transactions.verifications
+    out.add(f"{_VERIFICATIONS}verificationfailurerate_count", verifications.failures)
+    out.add_summary(f"{_VERIFICATIONS}verificationtimems", verifications.times.quantiles(1000), verifications.count)
     out.add("moldau_transaction_oldest_open_seconds", (now_ms - begun_ms) / 1000)
     out.add("moldau_transaction_marker_retries_total", retries)
+
+
+def add_load_times(shards: Shards[Any], prefix: str, out: Samples) -> None:
+    """How long the coordinators of one topic took to load."""
+    average_ms, longest_ms = shards.recent_load_times()
+    out.add(f"{prefix}partition_load_time_avg", average_ms)
+    out.add(f"{prefix}partition_load_time_max", longest_ms)
 
 
 def _shards(broker: Broker) -> list[TransactionShard]:
