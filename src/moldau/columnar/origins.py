@@ -8,6 +8,9 @@ import pyarrow.compute as pc
 ORIGIN_COLUMNS = ("_topic", "_partition", "_offset")
 """Of the record that a row was made of."""
 
+NAMES_THE_INPUT = "the input record is"
+"""In the message of an error that knows it."""
+
 
 def origins_of(batch: pa.RecordBatch) -> pa.StructArray | None:
     """The three columns as one; None unless all are there."""
@@ -23,7 +26,7 @@ def origin_text(origins: pa.StructArray | None, row: int) -> str:
     origin = origins[row].as_py()
     if origin is None or origin["_topic"] is None:
         return ""
-    return f"; the input record is {origin['_topic']}-{origin['_partition']} at offset {origin['_offset']}"
+    return f"; {NAMES_THE_INPUT} {origin['_topic']}-{origin['_partition']} at offset {origin['_offset']}"
 
 
 def largest_row(keys: pa.Array | None, values: pa.Array) -> int:

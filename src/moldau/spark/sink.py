@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from moldau.errors import KafkaError
+from moldau.errors import KafkaError, kafka_error
 from moldau.spark.options import DEFAULT_CLIENT_ID, EXACTLY_ONCE, OptionError, SinkOptions
 from moldau.spark.transactions import (
     SinkTransaction,
@@ -109,9 +109,33 @@ def _write_all(
         had_contact=had_contact,
         **shared,
     ) as writer:
-        for batch in batches:
-            writer.write(batch)
-        return writer.flush()
+        try:
+            for batch in batches:
+                writer.write(batch)
+            return writer.flush()
+        except KafkaError as error:
+            raise kafka_error(error.code, f"{error}{how_to_name_the_row(options, error)}") from error
+        except ValueError as error:
+            raise ValueError(f"{error}{how_to_name_the_row(options, error)}") from error
+
+
+_OF_A_ROW = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP")
+_OF_ITS_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
+
+
+def how_to_name_the_row(options: SinkOptions, error: Exception) -> str:
+    """For the end of the message of an error that one row made, where it does not name the input record: the sink knows
+    that only of rows which carry it. A topic that the option names is wrong for all rows."""
+    from moldau.columnar.origins import NAMES_THE_INPUT
+
+    is_of_a_row = not isinstance(error, KafkaError) or error.name in _OF_A_ROW
+    is_of_a_row = is_of_a_row or (error.name in _OF_ITS_TOPIC and options.topic is None)
+    if not is_of_a_row or NAMES_THE_INPUT in str(error):
+        return ""
+    return (
+        "; to see the input record of such a row here, give the rows the columns _topic, _partition and _offset of the "
+        "records that they are made of"
+    )
 
 
 def follows_a_batch() -> bool:

@@ -1,8 +1,8 @@
 """A topic as a pipeline's target: how rows become records.
 
-A result with a column `value` of text or bytes, and at most `key` beside it, goes as it is; any other row becomes one
-JSON object, or with `format: avro` or `protobuf` one record of those. `key` names the column that becomes the record's
-key, as text.
+A result with a column `value` of text or bytes, and at most `key` and the columns that name the input record beside it,
+goes as it is; any other row becomes one JSON object, or with `format: avro` or `protobuf` one record of those. `key`
+names the column that becomes the record's key, as text.
 
 By default each batch is one transaction, in which its source offsets are committed to the pipeline's group too.
 """
@@ -104,7 +104,7 @@ def to_records(result: DataFrame, key: str | None = None, written_as: SchemaForm
     types = dict(result.dtypes)
     given = [name for name, kind in ORIGIN_TYPES.items() if types.get(name) == kind]
     origins = given if len(given) == len(ORIGIN_TYPES) else []
-    goes_as_it_is = types.get("value") in ("string", "binary") and set(columns) <= {"key", "value"}
+    goes_as_it_is = types.get("value") in ("string", "binary") and set(columns) <= {"key", "value", *origins}
     if key is None and goes_as_it_is and "key" in columns:
         key = "key"
     keys = [] if key is None else [f"{_as_text(key, types[key])} as key"]
