@@ -82,6 +82,22 @@ def test_a_batch_goes_on_when_the_broker_is_back_after_a_minute(cluster, start, 
     assert numbers(cluster.bootstrap_servers, target) == list(range(ROWS))
 
 
+def test_the_client_options_of_a_sink_reach_all_of_its_clients(spark, cluster):
+    """A lost answer is given up after the time that was asked for: by default, half a minute."""
+    topic = cluster.topic()
+    faults = [
+        cluster.faults.drop(api, when="after", client_id="orders-job")
+        for api in ("InitProducerId", "Produce", "EndTxn")
+    ]
+    frame = spark.sql("select 'v' as value").write.format("moldau").option("topic", topic)
+    frame = frame.option("kafka.bootstrap.servers", cluster.bootstrap_servers).option("kafka.client.id", "orders-job")
+    began_s = time.monotonic()
+    frame.option("kafka.request.timeout.ms", "300").mode("append").save()
+    assert time.monotonic() - began_s < 25
+    assert [fault.times_happened for fault in faults] == [1, 1, 1]
+    assert [record.value for record in cluster.records(topic)] == [b"v"]
+
+
 @pytest.mark.parametrize("full", ["before the batch", "after the commit of the sink"])
 def test_a_disk_that_is_full_under_the_checkpoint_ends_the_query_and_doubles_nothing(
     spark, start, new_topic, bootstrap_servers, tmp_path, full

@@ -9,6 +9,8 @@ import pytest
 from moldau.spark.options import (
     EARLIEST,
     LATEST,
+    SINK_OPTIONS,
+    SOURCE_OPTIONS,
     OptionError,
     StartOrEnd,
     Subscription,
@@ -214,10 +216,130 @@ def test_an_option_of_sparks_connector_or_of_kafkas_consumer_is_refused_with_wha
             parse(is_streaming=is_streaming, **{name: "SASL_SSL"})
 
 
-@pytest.mark.parametrize("name", ["kafka.linger.ms", "kafkaesque", "kafka."])
+@pytest.mark.parametrize("name", ["kafka.linger", "kafkaesque", "kafka."])
 def test_an_option_that_nobody_has_is_refused_with_those_that_are_known(name):
     with pytest.raises(OptionError, match=f"{re.escape(repr(name))} is not known; .*kafka.client.id"):
         parse(**{name: "1"})
+    with pytest.raises(OptionError, match=f"{re.escape(repr(name))} is not known; .*kafka.client.id"):
+        parse_sink_options({**SINK, name: "1"})
+
+
+# as Kafka 4.3.1's ConsumerConfig and ProducerConfig list them; besides, both have sasl.* and ssl.*
+OF_BOTH = """
+bootstrap.servers client.dns.lookup client.id config.providers connections.max.idle.ms enable.metrics.push
+interceptor.classes metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
+metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms receive.buffer.bytes
+reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms security.protocol
+security.providers send.buffer.bytes socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+"""
+OF_CONSUMERS = """
+allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs client.rack default.api.timeout.ms
+enable.auto.commit exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id group.instance.id
+group.protocol group.remote.assignor heartbeat.interval.ms isolation.level key.deserializer max.partition.fetch.bytes
+max.poll.interval.ms max.poll.records partition.assignment.strategy session.timeout.ms share.acknowledgement.mode
+share.acquire.mode value.deserializer
+"""
+OF_PRODUCERS = """
+acks batch.size buffer.memory compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+delivery.timeout.ms enable.idempotence key.serializer linger.ms max.block.ms max.in.flight.requests.per.connection
+max.request.size metadata.max.idle.ms partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
+partitioner.class partitioner.ignore.keys retries transaction.timeout.ms transaction.two.phase.commit.enable
+transactional.id value.serializer
+"""
+
+
+@pytest.mark.parametrize("name", (OF_BOTH + OF_CONSUMERS + OF_PRODUCERS).split())
+def test_each_option_of_kafkas_clients_is_taken_or_refused_with_a_reason_on_both_sides(name):
+    for known, read in ((SOURCE_OPTIONS, lambda given: parse(**given)), (SINK_OPTIONS, read_sink)):
+        full_name = f"kafka.{name}"
+        if full_name not in known:
+            with pytest.raises(OptionError, match=f"^option {re.escape(repr(full_name))} has no place here: ."):
+                read({full_name: "1"})
+
+
+def read_sink(given: dict[str, str]):
+    return parse_sink_options({**SINK, **given})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("kafka.receive.buffer.bytes", "tcp_rmem"),
+        ("kafka.send.buffer.bytes", "tcp_wmem"),
+        ("kafka.client.dns.lookup", "every address of a name is tried"),
+        ("kafka.metadata.recovery.strategy", "kafka.bootstrap.servers are asked again, for retryTimeoutMs"),
+        ("kafka.metadata.recovery.rebootstrap.trigger.ms", "retryTimeoutMs"),
+        ("kafka.security.providers", "TLS and SASL are not built"),
+        ("kafka.metrics.num.samples", "moldau.spark.watch"),
+        ("kafka.metrics.recording.level", "moldau.spark.watch"),
+        ("kafka.metrics.sample.window.ms", "moldau.spark.watch"),
+        ("kafka.enable.metrics.push", "moldau.spark.watch"),
+        ("kafka.config.providers", "put the value itself into the option"),
+        ("kafka.retries", "retryTimeoutMs"),
+        ("kafka.ssl.keystore.location", "TLS"),
+        ("kafka.sasl.mechanism", "SASL"),
+    ],
+)
+def test_what_no_client_here_has_is_refused_by_the_source_and_the_sink_alike(name, instead):
+    for read in (lambda given: parse(**given), read_sink):
+        with pytest.raises(OptionError, match=f"{re.escape(name)}.*{re.escape(instead)}"):
+            read({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("kafka.acks", "all in-sync replicas"),
+        ("kafka.ENABLE.idempotence", "a retry doubles none"),
+        ("kafka.linger.ms", "sent as they come"),
+        ("kafka.batch.size", "512 KiB in a record batch"),
+        ("kafka.max.request.size", "max.message.bytes"),
+        ("kafka.key.serializer", "cast the columns"),
+        ("kafka.delivery.timeout.ms", "retryTimeoutMs"),
+        ("kafka.partitioner.class", "a column partition"),
+        ("kafka.compression.zstd.level", "kafka.compression.type"),
+        ("kafka.transaction.two.phase.commit.enable", "use delivery"),
+        ("kafka.auto.offset.reset", "for a consumer, and this is the sink"),
+        ("kafka.fetch.max.bytes", "an option of the source"),
+    ],
+)
+def test_an_option_of_kafkas_producer_is_refused_by_the_sink_with_what_to_use_instead(name, instead):
+    with pytest.raises(OptionError, match=f"{re.escape(name)}.*{re.escape(instead)}"):
+        read_sink({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("kafka.acks", "for a producer, and this is the source"),
+        ("kafka.transactional.id", "an option of the sink"),
+        ("kafka.compression.type", "an option of the sink"),
+    ],
+)
+def test_an_option_of_kafkas_producer_is_refused_by_the_source_as_one(name, said):
+    with pytest.raises(OptionError, match=f"{re.escape(name)}.*{said}"):
+        parse(**{name: "1"})
+
+
+def test_the_sink_passes_through_what_its_client_can_do():
+    given = {
+        "kafka.client.id": "orders-job",
+        "KAFKA.request.timeout.ms": "7000",
+        "kafka.socket.connection.setup.timeout.ms": "3000",
+        "kafka.security.protocol": "plaintext",
+    }
+    parsed = read_sink(given)
+    assert (parsed.client_id, parsed.request_timeout_ms, parsed.connect_timeout_ms) == ("orders-job", 7_000, 3_000)
+    plain = read_sink({})
+    assert (plain.client_id, plain.request_timeout_ms, plain.connect_timeout_ms) == ("moldau-spark", 30_000, 10_000)
+    for name, value in (
+        ("kafka.client.id", " "),
+        ("kafka.request.timeout.ms", "soon"),
+        ("kafka.socket.connection.setup.timeout.ms", "0"),
+        ("kafka.security.protocol", "SASL_SSL"),
+    ):
+        with pytest.raises(OptionError, match=re.escape(name)):
+            read_sink({name: value})
 
 
 def test_what_the_client_can_do_is_passed_through():

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.connection import ClientConnection
+from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
 from moldau.client.blocking.offsets import init_producer_id
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.client.protocol.transactions import PRODUCE_FROM, TransactionalProducer
@@ -122,7 +122,8 @@ class TopicWriter:
         compression_level: int | None = None,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         client_id: str = "moldau",
-        request_timeout_ms: int = 30_000,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
         had_contact: bool = False,
@@ -147,6 +148,7 @@ class TopicWriter:
             TCP,
             bootstrap_servers,
             client_id=client_id,
+            connect_timeout_ms=connect_timeout_ms,
             request_timeout_ms=request_timeout_ms,
             first_contact_timeout_ms=first_contact_timeout_ms,
             retry_timeout_ms=retry_timeout_ms,

@@ -17,7 +17,7 @@ from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOU
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.errors import MoldauError
-from moldau.spark.refused_options import why_refused
+from moldau.spark.refused_options import Side, why_refused
 from moldau.types import TopicPartition
 
 LATEST = -1
@@ -71,6 +71,10 @@ SOURCE_OPTIONS = (
 SINK_OPTIONS = (
     "kafka.bootstrap.servers",
     "topic",
+    "kafka.client.id",
+    "kafka.request.timeout.ms",
+    "kafka.socket.connection.setup.timeout.ms",
+    "kafka.security.protocol",
     "kafka.compression.type",
     "delivery",
     "kafka.transactional.id",
@@ -155,7 +159,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
 class SinkOptions(msgspec.Struct, frozen=True):
     """A sink's options after checking. `transactional_id`, `transaction_timeout_ms`, `group_id`: where None, the sink
     chooses. `checkpoint_location`: of the streaming query. `batch_id`: of the micro-batch that `foreachBatch` got.
-    `write_id`: one transaction for each task of a batch write, which a second write with this id does not repeat."""
+    `write_id`: one transaction for each task of a batch write, which a second write with this id does not repeat. The
+    four times of a client are those of a ClusterClient."""
 
     bootstrap_servers: str
     topic: str | None = None
@@ -167,13 +172,16 @@ class SinkOptions(msgspec.Struct, frozen=True):
     checkpoint_location: str | None = None
     batch_id: int | None = None
     write_id: str | None = None
+    client_id: str = DEFAULT_CLIENT_ID
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
 
 def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
     """Raises OptionError. By default a stream starts at "latest", a batch at "earliest", as in Spark's connector."""
-    given = _known_options(options, SOURCE_OPTIONS)
+    given = _known_options(options, SOURCE_OPTIONS, "source")
     if is_streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if name.lower() in given:
@@ -186,8 +194,7 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
     end = _parse_start_or_end(given, "ending", LATEST)
     if not is_streaming:
         _check_batch_bounds(start, end)
-    if given.get("kafka.security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
-        _refuse("kafka.security.protocol", "must be PLAINTEXT: TLS and SASL are not built yet")
+    _check_protocol(given)
     least, most = _positive(given, "minOffsetsPerTrigger"), _positive(given, "maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         _refuse("minOffsetsPerTrigger", f"is {least}, more than maxOffsetsPerTrigger, which is {most}")
@@ -222,12 +229,13 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
 
 def wants_headers(options: Mapping[str, str]) -> bool:
     """Whether `includeHeaders` is set: all that the schema of a source depends on. Raises OptionError."""
-    return _boolean(_known_options(options, SOURCE_OPTIONS), "includeHeaders", default=False)
+    return _boolean(_known_options(options, SOURCE_OPTIONS, "source"), "includeHeaders", default=False)
 
 
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Raises OptionError. Without `topic` every row must name its own in a column `topic`."""
-    given = _known_options(options, SINK_OPTIONS)
+    given = _known_options(options, SINK_OPTIONS, "sink")
+    _check_protocol(given)
     delivery = _choice(given, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE))
     for name in _TRANSACTION_OPTIONS:
         if delivery == AT_LEAST_ONCE and name.lower() in given:
@@ -248,9 +256,17 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         checkpoint_location=_not_empty(given, "checkpointLocation"),
         batch_id=_batch_id(given),
         write_id=_not_empty(given, "write_id"),
+        client_id=_not_empty(given, "kafka.client.id") or DEFAULT_CLIENT_ID,
+        connect_timeout_ms=_positive(given, "kafka.socket.connection.setup.timeout.ms") or CONNECT_TIMEOUT_MS,
+        request_timeout_ms=_positive(given, "kafka.request.timeout.ms") or REQUEST_TIMEOUT_MS,
         first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
     )
+
+
+def _check_protocol(given: Mapping[str, str]) -> None:
+    if given.get("kafka.security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
+        _refuse("kafka.security.protocol", "must be PLAINTEXT: TLS and SASL are not built yet")
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> str:
@@ -266,14 +282,14 @@ def nested_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str,
     return nested
 
 
-def _known_options(options: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+def _known_options(options: Mapping[str, str], known: tuple[str, ...], side: Side) -> dict[str, str]:
     lowered = {name.lower() for name in known}
     given: dict[str, str] = {}
     for name, value in options.items():
         if name.lower() in lowered:
             given[name.lower()] = str(value)
         elif name.lower() not in _SPARK_OWN:
-            reason = why_refused(name)
+            reason = why_refused(name, side)
             if reason is not None:
                 _refuse(name, f"has no place here: {reason}")
             raise OptionError(f"option {name!r} is not known; the options are {', '.join(known)}")

@@ -24,7 +24,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.errors import KafkaError, kafka_error
-from moldau.spark.options import DEFAULT_CLIENT_ID, EXACTLY_ONCE, OptionError, SinkOptions
+from moldau.spark.options import EXACTLY_ONCE, OptionError, SinkOptions
 from moldau.spark.transactions import (
     SinkTransaction,
     TaskReport,
@@ -103,7 +103,9 @@ def _write_all(
         options.bootstrap_servers,
         options.topic,
         compression=options.compression_type,
-        client_id=DEFAULT_CLIENT_ID,
+        client_id=options.client_id,
+        connect_timeout_ms=options.connect_timeout_ms,
+        request_timeout_ms=options.request_timeout_ms,
         first_contact_timeout_ms=options.first_contact_timeout_ms,
         retry_timeout_ms=options.retry_timeout_ms,
         had_contact=had_contact,

@@ -41,7 +41,7 @@ from moldau.columnar.writer import Written
 from moldau.errors import KafkaError, MoldauError
 from moldau.shell.io.tcp import TCP
 from moldau.spark.checkpoint_offsets import batch_end, query_id
-from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError, SinkOptions
+from moldau.spark.options import OptionError, SinkOptions
 from moldau.types import TopicPartition
 
 logger = logging.getLogger("moldau.spark")
@@ -308,7 +308,9 @@ def _client(options: SinkOptions, *, had_contact: bool = False) -> ClusterClient
     return ClusterClient(
         TCP,
         options.bootstrap_servers,
-        client_id=DEFAULT_CLIENT_ID,
+        client_id=options.client_id,
+        connect_timeout_ms=options.connect_timeout_ms,
+        request_timeout_ms=options.request_timeout_ms,
         first_contact_timeout_ms=options.first_contact_timeout_ms,
         retry_timeout_ms=options.retry_timeout_ms,
         had_contact=had_contact,
