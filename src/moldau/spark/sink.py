@@ -130,8 +130,8 @@ def how_to_name_the_row(options: SinkOptions, error: Exception) -> str:
     that only of rows which carry it. A topic that the option names is wrong for all rows."""
     from moldau.columnar.origins import NAMES_THE_INPUT
 
-    is_of_a_row = not isinstance(error, KafkaError) or error.name in _OF_A_ROW
-    is_of_a_row = is_of_a_row or (error.name in _OF_ITS_TOPIC and options.topic is None)
+    own = _OF_A_ROW if options.topic is not None else _OF_A_ROW + _OF_ITS_TOPIC
+    is_of_a_row = not isinstance(error, KafkaError) or error.name in own
     if not is_of_a_row or NAMES_THE_INPUT in str(error):
         return ""
     return (
