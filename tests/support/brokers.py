@@ -217,8 +217,6 @@ class Controller:
 class OwnController:
     """The controller as one broker reaches it."""
 
-    kraft_version = 1
-
     def __init__(self, controller: Controller, broker_id: int) -> None:
         self._controller = controller
         self._broker_id = broker_id

@@ -89,7 +89,7 @@ class Producer:
         # 6: a new partition is not led yet
         return asked_until(ask, (*STILL_ENDING, 6))
 
-    def join(self) -> int:
+    def add_group(self) -> int:
         """The group's positions become part of the transaction, as before TxnOffsetCommit v5."""
         request = AddOffsetsToTxnRequest(self.name, *self.ids, self.group)
         return asked_until(lambda: int(self.raw.ask(request, 3).error_code), STILL_ENDING)

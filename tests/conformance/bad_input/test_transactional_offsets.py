@@ -44,7 +44,7 @@ def test_positions_of_a_group_that_was_not_added(producer: Producer, led_topic: 
     assert producer.commit(version, (topic, 0)) == [code]
     assert producer.position(topic) == (-1, 0 if code else UNSTABLE)
     if version < 5:
-        assert producer.join() == 0
+        assert producer.add_group() == 0
         assert producer.commit(version, (topic, 0)) == [0]
     assert producer.end(version) == 0
     assert producer.settled_position(topic) == (5, 0)
@@ -59,7 +59,7 @@ def test_positions_that_are_refused(producer: Producer, led_topic: str, version:
         assert producer.commit(version, (topic, 0), above=-1) == [47]
         assert producer.commit(version, ("unknown", 0)) == [3]
         if not is_added and version < 5:
-            assert producer.join() == 0
+            assert producer.add_group() == 0
     known = {"generation_id": member.generation_id, "member_id": member.member_id}
     assert producer.commit(version, (topic, 0), **{**known, "member_id": "nobody"}) == [25]
     assert producer.commit(version, (topic, 0), **{**known, "generation_id": member.generation_id + 1}) == [22]
@@ -145,7 +145,7 @@ def test_what_joins_by_itself_while_transactions_v2_are_not_finalized(
             assert [one.produce(12, topic), one.commit(5, (topic, 0))] == [35, [35]]
             assert [one.add((topic, 0)), one.produce(11, topic)] == [[0], 0]
         assert third.add((topic, 0)) == [0]
-        assert third.join() == 0
+        assert third.add_group() == 0
         assert third.produce(12, topic) == 0
         assert third.produce(11, topic, 1) == 0
         assert third.commit(5, (topic, 0)) == [0]
