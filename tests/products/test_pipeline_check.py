@@ -64,6 +64,50 @@ def test_pages_that_share_a_name_are_refused(tmp_path: Path, capsys: pytest.Capt
     ]
 
 
+@pytest.mark.parametrize(
+    ("sink", "other", "place"),
+    [
+        ("path: out", "path: other/../out", "{directory}/out"),
+        ("path: out", "delta: out", "{directory}/out"),
+        ("path: s3://lake/out", "path: s3://lake/out/", "s3://lake/out"),
+        ("iceberg: a.b\n  warehouse: w", "iceberg: a.b\n  warehouse: w\n  catalog: c.db", "a.b in {directory}/w"),
+        ("sqlite: a.db\n  table: t", "sqlite: ./a.db\n  table: t", "table t of {directory}/a.db"),
+        (
+            "postgresql: postgres://ann@db/shop\n  table: t",
+            "postgresql: postgresql://bob@db/shop\n  table: public.t",
+            "table public.t of postgresql://db/shop",
+        ),
+    ],
+)
+def test_pages_that_write_to_one_place_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sink: str, other: str, place: str
+) -> None:
+    first, second = page(tmp_path, "a", **{"topic: out": sink}), page(tmp_path, "b", **{"topic: out": other})
+    assert main(["pipeline", "check", first, second]) == 2
+    key = other.partition(":")[0]
+    assert capsys.readouterr().err.splitlines() == [
+        f"{second}:8: `sink` writes to {place.format(directory=tmp_path)}, and so does `sink` of {first}:8: only one "
+        f"page may, so name another place with `{key}`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sink", "other"),
+    [
+        ("topic: out", "topic: out"),  # each transaction has its own id
+        ("path: out", "path: out2"),
+        ("sqlite: a.db\n  table: t", "sqlite: a.db\n  table: u"),
+        ("webhook: http://a/", "webhook: http://a/"),
+        ("terminal: true", "terminal: true"),
+    ],
+)
+def test_other_places_are_those_of_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sink: str, other: str
+) -> None:
+    pages = page(tmp_path, "a", **{"topic: out": sink}), page(tmp_path, "b", **{"topic: out": other})
+    assert main(["pipeline", "check", *pages]) == 0, capsys.readouterr().err
+
+
 def test_neither_spark_nor_arrow_is_loaded(tmp_path: Path) -> None:
     program = (
         "import sys; from moldau.cli.main import main; main(['pipeline', 'check', sys.argv[1]]);"

@@ -15,7 +15,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, cl
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.group import GroupOffsets
-from moldau.products.pipelines.running.preflight import PreflightError, check_cluster, make_topic
+from moldau.products.pipelines.running.preflight import PreflightError, check_cluster, check_owner, make_topic
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.targets.parquet import ParquetTargetError, check_target
 from moldau.testing import Cluster
@@ -72,6 +72,41 @@ def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
     """A task's client is new, and would give up after the time of a first contact."""
     times = times_of(page("b:1", more="first_contact_timeout: 1 second\nretry_timeout: 1 minute"))
     assert times.options() == {"firstContactTimeoutMs": "60000", "retryTimeoutMs": "60000"}
+
+
+@pytest.mark.parametrize(
+    ("sink", "release"),
+    [
+        ("path: out", "delete {directory}/out/.moldau-owner"),
+        ("delta: out", "delete {directory}/out/.moldau-owner"),
+        ("sqlite: a.db, table: t", "delete the row of 't' in moldau_owners"),
+    ],
+)
+def test_a_place_of_another_pipeline_is_refused(tmp_path: Path, sink: str, release: str):
+    """Whoever wrote there first is its owner, also with another checkpoint."""
+    shop, other = (
+        parse_page(
+            f"name: {name}\nbootstrap_servers: a:1\nsource: {{topic: s, format: string}}\n"
+            f"sql: select value from source\nsink: {{{sink}}}\n",
+            file_name="page.yaml",
+            directory=tmp_path,
+        )
+        for name in ("shop", "shops")
+    )
+    for page in (shop, other):
+        check_owner(page, page.queries[0])
+    assert list(tmp_path.iterdir()) == []
+    for page in (shop, other, shop):
+        page.queries[0].target.claim(page.name)
+    check_owner(shop, shop.queries[0])
+    with pytest.raises(PreflightError) as refused:
+        check_owner(other, other.queries[0])
+    key = sink.partition(":")[0]
+    assert str(refused.value).endswith(
+        f"belongs to the pipeline 'shop': name another place with `{key}`, or, if that pipeline does not write there "
+        f"any more, {release.format(directory=tmp_path)}"
+    )
+    assert str(refused.value).startswith("page.yaml:5: `sink`: ")
 
 
 def test_a_topic_is_made_once(cluster: Cluster):

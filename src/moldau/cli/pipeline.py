@@ -40,8 +40,8 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "check",
         help="say what a page means, or what is wrong with it; nothing is run, and no Spark is started",
         description="Reads pages and says what each of them does. A mistake is told with its file, its line and the "
-        "nearest key that is known. Pages that would get in each other's way (one name, checkpoint or group) are "
-        "refused. No broker is asked.",
+        "nearest key that is known. Pages that would get in each other's way (one name, checkpoint, group, "
+        "directory or table) are refused. No broker is asked.",
         examples=("moldau pipeline check orders.yaml", "moldau pipeline check pages/*.yaml"),
     )
     add_pages(check)

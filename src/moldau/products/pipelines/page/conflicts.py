@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from moldau.products.pipelines.core.plan import TargetStep
 from moldau.products.pipelines.page.page import PipelinePage
 
 
 def find_conflicts(pages: Mapping[Path, PipelinePage]) -> list[str]:
-    """A sentence for each page that has the name, a checkpoint, a group or a transactional id of one before it."""
+    """A sentence for each page that has the name, a checkpoint, a group or a transactional id of one before it, or
+    writes where that one writes."""
     owners: dict[tuple[str, str], Path] = {}
     found: list[str] = []
     for file, page in pages.items():
@@ -18,7 +20,24 @@ def find_conflicts(pages: Mapping[Path, PipelinePage]) -> list[str]:
             if owner != file:
                 found.append(f"{file}: `{key}` {value} is that of {owner}: each page needs its own")
                 break  # a page with the same name has the same checkpoint and group by default
-    return found
+    return [*found, *_double_places(pages)]
+
+
+def _double_places(pages: Mapping[Path, PipelinePage]) -> Iterator[str]:
+    """A topic may have several writers. A directory or a table may not: its batches are counted by one pipeline."""
+    first: dict[str, tuple[Path, TargetStep]] = {}
+    for file, page in pages.items():
+        for query in page.queries:
+            step = query.step.target
+            for place in query.target.places():
+                other, theirs = first.setdefault(place, (file, step))
+                if other != file:
+                    yield (
+                        f"{file}:{step.line}: `{step.place}` writes to {place}, and so does `{theirs.place}` of "
+                        f"{other}:{theirs.line}: only one page may, so name another place with "
+                        f"`{query.target.NAMED_BY}`"
+                    )
+                    break  # an Iceberg table has two places
 
 
 def _own(page: PipelinePage) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,23 @@ def check_page(page: PipelinePage, *, on_server: bool = False) -> None:
                 f"write to {query.target.describe()[0]}"
             )
         query.target.check()
+        check_owner(page, query)
     check_cluster(page)
+
+
+def check_owner(page: PipelinePage, query: PipelineQuery) -> None:
+    """Raises PreflightError where the query's target is another pipeline's: both would count their batches there, and
+    readers would find the rows of both."""
+    owner = query.target.owner()
+    # a table may know a query by its own name
+    if owner is None or f"{owner.pipeline}.".startswith(f"{page.name}."):
+        return
+    step = query.step.target
+    raise PreflightError(
+        f"{page.file_name}:{step.line}: `{step.place}`: {query.target.describe()[0]} belongs to the pipeline "
+        f"{owner.pipeline!r}: name another place with `{query.target.NAMED_BY}`, or, if that pipeline does not write "
+        f"there any more, {owner.release}"
+    )
 
 
 def check_cluster(page: PipelinePage) -> None:

@@ -24,6 +24,7 @@ from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.databases.names import quoted
+from moldau.products.pipelines.targets import folder_owner
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,
@@ -33,7 +34,7 @@ from moldau.products.pipelines.targets.table_target import (
     commit_again,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +78,22 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
         require_extra("`delta`", "delta")
         if Path(self.location).is_file():
             raise TableTargetError(f"{self.location} is not a directory")
+
+    def places(self) -> tuple[str, ...]:
+        return (one_spelling(self.location),)
+
+    def owner(self) -> Owner | None:
+        """Beside the log of the table: a property of the table would be a version without a batch."""
+        try:
+            return folder_owner.owner_of(self.location)
+        except OSError as error:
+            raise TableTargetError(f"{self.location} cannot be read: {error.strerror or error}") from error
+
+    def claim(self, pipeline: str) -> None:
+        try:
+            folder_owner.claim(self.location, pipeline)
+        except OSError as error:
+            raise TableTargetError(f"{self.location} cannot be made: {error.strerror or error}") from error
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         from deltalake import DeltaTable

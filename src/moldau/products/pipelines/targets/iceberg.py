@@ -31,7 +31,7 @@ from moldau.products.pipelines.targets.table_target import (
     commit_again,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 COMMIT_ATTEMPTS = 5
 """Of one batch, where another writer commits meanwhile."""
+BATCH_PROPERTY = r"moldau\.(.+)\.[^.]+"
+"""With the pipeline, and the id of its checkpoint."""
 NEW_TABLE = {
     # a stream commits often: old metadata goes, and manifests do not become as many as batches
     "write.metadata.delete-after-commit.enabled": "true",
@@ -72,6 +74,26 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         require_extra("`iceberg`", "iceberg")
         if Path(self.warehouse).is_file():
             raise TableTargetError(f"{self.warehouse} is not a directory")
+
+    def places(self) -> tuple[str, ...]:
+        """In the warehouse, and in the catalogue: two pages may share either."""
+        return f"{self.table} in {one_spelling(self.warehouse)}", f"{self.table} of {one_spelling(self.catalog)}"
+
+    def owner(self) -> Owner | None:
+        """The properties that count batches name their pipelines already: the first of them."""
+        from pyiceberg.exceptions import NoSuchTableError
+        from sqlalchemy.exc import SQLAlchemyError
+
+        if not self.catalog.exists():
+            return None
+        try:
+            properties = self.open_catalog().load_table(self.table).properties
+        except NoSuchTableError:
+            return None
+        except (SQLAlchemyError, OSError) as error:
+            raise TableTargetError(f"the Iceberg table {self.table} cannot be read: {error}") from error
+        counted = (re.fullmatch(BATCH_PROPERTY, name) for name in properties)
+        return next((Owner(one[1], f"remove the property {one[0]} of the table") for one in counted if one), None)
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.targets.target import Target, TargetQuery
+from moldau.products.pipelines.targets import folder_owner
+from moldau.products.pipelines.targets.target import Owner, Target, TargetQuery, one_spelling
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -50,6 +51,21 @@ class FilesTarget(Target, frozen=True, kw_only=True):
     def check(self) -> None:
         check_target(self.location)
 
+    def places(self) -> tuple[str, ...]:
+        return (one_spelling(self.location),)
+
+    def owner(self) -> Owner | None:
+        try:
+            return folder_owner.owner_of(self.location)
+        except OSError as error:
+            raise ParquetTargetError(f"{self.location} cannot be read: {error.strerror or error}") from error
+
+    def claim(self, pipeline: str) -> None:
+        try:
+            folder_owner.claim(self.location, pipeline)
+        except OSError as error:
+            raise _cannot_be_made(self.location, error) from error
+
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         return ParquetTarget(self.location, query.pipeline, query.checkpoint_id).write
 
@@ -69,7 +85,7 @@ class ParquetTarget:
             self._folder.make()
             self._unfinished.clear()
         except OSError as error:
-            raise ParquetTargetError(f"{location} cannot be made: {error.strerror or error}") from error
+            raise _cannot_be_made(location, error) from error
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is readable. A batch without rows makes no file."""
@@ -83,6 +99,10 @@ class ParquetTarget:
             # what was there of a first try had rows that this one does not have: the batch is what Spark says now
             self._folder.remove(target)
         self._unfinished.clear()
+
+
+def _cannot_be_made(location: str, error: OSError) -> ParquetTargetError:
+    return ParquetTargetError(f"{location} cannot be made: {error.strerror or error}")
 
 
 def check_target(location: str) -> None:

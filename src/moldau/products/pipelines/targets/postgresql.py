@@ -10,6 +10,7 @@ was copied by a task that was lost is not taken over.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -33,7 +34,16 @@ from moldau.products.pipelines.databases.postgresql import (
     server_of,
     table_of,
 )
-from moldau.products.pipelines.targets.sql_table import BATCHES, BATCHES_COLUMNS, NESTED, on_conflict, primary_key
+from moldau.products.pipelines.targets.sql_table import (
+    BATCHES,
+    BATCHES_COLUMNS,
+    NESTED,
+    OWNERS,
+    OWNERS_COLUMNS,
+    on_conflict,
+    owner_in,
+    primary_key,
+)
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,
@@ -43,7 +53,7 @@ from moldau.products.pipelines.targets.table_target import (
     no_key,
     several_rows_of_a_key,
 )
-from moldau.products.pipelines.targets.target import TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +93,30 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
         require_extra("`postgresql`", "postgresql")
         with self.connected():
             pass
+
+    def places(self) -> tuple[str, ...]:
+        """By an address without its user: who writes is another question."""
+        server = re.sub(r"^postgres(ql)?://([^/@]*@)?", "postgresql://", self.server)
+        schema, table = ("public", *self.table)[-2:]
+        return (f"table {schema}.{table} of {server}",)
+
+    def owner(self) -> Owner | None:
+        with self.connected() as connection:
+            (found,) = execute(connection, "select to_regclass($1)", self._owners()).fetchone() or (None,)
+            if found is None:
+                return None
+            sql = f'select pipeline from {self._owners()} where "table" = $1'
+            return owner_in(execute(connection, sql, self.table[-1]).fetchone(), self.table[-1])
+
+    def claim(self, pipeline: str) -> None:
+        with self.connected() as connection:
+            execute(connection, f"create table if not exists {self._owners()} {OWNERS_COLUMNS}")
+            note = f"insert into {self._owners()} values ($1, $2) on conflict do nothing"
+            execute(connection, note, self.table[-1], pipeline)
+
+    def _owners(self) -> str:
+        """Beside the table."""
+        return path_of((*self.table[:-1], OWNERS))
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         self.check_columns(result.columns)

@@ -1,19 +1,29 @@
 """What the tables of PostgreSQL and SQLite share: a small table `moldau_batches` beside them says, in the transaction
-of a batch, which batch of which checkpoint is in."""
+of a batch, which batch of which checkpoint is in; another one, `moldau_owners`, whose rows each table has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from moldau.products.pipelines.databases.names import listed, quoted
+from moldau.products.pipelines.targets.target import Owner
 
 BATCHES = "moldau_batches"
 BATCHES_COLUMNS = (
     "(pipeline text not null, checkpoint text not null, batch bigint not null, primary key (pipeline, checkpoint))"
 )
 
+OWNERS = "moldau_owners"
+OWNERS_COLUMNS = '("table" text primary key, pipeline text not null)'
+"""`moldau_batches` does not say which table a batch went to."""
+
 NESTED = ("struct", "array", "map")
 """How those types of Spark begin whose values are stored as JSON."""
+
+
+def owner_in(row: Sequence[str] | None, table: str) -> Owner | None:
+    """`row`: of OWNERS, its column `pipeline`."""
+    return None if row is None else Owner(row[0], f"delete the row of {table!r} in {OWNERS}")
 
 
 def on_conflict(columns: Sequence[str], key: Sequence[str]) -> str:

@@ -18,7 +18,16 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, quoted
-from moldau.products.pipelines.targets.sql_table import BATCHES, BATCHES_COLUMNS, NESTED, on_conflict, primary_key
+from moldau.products.pipelines.targets.sql_table import (
+    BATCHES,
+    BATCHES_COLUMNS,
+    NESTED,
+    OWNERS,
+    OWNERS_COLUMNS,
+    on_conflict,
+    owner_in,
+    primary_key,
+)
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,
@@ -27,7 +36,7 @@ from moldau.products.pipelines.targets.table_target import (
     check_not_ahead,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,6 +76,23 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
         if self.file.exists():
             with self.connected() as connection:
                 _exists(connection, self.table)
+
+    def places(self) -> tuple[str, ...]:
+        return (f"table {self.table} of {one_spelling(self.file)}",)
+
+    def owner(self) -> Owner | None:
+        if not self.file.exists():
+            return None
+        with self.connected() as connection:
+            if not _exists(connection, OWNERS):
+                return None
+            sql = f'select pipeline from {OWNERS} where "table" = ?'
+            return owner_in(connection.execute(sql, (self.table,)).fetchone(), self.table)
+
+    def claim(self, pipeline: str) -> None:
+        with self.connected() as connection:
+            connection.execute(f"create table if not exists {OWNERS} {OWNERS_COLUMNS}")
+            connection.execute(f"insert or ignore into {OWNERS} values (?, ?)", (self.table, pipeline))
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         self.check_columns(result.columns)

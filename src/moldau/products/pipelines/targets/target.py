@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 MODES = ("append", "update")
 
 
+def one_spelling(path: str | Path) -> str:
+    """Of a path, however a page writes it; an address in an object store has one only."""
+    return str(path) if "://" in str(path) else os.path.realpath(path)
+
+
 class TargetQuery(msgspec.Struct, frozen=True):
     """Whose rows a target takes. `pipeline`: the query's name, its own among those of the page. `checkpoint_id`:
     another checkpoint counts its batches from 0 again. `group`: where the query shows how far it is."""
@@ -30,6 +36,13 @@ class TargetQuery(msgspec.Struct, frozen=True):
     bootstrap_servers: str
     transactional_id: str
     times: SourceTimes = DEFAULT_TIMES
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose place it is where a target writes. `release`: what somebody does who knows that it is not, or no more."""
+
+    pipeline: str
+    release: str
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +82,19 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Called before anything else. Raises MoldauError where the target cannot be this pipeline's."""
+
+    def places(self) -> tuple[str, ...]:
+        """Where the rows of one pipeline alone may be, in words that are the same in every page; () where several may
+        write, as to a topic."""
+        return ()
+
+    def owner(self) -> Owner | None:
+        """Whose place it is, as `claim` left it there. Raises MoldauError."""
+        return None
+
+    def claim(self, pipeline: str) -> None:
+        """Leaves the name of the pipeline at a place that is nobody's. A new checkpoint changes nothing about it.
+        Raises MoldauError."""
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         """What is written of the result of the page's SQL, or of `newest` of it. Raises FlowError."""

@@ -1,0 +1,42 @@
+"""Where the rows of one pipeline go, those of another one do not: neither by a run, nor after a new generation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.products.pipelines.page.page import PipelinePage, parse_page
+from moldau.products.pipelines.running.generations import reset
+from moldau.products.pipelines.running.preflight import PreflightError, check_owner
+from tests.support.postgresql import PostgresqlServer
+
+PAGE = """
+sources: {{rows: {{topic: {topic}, format: string}}}}
+targets:
+  files: {{from: rows, path: out/files}}
+  delta: {{from: rows, delta: out/delta}}
+  iceberg: {{from: rows, iceberg: a.t, warehouse: out/lake}}
+  sqlite: {{from: rows, sqlite: out/a.db, table: t}}
+  postgresql: {{from: rows, postgresql: "{server}", table: owned}}
+"""
+
+
+def test_each_kind_of_place_is_that_of_its_first_pipeline(
+    run_page, new_topic, produce, bootstrap_servers, postgresql: PostgresqlServer, tmp_path: Path
+):
+    text = PAGE.format(topic=new_topic(name="owned"), server=postgresql.url)
+    produce("owned", [(None, b"a")])
+
+    def page(name: str) -> PipelinePage:
+        head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
+        return parse_page(head + text, file_name="page.yaml", directory=tmp_path)
+
+    run_page(text, "shop")
+    reset(page("shop"), "earliest")
+    assert {state.state for state in run_page(text, "shop")} == {"finished"}
+    for query in page("shops").queries:
+        with pytest.raises(PreflightError, match=r"belongs to the pipeline 'shop(\.iceberg)?': name another place"):
+            check_owner(page("shops"), query)
+    with pytest.raises(PreflightError, match=r"^page\.yaml:7: `targets\.files`: Parquet files in .* 'shop'"):
+        run_page(text, "shops")
