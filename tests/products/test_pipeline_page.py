@@ -338,6 +338,15 @@ def test_an_absent_file_is_a_page_error(tmp_path: Path):
         ("{postgresql: 'postgresql://h/d', table: a.b.c, by: id}", "`table` must be `table` or `schema.table`"),
         ("{postgresql: 'postgresql://u:p@h/d', table: t, by: id}", "`postgresql` must not hold a password"),
         ("{postgresql: 'postgresql://h/d', table: t, by: id, as: table}", "`by` has no meaning for a table"),
+        ("{topic: t, format: json, schema: 'a int, amount dobule'}",
+         "`schema` gives the column `amount` the type `dobule`, which Spark does not know; did you mean `double`?"),
+        ("{files: in, format: csv, schema: 'a datetime'}", "`schema` gives the column `a` the type `datetime`, which"),
+        ("{topic: t, format: json, schema: a int b int}",
+         "`schema` must be names and Spark types, such as `user string, amount double`: before `b`, a comma is missing"),
+        ("{topic: t, format: json, schema: 'a int, at timestamp', event_time: a, watermark: 1 minute}",
+         "`event_time` names `a`, which is of type int: rows are late by a time; `at` is of type timestamp"),
+        ("{files: in, format: json, schema: a int, event_time: b, watermark: 1 minute}",
+         "`event_time` names `b`, which the schema lacks: rows are late by a time; declare a column `at timestamp`"),
     ],
 )  # fmt: skip
 def test_a_source_that_cannot_be_read_so_is_refused_with_its_line(source: str, refused: str):

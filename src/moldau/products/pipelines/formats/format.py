@@ -7,6 +7,7 @@ To add one, write a module beside this one with one subclass of `Format`: the wo
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,6 +37,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         """What decides which rows there are."""
         fields = msgspec.structs.asdict(self)
         return {name: None if fact is None else str(fact) for name, fact in fields.items()}
+
+    def columns(self) -> Mapping[str, str] | None:
+        """The fields and their Spark types, where the page itself declares them."""
+        return None
 
     @abstractmethod
     def decoded(self, records: DataFrame) -> DataFrame:

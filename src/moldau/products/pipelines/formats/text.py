@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.products.pipelines.core.column_types import ColumnsError, columns_of
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
@@ -29,6 +31,9 @@ class JsonFormat(Format, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, section: Section, directory: Path) -> JsonFormat:
         return cls(schema=_schema(section, cls.NAMED_BY))
+
+    def columns(self) -> Mapping[str, str]:
+        return columns_of(self.schema)
 
     def decoded(self, records: DataFrame) -> DataFrame:
         """What JsonColumns does not read, `from_json` does. Where there is a column READ, it has read already."""
@@ -77,6 +82,9 @@ class CsvFormat(Format, frozen=True, kw_only=True):
             header=section.text("header", default="") or None,
         )
 
+    def columns(self) -> Mapping[str, str]:
+        return columns_of(self.schema)
+
     def decoded(self, records: DataFrame) -> DataFrame:
         lines = records
         if self.header is not None:
@@ -93,7 +101,12 @@ def _schema(section: Section, name: str) -> str:
         section.refuse("format", f"{name} needs a `schema`, such as `user string, amount double`")
     schema = section.text("schema")
     is_struct = schema.lower().startswith("struct<") and schema.endswith(">")
-    return schema[len("struct<") : -1] if is_struct else schema
+    schema = schema[len("struct<") : -1] if is_struct else schema
+    try:
+        columns_of(schema)
+    except ColumnsError as error:
+        section.refuse("schema", str(error))
+    return schema
 
 
 def _decoded(records: DataFrame, function: str, schema: str, more: dict[str, str]) -> DataFrame:

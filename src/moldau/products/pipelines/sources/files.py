@@ -65,11 +65,13 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         decoded = cls.parse_format(source, record_format, head)
         if record_format == TEXT and source.has("event_time"):
             source.refuse("event_time", f"has no meaning for the format {TEXT}")
+        common = cls.parse_common(source)
+        cls.check_event_time(source, decoded["decoder"], common["event_time"])
         return cls(
             files=source.local_path("files", head.directory),
             format=record_format,
             **decoded,
-            **cls.parse_common(source),
+            **common,
         )
 
     def describe(self) -> str:

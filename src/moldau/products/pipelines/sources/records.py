@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
+from moldau.products.pipelines.core.column_types import TIMES
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
@@ -64,6 +65,22 @@ class RecordSource(Source, frozen=True, kw_only=True):
             source.refuse("dead_letters", f"has no meaning {'with `bad_records: stop`' if stops else 'for a table'}")
         topic = source.topic("dead_letters") if source.has("dead_letters") else f"{head.name}.dead-letters"
         return Decoded(decoder=decoder, stops=stops, dead_letters=None if stops or is_table else topic)
+
+    @classmethod
+    def check_event_time(cls, source: Section, decoder: Format | None, event_time: str | None) -> None:
+        """What the page itself tells of the column; formats whose schema is elsewhere are looked at by `plan`. Raises
+        PageError."""
+        columns = None if decoder is None else decoder.columns()
+        if event_time is None or columns is None or event_time == cls.DEFAULT_EVENT_TIME:
+            return
+        kind = columns.get(event_time)
+        if kind in TIMES:
+            return
+        times = [name for name, one in columns.items() if one in TIMES]
+        hint = f"{', '.join(f'`{name}`' for name in times)} {'is' if len(times) == 1 else 'are'} of type timestamp"
+        what = f"names `{event_time}`, which {'the schema lacks' if kind is None else f'is of type {kind}'}"
+        advice = hint if times else "declare a column `at timestamp` in the schema"
+        source.refuse("event_time", f"{what}: rows are late by a time; {advice}")
 
     @abstractmethod
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:

@@ -73,6 +73,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         if decoded["decoder"] is None and source.has("event_time"):
             source.refuse("event_time", f"has no meaning for the format {record_format}")
         common = cls.parse_common(source)
+        cls.check_event_time(source, decoded["decoder"], common["event_time"])
         for key in ("pattern", "start"):
             if common["as_table"] and source.has(key):
                 source.refuse(key, "has no meaning for a table: it is the newest record of each key of one topic")

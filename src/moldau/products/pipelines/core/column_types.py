@@ -1,0 +1,245 @@
+"""Columns as a page declares them, `user string, amount decimal(10, 2)`: names and types of Spark, read without Spark.
+
+The grammar is that of Spark's own parser (`colTypeList` and `dataType` of its SqlBaseParser); a test reads the same
+texts with both. What a text means is told in Spark's words for a type (`DataType.simpleString`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import NoReturn
+
+SYNONYMS = {
+    "boolean": "boolean", "tinyint": "tinyint", "byte": "tinyint", "smallint": "smallint", "short": "smallint",
+    "int": "int", "integer": "int", "bigint": "bigint", "long": "bigint", "float": "float", "real": "float",
+    "double": "double", "date": "date", "timestamp": "timestamp", "timestamp_ltz": "timestamp",
+    "timestamp_ntz": "timestamp_ntz", "binary": "binary", "void": "void", "variant": "variant",
+}  # fmt: skip
+"""Types of one word, and what Spark calls them."""
+
+COMPLEX = ("array", "map", "struct", "decimal", "dec", "numeric", "string", "char", "character", "varchar", "interval",
+           "time")  # fmt: skip
+"""Types of several words, or with something in brackets."""
+
+KNOWN = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char", "varchar",
+    "binary", "date", "time", "timestamp", "timestamp_ntz", "interval", "array", "map", "struct", "variant", "void",
+)  # fmt: skip
+"""As they are told to people."""
+
+OTHER_WORDS = {
+    "datetime": "timestamp", "text": "string", "str": "string", "uuid": "string", "number": "double", "int64": "bigint",
+    "int32": "int", "uint64": "decimal(20, 0)", "float32": "float", "float64": "double", "bytes": "binary",
+    "blob": "binary", "json": "variant", "list": "array", "dict": "map", "object": "struct", "record": "struct",
+}  # fmt: skip
+"""What people write who think of another system, and no spelling leads to."""
+
+TIMES = ("timestamp", "timestamp_ntz")
+"""The types that an event time may have."""
+
+MOST_DIGITS = 38
+MOST_DIGITS_OF_A_SECOND = 6
+_YEARS = ("year", "month")
+_DAYS = ("day", "hour", "minute", "second")
+
+_TOKEN = re.compile(
+    r"""
+      (?P<skipped> --[^\n]* | /\*.*?\*/ | \s+ )
+    | (?P<text> '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" )
+    | `(?P<quoted> (?:[^`]|``)+ )`
+    | (?P<word> \w+ )
+    | (?P<other> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_END = ("end", "")
+
+
+class ColumnsError(ValueError):
+    """The text declares no columns; the message says what is wrong with it, and what to write instead."""
+
+
+def columns_of(text: str) -> Mapping[str, str]:
+    """The declared columns, in their order. Raises ColumnsError."""
+    reader = _Reader(text)
+    found = reader.columns(with_colons=False)
+    reader.expect_end()
+    return dict(found)
+
+
+def nearest_type(word: str) -> str | None:
+    """A type of Spark that somebody may have meant."""
+    other = OTHER_WORDS.get(word.lower())
+    return other or next(iter(get_close_matches(word.lower(), [*SYNONYMS, *COMPLEX], n=1)), None)
+
+
+class _Reader:
+    """Reads from left to right."""
+
+    def __init__(self, text: str) -> None:
+        found = [(str(one.lastgroup), one[0] if one.lastgroup != "quoted" else one["quoted"].replace("``", "`"))
+                 for one in _TOKEN.finditer(text)]  # fmt: skip
+        self._tokens = [one for one in found if one[0] != "skipped"]
+        self._place = 0
+        self._column = ""
+
+    def columns(self, *, with_colons: bool) -> list[tuple[str, str]]:
+        """`with_colons`: one may stand between a name and its type, as in a struct."""
+        found = []
+        while True:
+            name = self._name()
+            self._column = name
+            if with_colons:
+                self._takes(":")
+            found.append((name, self._type()))
+            if self._takes("not") and not self._takes("null"):
+                self._refuse("`null` behind `not`")
+            if self._takes("comment") and not self._takes_kind("text"):
+                self._refuse("a text in quotes behind `comment`")
+            if not self._takes(","):
+                return found
+
+    def expect_end(self) -> None:
+        if self._next() != _END:
+            self._refuse("a comma")
+
+    def _type(self) -> str:
+        kind, word = self._next()
+        name = word.lower()
+        if kind != "word":
+            self._refuse(f"the type of the column `{self._column}`")
+        if name not in SYNONYMS and name not in COMPLEX:
+            near = nearest_type(word)
+            hint = f"; did you mean `{near}`?" if near else f"; known are {', '.join(KNOWN)}"
+            raise ColumnsError(f"gives the column `{self._column}` the type `{word}`, which Spark does not know{hint}")
+        self._place += 1
+        if name == "timestamp" and self._takes("without"):
+            self._zone()
+            return "timestamp_ntz"
+        return SYNONYMS[name] if name in SYNONYMS else self._complex(name)
+
+    def _complex(self, name: str) -> str:
+        if name == "array":
+            (inner,) = self._inner(name, 1)
+            return f"array<{inner}>"
+        if name == "map":
+            return f"map<{','.join(self._inner(name, 2))}>"
+        if name == "struct":
+            return self._struct()
+        if name in ("char", "character", "varchar"):
+            (length,) = self._numbers(1, 1) or self._refuse(f"a length, as in `{name}(20)`,")
+            return f"{'varchar' if name == 'varchar' else 'char'}({length})"
+        if name == "string":
+            if self._takes("collate"):
+                return f"string collate {self._name()}"
+            return "string"
+        if name == "interval":
+            return self._interval()
+        if name == "time":
+            (digits,) = self._numbers(1, 1) or (MOST_DIGITS_OF_A_SECOND,)
+            if digits > MOST_DIGITS_OF_A_SECOND:
+                raise ColumnsError(f"gives the column `{self._column}` a time of more than {MOST_DIGITS_OF_A_SECOND} "
+                                   "digits of a second")  # fmt: skip
+            if self._takes("without"):
+                self._zone()
+            return f"time({digits})"
+        return self._decimal()
+
+    def _decimal(self) -> str:
+        numbers = self._numbers(1, 2) or (10,)
+        precision, scale = (*numbers, 0)[:2]
+        if precision > MOST_DIGITS or scale > precision:
+            raise ColumnsError(
+                f"gives the column `{self._column}` the type decimal({precision}, {scale}): it has at most "
+                f"{MOST_DIGITS} digits, and not more behind the point than in all"
+            )
+        return f"decimal({precision},{scale})"
+
+    def _inner(self, name: str, count: int) -> list[str]:
+        if not self._takes("<"):
+            self._refuse(f"what it holds, as in `{name}<{'string, int' if count > 1 else 'string'}>`,")
+        found = [self._type()]
+        while len(found) < count:
+            if not self._takes(","):
+                self._refuse("a comma")
+            found.append(self._type())
+        self._close()
+        return found
+
+    def _struct(self) -> str:
+        if not self._takes("<"):
+            self._refuse("what it holds, as in `struct<name: string>`,")
+        if self._takes(">"):
+            return "struct<>"
+        outer = self._column
+        fields = self.columns(with_colons=True)
+        self._column = outer
+        self._close()
+        return f"struct<{','.join(f'{name}:{kind}' for name, kind in fields)}>"
+
+    def _interval(self) -> str:
+        """Of years and months, or of days down to seconds; the words of the first and, if another, the last unit."""
+        for units in (_YEARS, _DAYS):
+            first = next((unit for unit in units if self._takes(unit)), None)
+            if first is None:
+                continue
+            if not self._takes("to"):
+                return f"interval {first}"
+            last = next((unit for unit in units[units.index(first) + 1 :] if self._takes(unit)), None)
+            return f"interval {first} to {last or self._refuse(f'a smaller unit than {first}')}"
+        return "interval"
+
+    def _numbers(self, least: int, most: int) -> tuple[int, ...]:
+        """In parentheses; () where there are none."""
+        if not self._takes("("):
+            return ()
+        found: list[int] = []
+        while not found or (len(found) < most and self._takes(",")):
+            kind, word = self._next()
+            if kind != "word" or not re.fullmatch(r"[0-9]{1,9}", word):
+                self._refuse("a number")
+            found.append(int(word))
+            self._place += 1
+        if len(found) < least or not self._takes(")"):
+            self._refuse("`)`")
+        return tuple(found)
+
+    def _zone(self) -> None:
+        if not (self._takes("time") and self._takes("zone")):
+            self._refuse("`time zone` behind `without`")
+
+    def _name(self) -> str:
+        kind, word = self._next()
+        if kind not in ("word", "quoted") or (kind == "word" and word.isdigit()):
+            self._refuse("the name of a column")
+        self._place += 1
+        return word
+
+    def _close(self) -> None:
+        if not self._takes(">"):
+            self._refuse("`>`")
+
+    def _takes(self, text: str) -> bool:
+        """Words in any case."""
+        kind, word = self._next()
+        if kind in ("word", "other") and word.lower() == text:
+            self._place += 1
+            return True
+        return False
+
+    def _takes_kind(self, wanted: str) -> bool:
+        is_there = self._next()[0] == wanted
+        self._place += is_there
+        return is_there
+
+    def _next(self) -> tuple[str, str]:
+        return self._tokens[self._place] if self._place < len(self._tokens) else _END
+
+    def _refuse(self, expected: str) -> NoReturn:
+        kind, word = self._next()
+        at = "at its end" if kind == "end" else f"before `{word}`"
+        raise ColumnsError(
+            f"must be names and Spark types, such as `user string, amount double`: {at}, {expected} is missing"
+        )
