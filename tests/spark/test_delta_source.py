@@ -47,6 +47,29 @@ def test_the_first_batch_is_the_table_and_each_later_one_what_versions_add(lake,
     assert ids(reader.between({"version": -1}, place)) == [1, 2]
 
 
+def test_a_batch_takes_so_many_files_as_the_page_says(lake):
+    """The table as it was first in parts, also when it has grown meanwhile; later versions whole."""
+    for number in range(5):
+        append(lake, number)
+    reader = Reader(DeltaSource(location=str(lake), max_files=2).feed())
+    first, place = reader.batch(), reader.place
+    append(lake, 5)
+    append(lake, 6)
+    second = reader.batch()
+    assert [len(first), len(second)] == [2, 2]
+    assert reader.between({"version": -1}, place) == first
+    assert reader.between(place, reader.place) == second
+    # without the bound that the checkpoint began with, the rest of the first look comes in one piece
+    unbound = Reader(DeltaSource(location=str(lake)).feed())
+    unbound.place = reader.place
+    rest = reader.batch()
+    assert unbound.batch() == rest
+    assert ids([*first, *second, *rest]) == [0, 1, 2, 3, 4]
+    append(lake, 7)
+    assert [ids(reader.batch()) for _ in range(3)] == [[5, 6], [7], []]
+    assert [ids(unbound.batch()) for _ in range(2)] == [[5, 6, 7], []]
+
+
 def test_a_version_that_takes_rows_away_is_refused_or_left_out(lake):
     append(lake, 1, 2)
     reader, skipping = (Reader(DeltaSource(location=str(lake), **more).feed()) for more in ({}, {"removed_rows": SKIP}))

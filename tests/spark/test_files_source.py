@@ -112,6 +112,15 @@ def test_a_name_that_spark_takes_for_a_pattern_is_refused(run_page, incoming):
         run_page(f'source: {{files: "{incoming}", format: text}}\nsql: select value from source\nsink: {{path: out}}')
 
 
+def test_a_batch_takes_so_many_files_as_the_page_says(run_page, incoming, tmp_path):
+    for name in "abc":
+        (incoming / name).write_text(f"{name}\n")
+    source = f'source: {{files: "{incoming}", format: text, max_files_per_batch: 2}}'
+    run_page(f"{source}\nsql: select value from source\nsink: {{path: out}}")
+    rows = [pq.read_table(file).num_rows for file in sorted((tmp_path / "out").glob("*.parquet"))]
+    assert rows == [2, 1]
+
+
 def test_the_tests_of_a_page_give_lines(spark, tmp_path):
     page = tmp_path / "page.yaml"
     page.write_text("""

@@ -159,6 +159,21 @@ sink: {{path: files}}
     assert [row["records"] for row in pq.read_table(tmp_path / "files").to_pylist()] == [3]
 
 
+def test_a_batch_takes_so_many_records_as_the_page_says(run_page, new_topic, produce, tmp_path):
+    source = new_topic()
+    produce(source, [(None, b"%d" % number) for number in range(10)])
+    page = f"""
+source: {{topic: {source}, format: string, max_records_per_batch: 4}}
+sql: select value from source
+sink: {{path: files}}
+"""
+    run_page(page)
+    assert [pq.read_table(file).num_rows for file in sorted((tmp_path / "files").glob("*.parquet"))] == [4, 4, 2]
+    produce(source, [(None, b"%d" % number) for number in range(10)])
+    run_page(page.replace(": 4", ": 10"))  # the checkpoint takes any bound
+    assert len(list((tmp_path / "files").glob("*.parquet"))) == 4
+
+
 def test_windows_may_go_by_a_column_of_the_record(run_page, new_topic, produce, tmp_path):
     source = new_topic()
     for second in (0, 1, 30):

@@ -77,11 +77,10 @@ def test_by_a_time_young_rows_wait(feed, table, connection):
 
 
 def test_a_large_table_is_read_in_batches_and_a_batch_that_runs_again_is_the_same(feed, table, connection, monkeypatch):
-    monkeypatch.setattr("moldau.products.pipelines.sources.by_key.MOST_ROWS_PER_BATCH", 4)
     monkeypatch.setattr("moldau.products.pipelines.sources.by_key.ROWS_AT_A_TIME", 3)
     connection.execute(f"insert into {table} (name) select 'n' from generate_series(1, 10)")
     connection.execute(f"delete from {table} where id = 2")
-    reader = Reader(feed())
+    reader = Reader(feed(max_records=4))
     first = reader.batch()
     assert [row["id"] for row in first] == [1, 3, 4, 5]
     connection.execute(f"insert into {table} (name) values ('later')")

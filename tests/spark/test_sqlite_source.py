@@ -26,8 +26,8 @@ def run(file: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-def feed(file: Path, table: str = "orders", by: str = "id"):
-    return SqliteSource(file=file, table=table, by=by).feed()
+def feed(file: Path, table: str = "orders", by: str = "id", **more: int):
+    return SqliteSource(file=file, table=table, by=by, **more).feed()
 
 
 def test_each_row_is_read_once(file):
@@ -56,10 +56,9 @@ def test_a_row_is_there_when_its_writer_has_committed(file):
     assert [row["name"] for row in reader.batch()] == ["late"]
 
 
-def test_a_large_table_is_read_in_batches(file, monkeypatch):
-    monkeypatch.setattr("moldau.products.pipelines.sources.by_key.MOST_ROWS_PER_BATCH", 4)
+def test_a_large_table_is_read_in_batches(file):
     run(file, *["insert into orders default values"] * 6)
-    reader = Reader(feed(file))
+    reader = Reader(feed(file, max_records=4))
     assert [[row["id"] for row in reader.batch()] for _ in range(2)] == [[1, 2, 3, 4], [5, 6]]
 
 

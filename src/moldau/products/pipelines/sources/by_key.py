@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.sources.feed_source import FeedSource
-from moldau.products.pipelines.sources.source import CommonKeys
+from moldau.products.pipelines.sources.source import MAX_RECORDS, CommonKeys
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_ROWS_PER_BATCH = 1_000_000
+"""Where the page says nothing."""
 ROWS_AT_A_TIME = 10_000
 
 Key = int | str | None
@@ -33,13 +34,15 @@ class DatabaseSourceError(MoldauError):
 
 class ByKey(CommonKeys):
     by: str | None
+    max_records: int | None
 
 
 class ByKeySource(FeedSource, frozen=True, kw_only=True):
-    """`by`: the column; None for a table to join with."""
+    """`by`: the column; None for a table to join with. `max_records`: of a micro-batch."""
 
     table: str
     by: str | None = None
+    max_records: int | None = None
 
     @classmethod
     def parse_by(cls, source: Section) -> ByKey:
@@ -48,14 +51,16 @@ class ByKeySource(FeedSource, frozen=True, kw_only=True):
         for key in ("by", "delay"):
             if common["as_table"] and source.has(key):
                 source.refuse(key, "has no meaning for a table, which is read as it is")
-        return {**common, "by": None if common["as_table"] else source.text("by")}
+        by = None if common["as_table"] else source.text("by")
+        return {**common, "by": by, "max_records": cls.parse_limit(source, MAX_RECORDS)}
 
 
 class ByKeyFeed:
     """A place is a key: all rows up to it are read. None: none is."""
 
-    def __init__(self, columns: pa.Schema) -> None:
+    def __init__(self, columns: pa.Schema, max_records: int | None) -> None:
         self.columns = columns
+        self._max_records = max_records
 
     def beginning(self) -> Mapping[str, Key]:
         return {"after": None}
@@ -65,7 +70,10 @@ class ByKeyFeed:
         return after if newest is None else {"after": newest}
 
     def step(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Mapping[str, Key]:
-        return {"after": self._key_of_row(MOST_ROWS_PER_BATCH, (after["after"], end["after"])) or end["after"]}
+        return {
+            "after": self._key_of_row(self._max_records or MOST_ROWS_PER_BATCH, (after["after"], end["after"]))
+            or end["after"]
+        }
 
     def parts(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Sequence[Span]:
         return [] if after == end else [(after["after"], end["after"])]

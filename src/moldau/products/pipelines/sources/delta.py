@@ -26,13 +26,14 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.sources.feed_source import REFUSE, SKIP, FeedSource, parse_removed_rows
-from moldau.products.pipelines.sources.source import PageHead
+from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.spark.folders import Folder
 
+FILES = "files"
 ROWS_A_BATCH = 10_000
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
@@ -45,10 +46,11 @@ class DeltaSourceError(MoldauError):
 
 class DeltaSource(FeedSource, frozen=True, kw_only=True):
     NAMED_BY = ("delta",)
-    KEYS = ("removed_rows",)
+    KEYS = ("removed_rows", MAX_FILES)
 
     location: str
     removed_rows: str = REFUSE
+    max_files: int | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> DeltaSource:
@@ -56,6 +58,7 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
         return cls(
             location=source.place("delta", head.directory),
             removed_rows=parse_removed_rows(source, as_table=common["as_table"]),
+            max_files=cls.parse_limit(source, MAX_FILES),
             **common,
         )
 
@@ -89,6 +92,7 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
             columns=pa.schema(table.schema()),
             partitioned_by=tuple(metadata.partition_columns),
             skips_removals=self.removed_rows == SKIP,
+            max_files=self.max_files,
         )
 
 
@@ -101,12 +105,14 @@ class DeltaFile(msgspec.Struct, frozen=True):
 
 
 class DeltaFeed(msgspec.Struct, frozen=True):
-    """A place is a version: all rows up to it are read. -1: none is."""
+    """A place is a version: all rows up to it are read. -1: none is. With `files`, only so many files of the table are,
+    as it is in that version: those that the first batches read. `max_files`: of a batch; None: there is no bound."""
 
     location: str
     columns: Any  # pa.Schema
     partitioned_by: tuple[str, ...]
     skips_removals: bool
+    max_files: int | None = None
 
     def beginning(self) -> Mapping[str, int]:
         return {"version": -1}
@@ -116,12 +122,26 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return {"version": max([after["version"], *(int(name[1]) for name in found if name)])}
 
     def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
+        """A version that came later is read whole: what it adds belongs together. Raises DeltaSourceError."""
+        if FILES in after or after["version"] < 0:
+            version = after["version"] if FILES in after else end["version"]
+            if self.max_files is None:
+                return {"version": version}
+            read = after.get(FILES, 0) + self.max_files
+            return {"version": version, FILES: read} if read < len(self._files_of(version)) else {"version": version}
+        if self.max_files is not None:
+            found = 0
+            for version in range(after["version"] + 1, end["version"] + 1):
+                found += len(self._added_by(version))
+                if found > self.max_files and version > after["version"] + 1:
+                    return {"version": version - 1}
         return end
 
     def parts(self, after: Mapping[str, int], end: Mapping[str, int]) -> Sequence[DeltaFile]:
         """Raises DeltaSourceError for versions that are gone, and for those that no stream of rows can show."""
-        if after["version"] < 0:
-            return self._files_of(end["version"])
+        if FILES in after or after["version"] < 0:
+            # a batch of the table as it was at first ends in it, or behind it
+            return self._files_of(end["version"])[after.get(FILES, 0) : end.get(FILES)]
         versions = range(after["version"] + 1, end["version"] + 1)
         return [file for version in versions for file in self._added_by(version)]
 
@@ -173,7 +193,7 @@ class DeltaFeed(msgspec.Struct, frozen=True):
             table = DeltaTable(self.location, version=version)
         except (DeltaError, OSError) as error:
             raise DeltaSourceError(f"version {version} of {self.location} cannot be read: {error}") from error
-        files = pa.table(table.get_add_actions()).to_pylist()
+        files = sorted(pa.table(table.get_add_actions()).to_pylist(), key=lambda file: str(file["path"]))
         return [self._file(file["path"], file.get("partition") or {}) for file in files]
 
     def _added_by(self, version: int) -> list[DeltaFile]:

@@ -26,7 +26,7 @@ from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
-from moldau.products.pipelines.sources.source import PageHead
+from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 TEXT, PARQUET = "text", "parquet"
 FORMATS = (JsonFormat.NAMED_BY, CsvFormat.NAMED_BY, TEXT, PARQUET)
 MOST_FILES_PER_BATCH = 1_000
+"""Where the page says nothing."""
 
 _FILE = "_metadata.file_path as _file"
 _IS_NO_PATTERN = (
@@ -49,15 +50,16 @@ class FilesError(MoldauError):
 
 
 class FileSource(RecordSource, frozen=True, kw_only=True):
-    """`files`: a directory, or a pattern with `*`, `?` and `[...]`."""
+    """`files`: a directory, or a pattern with `*`, `?` and `[...]`. `max_files`: of a micro-batch."""
 
     NAMED_BY = ("files",)
-    KEYS = ("format", "schema", "separator", "header", "bad_records", "dead_letters")
+    KEYS = ("format", "schema", "separator", "header", "bad_records", "dead_letters", MAX_FILES)
     GIVEN_COLUMNS = "value string, _file string"
     RECORD_COLUMNS: ClassVar = {"_file": "_file"}
     ADDRESS: ClassVar = {"moldau.file": "_file"}
 
     files: Path
+    max_files: int | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> FileSource:
@@ -69,6 +71,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         cls.check_event_time(source, decoded["decoder"], common["event_time"])
         return cls(
             files=source.local_path("files", head.directory),
+            max_files=cls.parse_limit(source, MAX_FILES),
             format=record_format,
             **decoded,
             **common,
@@ -86,7 +89,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
             raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        stream = spark.readStream.option("maxFilesPerTrigger", str(MOST_FILES_PER_BATCH))
+        stream = spark.readStream.option("maxFilesPerTrigger", str(self.max_files or MOST_FILES_PER_BATCH))
         if self.format == PARQUET:
             return (
                 stream.schema(self._parquet_columns(spark))

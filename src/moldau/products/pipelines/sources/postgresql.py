@@ -36,7 +36,7 @@ from moldau.products.pipelines.sources.by_key import (
     Span,
     bounds,
 )
-from moldau.products.pipelines.sources.source import PageHead
+from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
     """`server`: libpq's connection string. `delay_ms`: of a `by` that is a time."""
 
     NAMED_BY = ("postgresql",)
-    KEYS = ("table", "by", "delay")
+    KEYS = ("table", "by", "delay", MAX_RECORDS)
 
     server: str
     delay_ms: int = DELAY_MS
@@ -134,7 +134,7 @@ class PostgresqlFeed(ByKeyFeed):
     def __init__(self, source: PostgresqlSource, columns: Sequence[Column], key_type: str, patience_ms: int) -> None:
         import pyarrow as pa
 
-        super().__init__(pa.schema([(column.name, _arrow_type(column)) for column in columns]))
+        super().__init__(pa.schema([(column.name, _arrow_type(column)) for column in columns]), source.max_records)
         self._source = source
         self._selected = ", ".join(_as_it_is_read(column) for column in columns)
         self._by = quoted(source.by or "")

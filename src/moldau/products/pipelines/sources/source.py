@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 COMMON_KEYS = ("event_time", "watermark", "as", "refresh")
 DEAD_LETTERS_METRIC = "dead_letters"
+MAX_RECORDS, MAX_FILES = "max_records_per_batch", "max_files_per_batch"
+"""The keys of a source that bound its micro-batches: by what can be counted before it is read."""
+MOST_PER_BATCH = 1_000_000_000
 
 
 class PageHead(msgspec.Struct, frozen=True):
@@ -91,6 +94,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             "as_table": as_table,
             "refresh_ms": source.interval_ms("refresh", 0) or None,
         }
+
+    @staticmethod
+    def parse_limit(source: Section, key: str) -> int | None:
+        """How many records, or files, a micro-batch has at most; None: the page does not say. A checkpoint takes any.
+        Raises PageError."""
+        if not source.has(key):
+            return None
+        if source.text("as", default="") == "table":
+            source.refuse(key, "has no meaning for a table, which is read whole")
+        return source.number(key, 1, least=1, most=MOST_PER_BATCH)
 
     @abstractmethod
     def describe(self) -> str:

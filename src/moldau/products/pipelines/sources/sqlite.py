@@ -28,7 +28,7 @@ from moldau.products.pipelines.sources.by_key import (
     Span,
     bounds,
 )
-from moldau.products.pipelines.sources.source import PageHead
+from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 class SqliteSource(ByKeySource, frozen=True, kw_only=True):
     NAMED_BY = ("sqlite",)
-    KEYS = ("table", "by")
+    KEYS = ("table", "by", MAX_RECORDS)
 
     file: Path
 
@@ -69,7 +69,7 @@ class SqliteSource(ByKeySource, frozen=True, kw_only=True):
 
 class SqliteFeed(ByKeyFeed):
     def __init__(self, source: SqliteSource, columns: pa.Schema) -> None:
-        super().__init__(columns)
+        super().__init__(columns, source.max_records)
         self._source = source
         self._table, self._by = quoted(source.table), quoted(source.by or "")
 

@@ -24,7 +24,7 @@ from moldau.products.pipelines.formats import all_formats, keys_of
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.formats.text import READ, JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
-from moldau.products.pipelines.sources.source import PageHead, read_anew
+from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead, read_anew
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,8 @@ FORMATS = (*all_formats(), STRING, BINARY)
 STARTS = ("earliest", "latest")
 
 MAX_OFFSETS_PER_TRIGGER = 1_000_000
-"""So that the first run over a full topic shows progress, and a killed driver repeats at most this much."""
+"""Where the page says nothing: so that the first run over a full topic shows progress, and a killed driver repeats at
+most this much."""
 
 
 _NEWEST = "max_by(struct(*), struct(timestamp, offset)) as record"
@@ -46,10 +47,10 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 class TopicSource(RecordSource, frozen=True, kw_only=True):
-    """`topic` or `pattern`, a regular expression of whole names."""
+    """`topic` or `pattern`, a regular expression of whole names. `max_records`: of a micro-batch."""
 
     NAMED_BY = ("topic", "pattern")
-    KEYS = ("bootstrap_servers", "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters")
+    KEYS = ("bootstrap_servers", "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters", MAX_RECORDS)
     DEFAULT_EVENT_TIME = "_timestamp"
     GIVEN_COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
     RECORD_COLUMNS: ClassVar = {
@@ -65,6 +66,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     topic: str | None = None
     pattern: str | None = None
     start: str = "earliest"
+    max_records: int | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> TopicSource:
@@ -89,6 +91,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             pattern=pattern,
             format=record_format,
             start=source.choice("start", STARTS, default="earliest"),
+            max_records=cls.parse_limit(source, MAX_RECORDS),
             **decoded,
             **common,
         )
@@ -112,7 +115,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             .option("kafka.bootstrap.servers", self.bootstrap_servers)
             .option(*subscription)
             .option("startingOffsets", self.start)
-            .option("maxOffsetsPerTrigger", str(MAX_OFFSETS_PER_TRIGGER))
+            .option("maxOffsetsPerTrigger", str(self.max_records or MAX_OFFSETS_PER_TRIGGER))
             .options(**times.options())
             .load()
         )
