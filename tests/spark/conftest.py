@@ -113,4 +113,4 @@ def target_query(tmp_path) -> TargetQuery:
     offsets = tmp_path / "checkpoint" / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "9").touch()
-    return TargetQuery("p", offsets.parent, "c1", "group", "127.0.0.1:1", "p")
+    return TargetQuery("p", "p", offsets.parent, "c1", "group", "127.0.0.1:1", "p")

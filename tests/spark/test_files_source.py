@@ -32,6 +32,7 @@ def letters(bootstrap_servers):
         for batch in read_topic(bootstrap_servers, f"{pipeline}.dead-letters", include_headers=True):
             for row in batch.select(["value", "headers"]).to_pylist():
                 headers = {header["key"]: header["value"].decode() for header in row["headers"]}
+                assert headers["moldau.pipeline"] == pipeline
                 found.append((row["value"], headers["moldau.reason"], headers["moldau.file"].rpartition("/")[2]))
         return sorted(found)
 

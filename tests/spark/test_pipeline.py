@@ -212,7 +212,7 @@ sink: {{topic: {target}}}
     headers = [dict(letter.headers()) for letter in letters]
     assert [one["moldau.offset"] for one in headers] == [b"%d" % offset for offset in range(1, 7)]
     assert headers[0] | {"moldau.reason": b"the value is no JSON", "h": b"x", "moldau.topic": source.encode(),
-                         "moldau.partition": b"1"} == headers[0]  # fmt: skip
+                         "moldau.partition": b"1", "moldau.pipeline": name.encode()} == headers[0]  # fmt: skip
     assert headers[3]["moldau.reason"] == b"the JSON does not fit the schema: user string, amount double"
     assert headers[5]["moldau.reason"] == b"the record has no value"
     produce(source, [(None, b"{"), (None, good)])

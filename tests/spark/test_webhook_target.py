@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
 
 
@@ -57,10 +58,10 @@ def receiver() -> Iterator[Receiver]:
 def run(run_page, new_topic, produce, receiver):
     """`run(words, more)` sends a record for each word."""
 
-    def go(words: str, more: str = ""):
-        source = new_topic()
+    def go(words: str, more: str = "", columns: str = "value as word", source: str = ""):
+        source = source or new_topic()
         produce(source, [(None, word.encode()) for word in words.split()])
-        page = f"source: {{topic: {source}, format: string}}\nsql: select value as word from source\n"
+        page = f"source: {{topic: {source}, format: string}}\nsql: select {columns} from source\n"
         return run_page(page + f'sink: {{webhook: "{receiver.url}"{more}}}\nretry_timeout: 5 seconds\n')
 
     return go
@@ -96,6 +97,20 @@ def test_refused_rows_alone_become_dead_letters(run, new_topic, read_back, recei
     run("a bad b", f", dead_letters: {letters}")
     assert read_back(letters) == [(None, b'{"word":"bad"}')]
     assert "".join(sorted(body for _, body in receiver.requests)) == '{"word":"a"}\n{"word":"b"}\n'
+
+
+def test_a_dead_letter_says_why_whose_and_from_where(run, new_topic, bootstrap_servers):
+    letters, source = new_topic(), new_topic()
+    run("a bad b", f", dead_letters: {letters}", "value as word, _topic, _partition, _offset", source)
+    run("bad", f", dead_letters: {letters}")
+    found = [
+        {header["key"]: header["value"].decode() for header in row["headers"]}
+        for batch in read_topic(bootstrap_servers, letters, include_headers=True)
+        for row in batch.to_pylist()
+    ]
+    said = {"moldau.reason": "the server answered 400 Bad Request", "moldau.pipeline": "pipe"}
+    origin = {"moldau.topic": source, "moldau.partition": "0", "moldau.offset": "1"}
+    assert found == [{**said, **origin}, said]
 
 
 def test_a_server_that_stays_away_is_said_in_a_sentence(run, receiver):

@@ -74,7 +74,7 @@ class DeadLetters:
         return done
 
     def _keep(self, source: RecordSource, span: BatchSpan) -> None:
-        letters = source.letters(self._spark, span, times_of(self._page))
+        letters = source.letters(self._spark, span, times_of(self._page), self._page.name)
         if letters is None:
             return
         letters = letters.persist()

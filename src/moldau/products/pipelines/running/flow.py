@@ -122,6 +122,7 @@ def start_query(
     writer = writer.option("checkpointLocation", str(query.checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
     written = TargetQuery(
+        page=page.name,
         pipeline=query.name,
         checkpoint=query.checkpoint,
         checkpoint_id=checkpoint_id,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DEAD_LETTERS, STOP = "dead_letters", "stop"
 
 REASON_HEADER = "moldau.reason"
+PIPELINE_HEADER = "moldau.pipeline"
 
 
 class Decoded(TypedDict):
@@ -112,13 +113,14 @@ class RecordSource(Source, frozen=True, kw_only=True):
         """The part of `facts` that says how records become rows."""
         return {"format": self.format, **(self.decoder.facts() if self.decoder is not None else {})}
 
-    def letters(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
-        """The records of finished batches that do not decode, as those of their dead-letter topic."""
+    def letters(self, spark: SparkSession, span: BatchSpan, times: SourceTimes, pipeline: str) -> DataFrame | None:
+        """The records of finished batches that do not decode, as those of their dead-letter topic. `pipeline`: which
+        several may share."""
         records = self.read_again(spark, span, times)
         if records is None or self.decoder is None:
             return None
         found = self.decoder.decoded(records).where(DOES_NOT_PARSE)
-        ours = {REASON_HEADER: self.decoder.reason(), **self.ADDRESS}
+        ours = {REASON_HEADER: self.decoder.reason(), **self.ADDRESS, PIPELINE_HEADER: literal(pipeline)}
         structs = [
             f"named_struct('key', {literal(name)}, 'value', cast(cast({sql} as string) as binary))"
             for name, sql in ours.items()

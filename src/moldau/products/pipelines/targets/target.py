@@ -26,9 +26,11 @@ def one_spelling(path: str | Path) -> str:
 
 
 class TargetQuery(msgspec.Struct, frozen=True):
-    """Whose rows a target takes. `pipeline`: the query's name, its own among those of the page. `checkpoint_id`:
-    another checkpoint counts its batches from 0 again. `group`: where the query shows how far it is."""
+    """Whose rows a target takes. `page`: the name of the whole pipeline; `pipeline`: the query's name, its own among
+    those of the page. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query
+    shows how far it is."""
 
+    page: str
     pipeline: str
     checkpoint: Path
     checkpoint_id: str

@@ -99,11 +99,10 @@ def to_records(result: DataFrame, key: str | None = None, written_as: SchemaForm
     """The columns `value` and, if there is one, `key`; and where the result has them, those by which the sink's errors
     name the input record. Raises FlowError if there is no column `key` names, or a row is none of the format."""
     columns = result.columns
+    origins = origins_of(result)
     if key is not None and key not in columns:
         raise FlowError(f"`key` names the column {key!r}, but the SQL gives {', '.join(columns)}")
     types = dict(result.dtypes)
-    given = [name for name, kind in ORIGIN_TYPES.items() if types.get(name) == kind]
-    origins = given if len(given) == len(ORIGIN_TYPES) else []
     goes_as_it_is = types.get("value") in ("string", "binary") and set(columns) <= {"key", "value", *origins}
     if key is None and goes_as_it_is and "key" in columns:
         key = "key"
@@ -114,6 +113,13 @@ def to_records(result: DataFrame, key: str | None = None, written_as: SchemaForm
         return written_as.encoded(rows, "fields")
     value = "value" if goes_as_it_is else "to_json(struct(*)) as value"
     return result.selectExpr(*keys, value, *origins)
+
+
+def origins_of(result: DataFrame) -> list[str]:
+    """The columns by which a row names its input record, where it has all of them."""
+    types = dict(result.dtypes)
+    given = [name for name, kind in ORIGIN_TYPES.items() if types.get(name) == kind]
+    return given if len(given) == len(ORIGIN_TYPES) else []
 
 
 def _as_text(name: str, kind: str) -> str:

@@ -4,7 +4,8 @@
 
 A server that is away, is busy (429) or fails (5xx) is asked again, with growing pauses, for the page's `retry_timeout`.
 What it refuses (any other status but 2xx, redirects too) ends the pipeline, or goes to the topic `dead_letters`, row by
-row: a request of many rows that is refused is sent again in requests of one row each.
+row: a request of many rows that is refused is sent again in requests of one row each. Headers say what the server
+answered, which pipeline sent the row, and where it came from, if the row has `_topic`, `_partition` and `_offset`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets.target import Target, TargetQuery
-from moldau.products.pipelines.targets.topic import write_to_topic
+from moldau.products.pipelines.targets.topic import origins_of, write_to_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,9 @@ LINES, ARRAY = "lines", "array"
 CONTENT_TYPES = {LINES: "application/x-ndjson", ARRAY: "application/json"}
 ROWS_PER_REQUEST, MOST_ROWS_PER_REQUEST = 100, 10_000
 ANSWER_SECONDS = 30
+REASON, PIPELINE = "moldau.reason", "moldau.pipeline"
+"""Headers of a dead letter, as those of records that do not parse."""
+LETTER = "value string, headers array<struct<key: string, value: binary>>"
 
 
 class WebhookError(MoldauError):
@@ -69,7 +73,7 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
         return f"POST {self.url}", "at least once: a batch that a crash cuts short is sent again"
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        return result.selectExpr("to_json(struct(*)) as value")
+        return result.selectExpr("to_json(struct(*)) as value", *origins_of(result))
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         def write(batch: DataFrame, batch_id: int) -> None:
@@ -85,9 +89,10 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
                 is_array=self.body == ARRAY,
                 rows_per_request=self.rows_per_request,
                 patience_ms=query.times.retry_timeout_ms,
+                pipeline=query.page,
                 keeps_refused=self.topic is not None,
             )
-            refused = batch.mapInArrow(partial(_post_rows, post), "value string")
+            refused = batch.mapInArrow(partial(_post_rows, post), LETTER)
             if self.topic is None:
                 refused.collect()
             else:
@@ -97,14 +102,23 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
 
 
 class _Post(msgspec.Struct, frozen=True):
-    """How a task sends its rows. `keeps_refused`: what is refused is given back instead of raised."""
+    """How a task sends its rows. `keeps_refused`: what is refused is given back instead of raised. `pipeline`: the name
+    that stands in it then."""
 
     url: str
     headers: Mapping[str, str]
     is_array: bool
     rows_per_request: int
     patience_ms: int
+    pipeline: str
     keeps_refused: bool
+
+
+class _Refused(msgspec.Struct, frozen=True):
+    """`place`: of the row, among those that were to be sent."""
+
+    place: int
+    reason: str
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -118,19 +132,33 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def _post_rows(post: _Post, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Gives the rows that the server refused."""
+    """Gives the rows that the server refused, as LETTER."""
     import pyarrow as pa
 
+    kinds = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    letter = pa.schema([("value", pa.string()), ("headers", pa.list_(kinds))])
     for batch in batches:
         rows = batch.column("value").to_pylist()
         for begin in range(0, len(rows), post.rows_per_request):
-            refused = _send(post, rows[begin : begin + post.rows_per_request])
+            refused = _send(post, rows[begin : begin + post.rows_per_request], begin)
             if refused:
-                yield pa.RecordBatch.from_pydict({"value": refused})
+                letters = [{"value": rows[one.place], "headers": _headers(post, batch, one)} for one in refused]
+                yield pa.RecordBatch.from_pylist(letters, letter)
 
 
-def _send(post: _Post, rows: Sequence[str]) -> Sequence[str]:
-    """Those of the rows that the server refused. Raises WebhookError."""
+def _headers(post: _Post, batch: pa.RecordBatch, refused: _Refused) -> list[dict[str, str | bytes]]:
+    """The columns beside the row are those of its origin."""
+    origin = {
+        f"moldau.{name.removeprefix('_')}": str(batch.column(name)[refused.place].as_py())
+        for name in batch.schema.names
+        if name != "value"
+    }
+    said = {REASON: refused.reason, **origin, PIPELINE: post.pipeline}
+    return [{"key": name, "value": text.encode()} for name, text in said.items()]
+
+
+def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
+    """Those of the rows that the server refused. `place`: of the first row. Raises WebhookError."""
     body = f"[{','.join(rows)}]" if post.is_array else "".join(f"{row}\n" for row in rows)
     request = urllib.request.Request(post.url, body.encode(), dict(post.headers))
 
@@ -142,10 +170,12 @@ def _send(post: _Post, rows: Sequence[str]) -> Sequence[str]:
     except urllib.error.HTTPError as error:
         if not post.keeps_refused or _may_pass(error):
             raise WebhookError(f"{post.url} answered {error.code} {error.reason} to {rows[0][:200]}") from error
-        return rows if len(rows) == 1 else [bad for row in rows for bad in _send(post, [row])]
+        if len(rows) == 1:
+            return [_Refused(place, f"the server answered {error.code} {error.reason}")]
+        return [bad for number, row in enumerate(rows, place) for bad in _send(post, [row], number)]
     except OSError as error:
         raise WebhookError(f"{post.url} cannot be reached: {getattr(error, 'reason', error)}") from error
-    return ()
+    return []
 
 
 def _may_pass(error: Exception) -> bool:
