@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from pyspark.errors import ParseException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from moldau.products.pipelines.core.column_types import ColumnsError, columns_of
 
@@ -18,9 +19,11 @@ TAKEN = [
     "a interval day to minute, b interval day to second, c interval hour to second, d interval minute to second",
     "a boolean, b byte, c tinyint, d short, e smallint, f integer, g long, h real, i float, j date, k binary, l void",
     "a timestamp_ltz, b timestamp_ntz, c timestamp, d variant, e char(3), f varchar(12), g character(1)",
-    "a timestamp without time zone, b time, c time(3), d time(0) without time zone",
+    "a timestamp without time zone, b time, c time(3), d time(0) without time zone, e time(9)",
     "a string collate UTF8_LCASE, b string",
-    "`a column` int, `with``tick` int, größe int, _x int, 2x int, date date, array array<int>, interval interval",
+    "`a column` int, `with``tick` int, `größe` int, a struct<`größe`: int>",
+    "_x int, 2x int",
+    "date date, array array<int>, interval interval, struct int, not int, comment string",
     "a int -- a comment\n, /* another */ b int",
     "A INT, b Array<MAP<String,Struct<C:Int>>>",
 ]
@@ -30,7 +33,8 @@ REFUSED = [
     "a int comment", "a int comment x", "a: int", "1 int", "a-b int", "a interval year to day",
     "a interval second to day",
     "a array<int", "a int>", "a timestamp without", "a timestamp without time", "a decimal(1,2,3)", "a decimal(x)",
-    "a int comment 'x' not null", "a varchar(x)", "a interval day to day", "a string collate", "a time(7)",
+    "a int comment 'x' not null", "a varchar(x)", "a interval day to day", "a string collate", "a time(10)",
+    "größe int", "a struct<größe: int>",
 ]  # fmt: skip
 
 
@@ -42,7 +46,7 @@ def spark_reads(spark):
     def read(text: str) -> str | None:
         try:
             return str(parse(text).simpleString())
-        except ParseException:
+        except (PySparkException, Py4JError):
             return None
 
     return read

@@ -19,8 +19,10 @@ SYNONYMS = {
 }  # fmt: skip
 """Types of one word, and what Spark calls them."""
 
-COMPLEX = ("array", "map", "struct", "decimal", "dec", "numeric", "string", "char", "character", "varchar", "interval",
-           "time")  # fmt: skip
+COMPLEX = (
+    "array", "map", "struct", "decimal", "dec", "numeric", "string", "char", "character", "varchar", "interval",
+    "time", "geometry", "geography",
+)  # fmt: skip
 """Types of several words, or with something in brackets."""
 
 KNOWN = (
@@ -40,7 +42,8 @@ TIMES = ("timestamp", "timestamp_ntz")
 """The types that an event time may have."""
 
 MOST_DIGITS = 38
-MOST_DIGITS_OF_A_SECOND = 6
+MICROSECONDS, NANOSECONDS = 6, 9
+"""Digits of a second: as many as a time has where nothing is said, and at most."""
 _YEARS = ("year", "month")
 _DAYS = ("day", "hour", "minute", "second")
 
@@ -82,7 +85,7 @@ class _Reader:
         found = [(str(one.lastgroup), one[0] if one.lastgroup != "quoted" else one["quoted"].replace("``", "`"))
                  for one in _TOKEN.finditer(text)]  # fmt: skip
         self._tokens = [one for one in found if one[0] != "skipped"]
-        self._place = 0
+        self._at = 0
         self._column = ""
 
     def columns(self, *, with_colons: bool) -> list[tuple[str, str]]:
@@ -114,11 +117,25 @@ class _Reader:
             near = nearest_type(word)
             hint = f"; did you mean `{near}`?" if near else f"; known are {', '.join(KNOWN)}"
             raise ColumnsError(f"gives the column `{self._column}` the type `{word}`, which Spark does not know{hint}")
-        self._place += 1
+        self._at += 1
+        if name.startswith("timestamp"):
+            return self._timestamp(SYNONYMS[name])
+        return SYNONYMS[name] if name in SYNONYMS else self._complex(name)
+
+    def _timestamp(self, name: str) -> str:
+        digits = self._digits()
         if name == "timestamp" and self._takes("without"):
             self._zone()
-            return "timestamp_ntz"
-        return SYNONYMS[name] if name in SYNONYMS else self._complex(name)
+            name = "timestamp_ntz"
+        return name if digits == MICROSECONDS else f"{name}({digits})"
+
+    def _digits(self) -> int:
+        (digits,) = self._numbers(1, 1) or (MICROSECONDS,)
+        if digits > NANOSECONDS:
+            raise ColumnsError(
+                f"gives the column `{self._column}` a time of {digits} digits of a second: {NANOSECONDS} are the most"
+            )
+        return digits
 
     def _complex(self, name: str) -> str:
         if name == "array":
@@ -138,14 +155,23 @@ class _Reader:
         if name == "interval":
             return self._interval()
         if name == "time":
-            (digits,) = self._numbers(1, 1) or (MOST_DIGITS_OF_A_SECOND,)
-            if digits > MOST_DIGITS_OF_A_SECOND:
-                raise ColumnsError(f"gives the column `{self._column}` a time of more than {MOST_DIGITS_OF_A_SECOND} "
-                                   "digits of a second")  # fmt: skip
+            digits = self._digits()
             if self._takes("without"):
                 self._zone()
             return f"time({digits})"
+        if name.startswith("geo"):
+            return self._place(name)
         return self._decimal()
+
+    def _place(self, name: str) -> str:
+        """On the earth, with the number of its system of coordinates, or `any`."""
+        if not self._takes("("):
+            self._refuse(f"a system of coordinates, as in `{name}(4326)`,")
+        _, system = self._next()
+        self._at += 1
+        if not self._takes(")"):
+            self._refuse("`)`")
+        return f"{name}({system.lower()})"
 
     def _decimal(self) -> str:
         numbers = self._numbers(1, 2) or (10,)
@@ -201,7 +227,7 @@ class _Reader:
             if kind != "word" or not re.fullmatch(r"[0-9]{1,9}", word):
                 self._refuse("a number")
             found.append(int(word))
-            self._place += 1
+            self._at += 1
         if len(found) < least or not self._takes(")"):
             self._refuse("`)`")
         return tuple(found)
@@ -214,7 +240,9 @@ class _Reader:
         kind, word = self._next()
         if kind not in ("word", "quoted") or (kind == "word" and word.isdigit()):
             self._refuse("the name of a column")
-        self._place += 1
+        if kind == "word" and not word.isascii():
+            raise ColumnsError(f"has a name that Spark reads in backquotes only: write `{word}` with them")
+        self._at += 1
         return word
 
     def _close(self) -> None:
@@ -225,17 +253,17 @@ class _Reader:
         """Words in any case."""
         kind, word = self._next()
         if kind in ("word", "other") and word.lower() == text:
-            self._place += 1
+            self._at += 1
             return True
         return False
 
     def _takes_kind(self, wanted: str) -> bool:
         is_there = self._next()[0] == wanted
-        self._place += is_there
+        self._at += is_there
         return is_there
 
     def _next(self) -> tuple[str, str]:
-        return self._tokens[self._place] if self._place < len(self._tokens) else _END
+        return self._tokens[self._at] if self._at < len(self._tokens) else _END
 
     def _refuse(self, expected: str) -> NoReturn:
         kind, word = self._next()
