@@ -17,7 +17,7 @@ bootstrap_servers: a:1
 sources: {{orders: {{topic: orders, format: string}}}}
 flows:
   all: {{sql_file: sql/all.sql}}
-targets: {{all: {{path: out}}}}
+targets: {{all: {{path: "out/{name}"}}}}
 """
 
 
