@@ -12,6 +12,8 @@ import pytest
 from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
 
+SAID = {"moldau.reason": "the server answered 400 Bad Request", "moldau.pipeline": "pipe"}
+
 
 class Receiver(ThreadingHTTPServer):
     """Keeps what is posted. `answers`: the statuses of the next requests, before 200; rows with `bad` get 400."""
@@ -55,6 +57,19 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
+def headers_of(bootstrap_servers: str):
+    """Of each record of a topic."""
+
+    def read(topic: str) -> list[dict[str, str]]:
+        rows = [
+            row for batch in read_topic(bootstrap_servers, topic, include_headers=True) for row in batch.to_pylist()
+        ]
+        return [{header["key"]: header["value"].decode() for header in row["headers"]} for row in rows]
+
+    return read
+
+
+@pytest.fixture
 def run(run_page, new_topic, produce, receiver):
     """`run(words, more)` sends a record for each word."""
 
@@ -92,25 +107,24 @@ def test_a_refusal_ends_the_pipeline_with_the_row(run):
         run("bad")
 
 
-def test_refused_rows_alone_become_dead_letters(run, new_topic, read_back, receiver):
+def test_refused_rows_alone_become_dead_letters(run, new_topic, read_back, headers_of, receiver):
     letters = new_topic()
     run("a bad b", f", dead_letters: {letters}")
     assert read_back(letters) == [(None, b'{"word":"bad"}')]
+    assert headers_of(letters) == [SAID]
     assert "".join(sorted(body for _, body in receiver.requests)) == '{"word":"a"}\n{"word":"b"}\n'
 
 
-def test_a_dead_letter_says_why_whose_and_from_where(run, new_topic, bootstrap_servers):
+def test_a_dead_letter_says_why_whose_and_from_where(run, new_topic, headers_of):
     letters, source = new_topic(), new_topic()
-    run("a bad b", f", dead_letters: {letters}", "value as word, _topic, _partition, _offset", source)
-    run("bad", f", dead_letters: {letters}")
-    found = [
-        {header["key"]: header["value"].decode() for header in row["headers"]}
-        for batch in read_topic(bootstrap_servers, letters, include_headers=True)
-        for row in batch.to_pylist()
-    ]
-    said = {"moldau.reason": "the server answered 400 Bad Request", "moldau.pipeline": "pipe"}
-    origin = {"moldau.topic": source, "moldau.partition": "0", "moldau.offset": "1"}
-    assert found == [{**said, **origin}, said]
+    run(
+        "a b c bad d",
+        f", dead_letters: {letters}, rows_per_request: 2",
+        "value as word, _topic, _partition, _offset",
+        source,
+    )
+    origin = {"moldau.topic": source, "moldau.partition": "0", "moldau.offset": "3"}
+    assert headers_of(letters) == [{**SAID, **origin}]
 
 
 def test_a_server_that_stays_away_is_said_in_a_sentence(run, receiver):
