@@ -77,8 +77,8 @@ def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
 @pytest.mark.parametrize(
     ("sink", "release"),
     [
-        ("path: out", "delete {directory}/out/.moldau-owner"),
-        ("delta: out", "delete {directory}/out/.moldau-owner"),
+        ("path: out", "delete {directory}/out/.moldau-owner-shop"),
+        ("delta: out", "delete {directory}/out/.moldau-owner-shop"),
         ("sqlite: a.db, table: t", "delete the row of 't' in moldau_owners"),
     ],
 )

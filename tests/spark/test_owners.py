@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars
 import pytest
 
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
@@ -35,6 +36,8 @@ def test_each_kind_of_place_is_that_of_its_first_pipeline(
     run_page(text, "shop")
     reset(page("shop"), "earliest")
     assert {state.state for state in run_page(text, "shop")} == {"finished"}
+    # readers that take all files of a directory do not meet the note
+    assert polars.read_parquet(tmp_path / "out" / "files").height == 2
     for query in page("shops").queries:
         with pytest.raises(PreflightError, match=r"belongs to the pipeline 'shop(\.iceberg)?': name another place"):
             check_owner(page("shops"), query)

@@ -1,5 +1,6 @@
-"""Whose folder a target's files lie in: a hidden file there names the pipeline. Readers of `*.parquet`, and of a Delta
-table, pass it over."""
+"""Whose folder a target's files lie in: the name of a hidden file there ends with that of the pipeline.
+
+The file is empty: readers that take every file of a directory for one with rows (Polars) pass over it too."""
 
 from __future__ import annotations
 
@@ -10,30 +11,22 @@ from moldau.products.pipelines.targets.target import Owner
 if TYPE_CHECKING:
     from moldau.spark.folders import Folder
 
-NOTE = ".moldau-owner"
+NOTE = ".moldau-owner-"
 
 
 def owner_of(location: str) -> Owner | None:
-    """Raises OSError."""
-    folder = _folder(location)
-    try:
-        with folder.open(NOTE) as file:
-            pipeline = file.read().decode("utf-8", "replace").strip()
-    except FileNotFoundError:
-        return None
-    return Owner(pipeline, f"delete {location}/{NOTE}")
+    """The first by name, where two came at the same moment. Raises OSError."""
+    names = _folder(location).names(NOTE)
+    return Owner(names[0].removeprefix(NOTE), f"delete {location}/{names[0]}") if names else None
 
 
 def claim(location: str, pipeline: str) -> None:
     """Nothing where the folder has an owner. Makes the folder. Raises OSError."""
-    if owner_of(location) is not None:
-        return
-    folder = _folder(location)
-    folder.make()
-    whole = f"{NOTE}-new"
-    with folder.new_file(whole) as file:
-        file.write(f"{pipeline}\n".encode())
-    folder.move(whole, folder, NOTE)
+    if owner_of(location) is None:
+        folder = _folder(location)
+        folder.make()
+        with folder.new_file(f"{NOTE}{pipeline}"):
+            pass
 
 
 def _folder(location: str) -> Folder:
