@@ -25,7 +25,7 @@ class Block(NamedTuple):
 
     @property
     def needs_spark(self) -> bool:
-        return self.page.endswith("pipelines.md") or "moldau.spark" in self.text
+        return self.page.startswith("docs/use/pipeline") or "moldau.spark" in self.text
 
 
 def blocks() -> list[Block]:

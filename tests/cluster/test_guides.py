@@ -66,7 +66,7 @@ def run_line(line: str, address: str, directory: Path) -> None:
 
 
 def test_each_example_is_of_a_kind_that_is_run() -> None:
-    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml"}
+    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml", "json"}
     assert len(PYTHON) >= 14
     assert len(SHELL) >= 4
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import fastavro
 import pytest
 
 from moldau.products.pipelines import targets
@@ -359,9 +365,49 @@ def test_a_source_that_cannot_be_read_so_is_refused_with_its_line(source: str, r
     assert f"page.yaml:3: {refused}" in str(error.value)
 
 
-def test_a_test_cannot_give_records_that_only_a_schema_can_write():
-    page = parse(
-        PAGE.replace("format: json\n  schema: user string, amount double", "format: avro\n  registry: http://r:1")
-    )
-    with pytest.raises(FlowError, match="a test can give no records of the format avro"):
-        page.sources()["source"].given([{"user": "ann"}], 0)
+FIELDS = {
+    "user": "string", "amount": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+    "at": {"type": "long", "logicalType": "timestamp-millis"}, "day": {"type": "int", "logicalType": "date"},
+    "raw": "bytes", "tags": {"type": "array", "items": "string"}, "city": ["null", "string"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def avro(tmp_path: Path):
+    """A page of Avro with its schema in a file; the registry is at no address."""
+    fields = [{"name": name, "type": kind} for name, kind in FIELDS.items()]
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    (tmp_path / "order.avsc").write_text(json.dumps(schema), "utf-8")
+    source = "format: avro\n  schema_file: order.avsc\n  registry: http://127.0.0.1:1"
+    text = PAGE.replace("format: json\n  schema: user string, amount double", source)
+    return parse_page(text, file_name="page.yaml", directory=tmp_path).sources()["source"].offline(), schema
+
+
+def test_a_test_gives_avro_as_rows_of_json(avro):
+    source, schema = avro
+    row = {"user": "ann", "amount": 1.25, "at": "2026-01-01T01:00:00+01:00", "day": "2026-01-02", "raw": "AAH/",
+           "tags": ["a"]}  # fmt: skip
+    encoded, raw = source.given([{**row, "_key": "k"}, {"_value": "no Avro"}], 7)
+    value = fastavro.schemaless_reader(io.BytesIO(base64.b64decode(encoded["value"])), schema, None)
+    assert value == {
+        "user": "ann", "amount": Decimal("1.25"), "at": datetime(2026, 1, 1, tzinfo=UTC), "day": date(2026, 1, 2),
+        "raw": b"\0\1\xff", "tags": ["a"], "city": None,
+    }  # fmt: skip
+    assert (encoded["offset"], base64.b64decode(encoded["key"])) == (7, b"k")
+    assert (raw["offset"], base64.b64decode(raw["value"])) == (8, b"no Avro")
+
+
+@pytest.mark.parametrize(
+    ("row", "refused"),
+    [
+        ({"usr": "ann"}, "a record has no 'usr': its schema has user, amount, at"),
+        ({"at": "yesterday"}, "'yesterday' is no timestamp"),
+        ({"amount": "much"}, "'much' is no decimal128"),
+        ({"tags": "a"}, "'a' is no list<"),
+        ({"user": "ann"}, "a row does not fit the schema: "),
+    ],
+)
+def test_a_row_that_is_none_of_the_schema_is_refused(avro, row: dict, refused: str):
+    with pytest.raises(FlowError) as error:
+        avro[0].given([row], 0)
+    assert str(error.value).startswith(refused)

@@ -27,6 +27,7 @@ from moldau.products.pipelines.formats.avro import AvroFormat, AvroValues
 from moldau.products.pipelines.formats.protobuf import ProtobufFormat
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
 from moldau.products.pipelines.targets.topic import to_records
+from moldau.testing.pipelines import pipeline_tests
 from tests.support.schema_registry import SchemaRegistry
 
 USER = {"name": "user", "type": "string"}
@@ -314,3 +315,36 @@ def test_what_protobuf_writes_confluent_s_deserializer_reads(messages, registry)
     assert {name: again[name] for name in row} == row
     with pytest.raises(MoldauError, match="the schema has user, amount, city"):
         written_as.writer().check(["total"])
+
+
+def test_the_tests_of_a_page_give_rows_of_a_schema(spark, messages, tmp_path):
+    """Offline: of a schema in a file no registry is asked."""
+    file = tmp_path / "page.yaml"
+    file.write_text(
+        f"""
+name: orders
+bootstrap_servers: 127.0.0.1:1
+source: {{topic: o, format: protobuf, message: shop.Order, registry: "http://127.0.0.1:1",
+         schema_file: "{messages.directory}/order.proto"}}
+sql: select * from source where amount > 1
+sink: {{path: out}}
+tests:
+  every kind of field:
+    given:
+      source:
+        - {{user: ann, amount: 2, city: Brno, at: 2026-01-01T00:00:00Z, wrapped: 7, lines: [{{item: tea}}],
+            prices: {{tea: 1.5}}, state: PAID, large: 18446744073709551615, raw: AAE=, _key: k}}
+        - {{user: bob, amount: 1}}
+        - {{user: cid, amount: 3}}
+        - no Protobuf
+    expect:
+      orders:
+        - {{user: ann, city: Brno, at: 2026-01-01T00:00:00Z, wrapped: 7, lines: [{{item: tea}}], prices: {{tea: 1.5}},
+            state: PAID, large: 18446744073709551615, raw: AAE=, _key: k, _offset: 0}}
+        - {{user: cid, city: null, at: null, wrapped: null, lines: [], prices: {{}}, state: NEW, large: 0, raw: "",
+            _key: null, _offset: 2}}
+""",
+        "utf-8",
+    )
+    for case in pipeline_tests(file):
+        case.check()

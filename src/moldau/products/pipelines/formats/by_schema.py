@@ -9,10 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
+from moldau.products.pipelines.formats.given import from_json
 from moldau.products.pipelines.formats.registry import (
     HEADER_BYTES,
     MAGIC,
@@ -93,6 +96,19 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
         writer = self.writer()
         writer.check(rows.select(f"{fields}.*").columns)
         return with_column(rows, "value", fields, writer, writer.kind).drop(fields)
+
+    def offline(self) -> SchemaFormat:
+        """For records of a test: bare values of the schema in the file. Without a file the registry is asked."""
+        return self if self.schema_file is None else msgspec.structs.replace(self, registry=None, subject=None)
+
+    def encoder_of_json(self) -> Callable[[Row], bytes]:
+        """Makes values of rows as JSON has them, for records of a test. Raises FlowError, RegistryError."""
+        writer, kinds = self.writer(), self.values().kind
+
+        def encode(row: Row) -> bytes:
+            return writer.value_of({name: from_json(value, _field(kinds, name)) for name, value in row.items()})
+
+        return encode
 
     @abstractmethod
     def writer(self) -> Writer:
@@ -213,6 +229,11 @@ class Writer:
         found = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
         return pa.array([head + _encoded(encode, row) for row in found], self.kind)
 
+    def value_of(self, row: Row) -> bytes:
+        """Of one row. Raises FlowError, RegistryError."""
+        head = b"" if self._registry is None else self._head(self._registry)
+        return head + _encoded(self.encoder(), row)
+
     def _head(self, registry: Registry) -> bytes:
         schema_id = self._schema.id
         if schema_id == UNREGISTERED:
@@ -232,6 +253,15 @@ def _encoded(encode: Callable[[Row], bytes], row: Row) -> bytes:
 def registered_id(registry: Registry, subject: str, text: str, schema_type: str) -> int:
     """Asked once in the life of a process."""
     return registry.register(subject, text, schema_type)
+
+
+def _field(kinds: pa.StructType, name: str) -> pa.DataType:
+    """Raises FlowError."""
+    index = kinds.get_field_index(name)
+    if index < 0 or name == CORRUPT_COLUMN:
+        known = ", ".join(field.name for field in kinds if field.name != CORRUPT_COLUMN)
+        raise FlowError(f"a record has no {name!r}: its schema has {known}")
+    return kinds.field(index).type
 
 
 def _corrupt(reason: str) -> Row:

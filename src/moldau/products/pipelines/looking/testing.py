@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.case import Case, Expected, Row, compare
 from moldau.products.pipelines.core.failures import what_failed
@@ -64,12 +66,22 @@ def _failures_in(session: SparkSession, page: PipelinePage, case: Case) -> list[
     # of its own: views and settings of another test, or of the caller, are not touched
     spark = session.newSession()
     spark.conf.set("spark.sql.shuffle.partitions", "1")
+    page = _offline(page)
     with tempfile.TemporaryDirectory(prefix="moldau-test-") as directory:
         given = {
             name: _Given(source, Path(directory) / name, case.given.get(name, ()))
             for name, source in page.sources().items()
         }
         return [failure for one in case.expected for failure in _failures(spark, page, given, Path(directory), one)]
+
+
+def _offline(page: PipelinePage) -> PipelinePage:
+    """Of a schema in a file the test needs no registry."""
+    queries = [
+        msgspec.structs.replace(query, sources={name: source.offline() for name, source in query.sources.items()})
+        for query in page.queries
+    ]
+    return msgspec.structs.replace(page, queries=tuple(queries))
 
 
 class _Given:

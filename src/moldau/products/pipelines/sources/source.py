@@ -131,6 +131,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             f"a test can give no records for {self.describe()}; let it expect rows of what does not read it"
         )
 
+    def offline(self) -> Source:
+        """In whose place a test of the page reads what `given` makes."""
+        return self
+
     def rows(self, loaded: DataFrame, counted_as: str) -> DataFrame:
         """What the view shows of `loaded`. `counted_as`: the name of a metric in which every batch tells how many of
         its records do not parse, as `DEAD_LETTERS_METRIC`, where the source decodes records."""

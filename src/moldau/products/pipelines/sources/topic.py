@@ -11,9 +11,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.products.pipelines.core.failures import FlowError
@@ -153,11 +155,27 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         )
 
     def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
-        """A text is the value of a record; a mapping is the JSON that it has (other formats: `value`), and beside it
-        `_key`, `_value`, `_topic`, `_partition`, `_offset` and `_timestamp` of the record."""
-        return [self._given(record, first + place) for place, record in enumerate(records)]
+        """A text is the value of a record; a mapping is the JSON that it has (Avro, Protobuf: the fields as JSON has
+        them; other formats: `value`), and beside it `_key`, `_value`, `_topic`, `_partition`, `_offset` and
+        `_timestamp` of the record."""
+        encode = self._encoder()
+        return [self._given(record, first + place, encode) for place, record in enumerate(records)]
 
-    def _given(self, record: object, offset: int) -> dict[str, object]:
+    def _encoder(self) -> Callable[[Mapping[str, Any]], object]:
+        """Makes a value of the fields that a test gives."""
+        if self.format == JsonFormat.NAMED_BY:
+            return dict
+        if isinstance(self.decoder, SchemaFormat):
+            return self.decoder.encoder_of_json()
+        return lambda fields: fields.get("value")
+
+    def offline(self) -> TopicSource:
+        if not isinstance(self.decoder, SchemaFormat):
+            return self
+        return msgspec.structs.replace(self, decoder=self.decoder.offline())
+
+    def _given(self, record: object, offset: int, encode: Callable[[Mapping[str, Any]], object]) -> dict[str, object]:
+        """`encode`: makes the value of fields."""
         given = record if isinstance(record, Mapping) else {"_value": record}
         fields = {name: value for name, value in given.items() if name[:1] != "_"}
         unknown = [name for name in given if name not in fields and name not in (*self.RECORD_COLUMNS, "_value")]
@@ -165,10 +183,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             raise FlowError(
                 f"a record of a topic has no {unknown[0]!r}; it has _value, {', '.join(self.RECORD_COLUMNS)}"
             )
-        if isinstance(self.decoder, SchemaFormat):
-            raise FlowError(f"a test can give no records of the format {self.format}")
-        whole = fields if self.format == JsonFormat.NAMED_BY else fields.get("value")
-        value = given.get("_value", whole)
+        value = given["_value"] if "_value" in given else encode(fields)
         return {
             "key": _bytes(given.get("_key")),
             "value": _bytes(value),
@@ -216,8 +231,9 @@ def _bytes(value: object) -> str | None:
     """As Spark's JSON has them: base64."""
     if value is None:
         return None
-    text = value if isinstance(value, str) else json.dumps(value)
-    return base64.b64encode(text.encode()).decode()
+    if not isinstance(value, bytes):
+        value = (value if isinstance(value, str) else json.dumps(value)).encode()
+    return base64.b64encode(value).decode()
 
 
 def servers_of(section: Section) -> str:

@@ -1,0 +1,54 @@
+"""Values as JSON has them, which a test of a page gives, as Python has them for a column: times, decimals and bytes are
+texts in JSON, as Spark writes them there."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from moldau.products.pipelines.core.failures import FlowError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def from_json(value: object, kind: pa.DataType) -> object:
+    """`kind`: of the column. Raises FlowError for a value that is none of it."""
+    try:
+        return _value(value, kind)
+    except (ValueError, TypeError, AttributeError, InvalidOperation) as error:
+        raise FlowError(f"{value!r} is no {kind}: {error}") from error
+
+
+def _value(value: Any, kind: pa.DataType) -> object:
+    import pyarrow as pa
+
+    if value is None:
+        return None
+    if pa.types.is_list(kind):
+        return [_value(one, kind.value_type) for one in _of(Sequence, value)]
+    if pa.types.is_map(kind):
+        return {key: _value(one, kind.item_type) for key, one in _of(Mapping, value).items()}
+    if pa.types.is_struct(kind):
+        return {name: _value(one, kind.field(name).type) for name, one in _of(Mapping, value).items()}
+    if pa.types.is_timestamp(kind):
+        moment = datetime.fromisoformat(value)
+        if kind.tz is None:
+            return moment.replace(tzinfo=None)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    texts: list[tuple[bool, Callable[[Any], object]]] = [
+        (pa.types.is_date(kind), date.fromisoformat),
+        (pa.types.is_time(kind), time.fromisoformat),
+        (pa.types.is_decimal(kind), lambda number: Decimal(str(number))),
+        (pa.types.is_binary(kind), lambda text: base64.b64decode(text, validate=True)),
+    ]
+    return next((read(value) for is_it, read in texts if is_it), value)
+
+
+def _of(wanted: type, value: Any) -> Any:
+    if isinstance(value, str) or not isinstance(value, wanted):
+        raise TypeError(f"a {wanted.__name__.lower()} is expected")
+    return value
