@@ -20,6 +20,7 @@ from moldau.products.pipelines.sources.iceberg import IcebergSource
 from moldau.products.pipelines.targets.delta import DeltaTarget
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
 from moldau.products.pipelines.targets.parquet import FilesTarget
+from moldau.products.pipelines.targets.target import Owner
 from moldau.spark.feeds import read_whole
 from tests.support.talking_process import TalkingProcess
 
@@ -134,3 +135,12 @@ sink: {{topic: {target}}}
 def test_a_store_that_does_not_take_the_batch_is_told(store, spark, target_query):
     with pytest.raises(MoldauError, match="the Delta table s3://no-such-bucket/a cannot be reached"):
         DeltaTarget(mode="append", location="s3://no-such-bucket/a").writer(target_query)(spark.range(1), 0)
+
+
+def test_a_folder_in_a_store_belongs_to_one_pipeline(store):
+    for kind in (FilesTarget, DeltaTarget):
+        target = kind(mode="append", location=f"{store}/of one/{kind.NAMED_BY}")
+        assert target.owner() is None
+        for pipeline in ("shop", "shops"):
+            target.claim(pipeline)
+        assert target.owner() == Owner("shop", f"delete {target.location}/.moldau-owner-shop")
