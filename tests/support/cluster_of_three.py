@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.types import Uuid, uuid_to_text
 from tests.support.apache_kafka import CLUSTER_ID, java, run_java
 from tests.support.held_port import held_port, port_of
@@ -205,6 +208,38 @@ class ClusterOfThree:
     def create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, self._factor)])[TOPIC].result(WAIT_S)
+
+    def replicas_of_new_topic(self, name: str, factor: int) -> list[tuple[int, ...]]:
+        """Where the controller placed each partition."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.create_topics([NewTopic(name, PARTITIONS, factor)])[name].result(WAIT_S)
+        self._wait(lambda: len(admin.list_topics(name, timeout=1).topics[name].partitions) == PARTITIONS)
+        found = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions
+        return [tuple(found[index].replicas) for index in sorted(found)]
+
+    def cordon(self, broker_id: int, directories: str | None) -> None:
+        """`cordoned.log.dirs` of one broker, or its default again; returns when the controller knows."""
+        known = len(self.cordonings_of(broker_id))
+        operation = AlterConfigOpType.DELETE if directories is None else AlterConfigOpType.SET
+        change = ConfigEntry("cordoned.log.dirs", directories, incremental_operation=operation)
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker_id), incremental_configs=[change])
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+        self._wait(lambda: len(self.cordonings_of(broker_id)) > known)
+
+    def cordonings_of(self, broker_id: int) -> list[int]:
+        """How many directories each record says that are cordoned, in the log of the first node."""
+        log = self._scratch / "data-1" / METADATA_DIRECTORY / "00000000000000000000.log"
+        words = ["log", "dump", "--cluster-metadata-decoder", str(log)]
+        dump = [sys.executable, "-m", "moldau.cli.main", *words]
+        told = subprocess.run(dump, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
+        records = [json.loads(found) for found in re.findall(r"payload: (\{.*\})", told)]
+        changes = [one["data"] for one in records if one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD"]
+        return [
+            len(one["cordonedLogDirs"])
+            for one in changes
+            if one["brokerId"] == broker_id and one.get("cordonedLogDirs") is not None
+        ]
 
     def new_producer(self) -> Producer:
         """Idempotent, with acks=all."""

@@ -46,7 +46,8 @@ SESSION_MS = 9_000
 class Controller:
     """The machine of the controller in node 1, with a list as its log, a clock, and its timers."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, bootstrap: tuple[MetadataRecord, ...] = BOOTSTRAP, **settings: str) -> None:
+        self.bootstrap = bootstrap
         self.settings = {name.replace("_", "."): text for name, text in settings.items()}
         self.log: list[MetadataRecord] = []
         self.state = MetadataFold("cluster")
@@ -58,7 +59,7 @@ class Controller:
         settings = parse_broker_settings(self.settings)
         self.machine = ControllerMachine("cluster", settings, SeededRandom(1), lambda: 0)
         self.timers: dict[object, Timer[ControllerRequest]] = {}
-        self.ask(ActivateController(BOOTSTRAP))
+        self.ask(ActivateController(self.bootstrap))
 
     def ask(self, request: Any, request_id: int = 7) -> Any:
         """The answer; `last` has the records that were written."""
@@ -104,9 +105,11 @@ class Controller:
         return self.state.image.brokers[broker_id].epoch
 
     def beat(self, broker_id: int, offset: int | None = None, **wants: Any) -> BrokerHeartbeatResponse:
-        """A heartbeat of a broker that has acted on all there is, or on what is up to `offset`."""
+        """A heartbeat of a broker that has acted on all there is, or on what is up to `offset`. No directory of it is
+        cordoned, unless `wants` says so."""
         reached = len(self.log) - 1 if offset is None else offset
-        response = self.ask(BrokerHeartbeatRequest(broker_id, self.epoch(broker_id), reached, **wants))
+        says = {"cordoned_log_dirs": ()} | wants
+        response = self.ask(BrokerHeartbeatRequest(broker_id, self.epoch(broker_id), reached, **says))
         assert isinstance(response, BrokerHeartbeatResponse)
         return response
 

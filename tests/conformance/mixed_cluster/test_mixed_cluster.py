@@ -61,3 +61,19 @@ def test_a_node_gone_for_good_is_replaced_by_an_empty_one_of_the_other_kind_unde
         words = ["--bootstrap-server", cluster.bootstrap_servers, "describe", "--replication"]
         rows = [line.split() for line in run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words).splitlines()]
         assert sorted(row[0] for row in rows if row[-1] in ("Leader", "Follower")) == ["1", "2", "3"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("of_kafka", [(1, 3), (3,)], ids=["controller of kafka", "controller of moldau"])
+def test_cordoned_directories_of_either_kind_leave_the_same_records_and_take_no_replica(
+    tmp_path: Path, of_kafka: tuple[int, ...]
+) -> None:
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    commands = {node_id: kafka if node_id in of_kafka else moldau_command for node_id in SEPARATE_ROLES}
+    with cluster_of_three(tmp_path, commands, of_kafka, SEPARATE_ROLES) as cluster:
+        for broker_id, other in ((2, 3), (3, 2)):
+            cluster.cordon(broker_id, "*")
+            assert cluster.replicas_of_new_topic(f"beside-{broker_id}", factor=1) == [(other,)] * PARTITIONS
+            cluster.cordon(broker_id, None)
+        of_moldau, of_theirs = (cluster.cordonings_of(broker_id) for broker_id in (2, 3))
+        assert of_moldau == of_theirs == [0, 1, 0]

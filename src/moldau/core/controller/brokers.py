@@ -76,8 +76,6 @@ def _serve(
     records: list[MetadataRecord] = []
     if broker.is_fenced:
         records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=UNFENCED))
-        if RecordVersions.for_levels(image.features).can_cordon and broker.cordoned_log_directories is None:
-            records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, cordoned_log_dirs=()))
     if broker.is_fenced or not sessions.is_settled(broker.broker_id):
         records += changes.come_back()
         sessions.settled(broker.broker_id, is_settled=changes.is_complete)
@@ -111,7 +109,8 @@ def _shut_down(
 def _directory_changes(
     image: MetadataImage, settings: BrokerSettings, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Failed log directories take their replicas out of the in-sync ones; cordoned ones are noted (KIP-858, 1066)."""
+    """Failed log directories take their replicas out of the in-sync ones; cordoned ones are noted, and that there are
+    none is noted once (KIP-858, 1066)."""
     records: list[MetadataRecord] = []
     failed = tuple(directory for directory in request.offline_log_dirs if directory in broker.log_directories)
     if failed:
@@ -120,8 +119,8 @@ def _directory_changes(
         if changes.is_complete:
             left = tuple(directory for directory in broker.log_directories if directory not in failed)
             records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, log_dirs=left))
-    cordoned = request.cordoned_log_dirs
-    is_new = cordoned is not None and cordoned != (broker.cordoned_log_directories or ())
+    cordoned, known = request.cordoned_log_dirs, broker.cordoned_log_directories
+    is_new = cordoned is not None and (known is None or sorted(cordoned) != sorted(known))
     if is_new and RecordVersions.for_levels(image.features).can_cordon:
         records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, cordoned_log_dirs=cordoned))
     return records

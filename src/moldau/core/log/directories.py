@@ -115,6 +115,11 @@ class LogDirectories:
         """Whether no new partition may be placed there (`cordoned.log.dirs`, KIP-1066)."""
         return directory.path in self._cordoned_paths or "*" in self._cordoned_paths
 
+    @property
+    def cordoned_ids(self) -> tuple[Uuid, ...]:
+        """The ids of the cordoned directories, as the controller is told them."""
+        return tuple(sorted(directory.directory_id for directory in self.directories if self.is_cordoned(directory)))
+
     def cordon(self, paths: tuple[str, ...]) -> None:
         """`cordoned.log.dirs` (KIP-1066): they take no new partitions."""
         self._cordoned_paths = paths

@@ -87,6 +87,10 @@ class RecordVersions(msgspec.Struct, frozen=True):
     @staticmethod
     def for_levels(levels: Mapping[str, int]) -> RecordVersions:
         """The versions in which records are written while these feature levels are finalized."""
-        can_cordon = levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3
         partition = 2 if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 else 1
-        return RecordVersions(4 if can_cordon else 3, partition, partition, can_cordon)
+        return RecordVersions(4 if can_cordon(levels) else 3, partition, partition, can_cordon(levels))
+
+
+def can_cordon(levels: Mapping[str, int]) -> bool:
+    """Whether every node of the cluster knows of cordoned log directories (KIP-1066)."""
+    return levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3

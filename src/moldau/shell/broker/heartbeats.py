@@ -32,7 +32,8 @@ _FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "S
 class Heartbeats:
     """Of one life of a broker. `metadata_offset`: the last one of the metadata log that is known here to be committed;
     `take_part` returns when the broker has acted on it, and lets it act on all that comes.
-    `failed_directories`: those that do not serve any more; `registered` gets each epoch that the controller gives."""
+    `failed_directories`: those that do not serve any more; `cordoned_directories`: those that take no new replicas,
+    None where not every node knows of such; `registered` gets each epoch that the controller gives."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Heartbeats:
         metadata_offset: Callable[[], int],
         take_part: Callable[[], Awaitable[None]],
         failed_directories: Callable[[], tuple[Uuid, ...]],
+        cordoned_directories: Callable[[], tuple[Uuid, ...] | None],
         registered: Callable[[int], None],
         interval_ms: int,
         registration_timeout_ms: int,
@@ -53,6 +55,7 @@ class Heartbeats:
         self._metadata_offset = metadata_offset
         self._take_part = take_part
         self._failed_directories = failed_directories
+        self._cordoned_directories = cordoned_directories
         self._registered = registered
         self._interval_ms = interval_ms
         self._registration_timeout_s = registration_timeout_ms / 1_000
@@ -73,7 +76,7 @@ class Heartbeats:
             await self._beat_until(lambda answer: not answer.is_fenced)
 
     def beat_now(self) -> None:
-        """The controller may think that this broker has died, or does not know of it yet."""
+        """The controller may think that this broker has died, or does not know of it, or of its directories, yet."""
         self._is_due.set()
 
     async def go_on(self) -> None:
@@ -132,6 +135,7 @@ class Heartbeats:
             want_fence=want_fence,
             want_shut_down=want_shut_down,
             offline_log_dirs=self._failed_directories(),
+            cordoned_log_dirs=None if want_fence else self._cordoned_directories(),
         )
         answer: BrokerHeartbeatResponse = await self._submit(request)
         return answer

@@ -39,9 +39,10 @@ class LifeCycle:
         self._node_id = node_id
         self._controller = controller
 
-    async def start(self, registration: BrokerRegistrationRequest) -> int:
-        """Registers the broker, which serves already, and has its fence lifted; gives its epoch. One flush, unless what
-        an earlier life left must be ended first. Raises KafkaError."""
+    async def start(self, registration: BrokerRegistrationRequest, cordoned: tuple[Uuid, ...] = ()) -> int:
+        """Registers the broker, which serves already, and has its fence lifted; gives its epoch. `cordoned`: its log
+        directories that take no new replicas. One flush, unless what an earlier life left must be ended first. Raises
+        KafkaError."""
         first = self._controller.ask(registration)
         epoch = self._controller.decided_epoch(self._node_id, registration.incarnation_id)
         if epoch is None:
@@ -51,12 +52,19 @@ class LifeCycle:
             epoch = registered.broker_epoch
         else:
             # this broker has its registration in its metadata by the commit that lifts its fence
-            answers = first, self._controller.ask(BrokerHeartbeatRequest(self._node_id, epoch, epoch))
+            answers = first, self._controller.ask(self._serving(epoch, cordoned))
             await asyncio.gather(*(answer for answer in answers if isinstance(answer, asyncio.Future)))
-        serving = BrokerHeartbeatRequest(self._node_id, epoch, epoch)
-        while not (await self._controller.submit(serving)).is_caught_up:
-            pass
+        await self.serve(epoch, cordoned)
         return epoch
+
+    async def serve(self, broker_epoch: int, cordoned: tuple[Uuid, ...]) -> None:
+        """Returns when the broker leads what it can, and the controller knows which directories of it are cordoned.
+        Raises KafkaError."""
+        while not (await self._controller.submit(self._serving(broker_epoch, cordoned))).is_caught_up:
+            pass
+
+    def _serving(self, broker_epoch: int, cordoned: tuple[Uuid, ...]) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(self._node_id, broker_epoch, broker_epoch, cordoned_log_dirs=cordoned)
 
     async def shut_down(self, broker_epoch: int) -> None:
         """The broker stops cleanly: its partitions get other leaders, or lose theirs, and it is fenced. Where there are

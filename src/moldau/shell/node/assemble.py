@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -363,9 +363,12 @@ class Node:
             previous_broker_epoch=logs.previous_broker_epoch,
         )
         if quorum.is_alone and self._controller_listener is None:  # no other node ever joins
-            broker.registered(await LifeCycle(self.node_id, quorum).start(registration))
+            life = LifeCycle(self.node_id, quorum)
+            broker.registered(await life.start(registration, logs.cordoned_ids))
+            _when_cordoned(broker, logs, lambda: broker.spawn(life.serve(broker.broker_epoch, logs.cordoned_ids)))
             return
         heartbeats = self._heartbeats = self._new_heartbeats(quorum, broker, logs, registration)
+        _when_cordoned(broker, logs, heartbeats.beat_now)
         await heartbeats.start()
         broker.spawn_lasting(heartbeats.go_on())
 
@@ -373,6 +376,7 @@ class Node:
         self, quorum: QuorumRole, broker: Broker, logs: LogDirectories, registration: BrokerRegistrationRequest
     ) -> Heartbeats:
         """On a way of their own to the controller: nothing that takes long there holds them back."""
+        from moldau.core.metadata.features import can_cordon
         from moldau.shell.broker.heartbeats import Heartbeats
 
         settings = self.settings
@@ -384,6 +388,7 @@ class Node:
             metadata_offset=lambda: quorum.high_watermark - 1,
             take_part=partial(_take_part, quorum, broker),
             failed_directories=lambda: tuple(sorted(each.directory_id for each in logs if each.health.is_offline)),
+            cordoned_directories=lambda: logs.cordoned_ids if can_cordon(quorum.image.features) else None,
             registered=broker.registered,
             interval_ms=settings.broker_heartbeat_interval_ms,
             registration_timeout_ms=settings.initial_broker_registration_timeout_ms,
@@ -535,6 +540,19 @@ class Node:
             causes = "; ".join(self._logs.failures)
             self.log.error("log directories failed", f"node {self.node_id} halts: {reason}: {causes}")
             asyncio.get_running_loop().call_soon(self.abort)
+
+
+def _when_cordoned(broker: Broker, logs: LogDirectories, tell: Callable[[], None]) -> None:
+    """Calls `tell` as soon as other directories are cordoned than before."""
+    known = logs.cordoned_ids
+
+    def settings_changed(_: BrokerSettings) -> None:
+        nonlocal known
+        if known != logs.cordoned_ids:
+            known = logs.cordoned_ids
+            tell()
+
+    broker.dynamic_settings.on_change.append(settings_changed)
 
 
 async def _take_part(quorum: QuorumRole, broker: Broker) -> None:

@@ -112,7 +112,7 @@ class Controller:
         """The broker's epoch is where the log ends when it registers."""
         self.state.take_delta(Offset(broker_epoch), 0)
         batches = self.repeat(registration(previous_broker_epoch, Uuid(broker_epoch.to_bytes(16))))
-        return batches + self.repeat(BrokerHeartbeatRequest(1, broker_epoch, broker_epoch))
+        return batches + self.repeat(BrokerHeartbeatRequest(1, broker_epoch, broker_epoch, cordoned_log_dirs=()))
 
     def stop(self, broker_epoch: int) -> list[tuple[MetadataRecord, ...]]:
         return self.repeat(BrokerHeartbeatRequest(1, broker_epoch, want_shut_down=True))
@@ -198,6 +198,22 @@ def test_a_first_start_registers_fenced_and_then_lifts_the_fence() -> None:
     )
 
 
+def test_cordoned_directories_are_noted_when_they_are_told_and_are_others_than_before() -> None:
+    controller = Controller()
+    controller.start(13)
+    for told, noted in ((None, []), ((), []), ((DIRECTORY,), [(DIRECTORY,)]), ((DIRECTORY,), []), ((), [()])):
+        records, _ = controller.ask(BrokerHeartbeatRequest(1, 13, 20, cordoned_log_dirs=told))
+        assert list(records) == [BrokerRegistrationChangeRecord(1, 13, cordoned_log_dirs=dirs) for dirs in noted]
+
+
+def test_a_broker_that_does_not_know_of_cordoned_directories_is_no_reason_for_a_record() -> None:
+    controller = Controller()
+    controller.state.take_delta(Offset(13), 0)
+    controller.repeat(registration())
+    [unfenced] = controller.repeat(BrokerHeartbeatRequest(1, 13, 13))
+    assert unfenced == (BrokerRegistrationChangeRecord(1, 13, fenced=-1),)
+
+
 def test_a_clean_stop_and_start_keeps_the_partitions_eligible() -> None:
     controller = Controller()
     controller.start(13)
@@ -212,7 +228,7 @@ def test_a_clean_stop_and_start_keeps_the_partitions_eligible() -> None:
     ]
     [registered, unfenced] = controller.start(20, previous_broker_epoch=13)
     assert [type(record) for record in registered] == [RegisterBrokerRecord]
-    assert unfenced[-1] == PartitionChangeRecord(
+    assert unfenced[1] == PartitionChangeRecord(
         0, topic_id, isr=(1,), leader=1, eligible_leader_replicas=(), last_known_elr=()
     )
 
@@ -229,7 +245,7 @@ def test_after_a_crash_the_broker_is_fenced_loses_its_eligibility_and_recovers_a
     )
     assert registered[0] == PartitionChangeRecord(0, topic_id, eligible_leader_replicas=())
     assert isinstance(registered[1], RegisterBrokerRecord)
-    assert unfenced[-1] == PartitionChangeRecord(
+    assert unfenced[1] == PartitionChangeRecord(
         0, topic_id, isr=(1,), leader=1, leader_recovery_state=1, last_known_elr=()
     )
 

@@ -226,8 +226,8 @@ def test_a_fence_is_lifted_when_the_broker_has_its_registration_in_its_metadata(
     cluster = Controller()
     cluster.start(1)
     epoch = cluster.register(2)
-    for offset, wants in ((epoch - 1, {}), (epoch, {"want_fence": True})):
-        response = cluster.beat(2, offset, **wants)
+    for offset, wants_fence in ((epoch - 1, False), (epoch, True)):
+        response = cluster.beat(2, offset, want_fence=wants_fence, cordoned_log_dirs=None)
         assert (response.is_fenced, response.is_caught_up) == (True, offset == epoch)
         assert cluster.last == ()
     assert not cluster.beat(2, epoch).is_fenced

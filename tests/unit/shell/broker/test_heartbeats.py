@@ -35,6 +35,7 @@ class Story:
         self.controller.start(1)
         self.lags_at: int | None = None
         self.failed: tuple[Uuid, ...] = ()
+        self.cordoned: tuple[Uuid, ...] | None = ()
         self.epochs: list[int] = []
         self.refusals: list[str] = []
         self.asked: list[Any] = []
@@ -56,6 +57,7 @@ class Story:
             metadata_offset=lambda: len(self.controller.log) - 1 if self.lags_at is None else self.lags_at,
             take_part=self.take_part,
             failed_directories=lambda: self.failed,
+            cordoned_directories=lambda: self.cordoned,
             registered=self.epochs.append,
             interval_ms=2_000,
             registration_timeout_ms=60_000,
@@ -209,6 +211,22 @@ def test_failed_directories_are_reported() -> None:
         await asyncio.sleep(2.5)
         assert here.asked[-1].offline_log_dirs == here.failed
         going.cancel()
+
+    tell(story)
+
+
+def test_cordoned_directories_are_told_once_the_broker_has_caught_up_if_the_cluster_knows_of_such() -> None:
+    async def story(here: Story) -> None:
+        here.cordoned = (Uuid(b"\xd2" * 16),)
+        await here.broker().start()
+        _, waiting, serving = here.asked
+        assert (waiting.cordoned_log_dirs, serving.cordoned_log_dirs) == (None, here.cordoned)
+        assert here.controller.state.image.brokers[2].cordoned_log_directories == here.cordoned
+
+        here.cordoned = None
+        await here.broker(life=2).start()
+        assert here.asked[-1].cordoned_log_dirs is None
+        assert here.controller.state.image.brokers[2].cordoned_log_directories is None
 
     tell(story)
 

@@ -301,6 +301,10 @@ async def test_a_cordoned_directory_takes_no_new_partitions(start_node: Any) -> 
     told = await described(client)
     assert (len(told["/disk0"][1]), told["/disk0"][2]) == (3, False)
     assert (len(told["/disk1"][1]), told["/disk1"][2]) == (0, True)
+    [known] = node.node.broker.image.brokers.values()
+    assert known.cordoned_log_directories == node.node.broker.partitions.logs.cordoned_ids
+    assert len(known.log_directories) == 2
+    assert known.cordoned_log_directories == (node.node.broker.partitions.logs.by_path("/disk1").directory_id,)
 
 
 async def test_only_the_partitions_asked_for_are_described(start_node: Any) -> None:

@@ -6,13 +6,22 @@ import asyncio
 
 import pytest
 
-from moldau.core.metadata.image import BrokerListener, ControllerImage
-from moldau.errors import MoldauError
+from moldau.core.metadata.image import BrokerListener, ControllerImage, ResourceType
+from moldau.errors import ERROR_CODES, MoldauError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
 from moldau.types import BrokerId
+from moldau.wire.protocol.messages.configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.three_nodes import NODE_IDS, PATIENCE_S, Cluster, tell
+
+HEARTBEAT_S = 2
+"""`broker.heartbeat.interval.ms`"""
 
 
 def active(cluster: Cluster, node_id: int) -> list[int]:
@@ -132,6 +141,48 @@ def test_a_broker_that_stops_hands_over_what_it_leads_first(leaver: int) -> None
         assert cluster.loop.time() - began_s < 5
         await cluster.start(leaver)
         await cluster.all_know("t", successor, 1, 2, 3)
+
+    tell(story)
+
+
+def test_a_broker_whose_directories_are_cordoned_takes_no_new_replica_until_they_are_free_again() -> None:
+    """KIP-1066. The controller knows at once: no other heartbeat was due."""
+
+    async def story(cluster: Cluster) -> None:
+        def is_known(count: int) -> bool:
+            images = [cluster.nodes[node_id].broker.image for node_id in NODE_IDS]
+            return all(len(image.brokers[3].cordoned_log_directories or ()) == count for image in images)
+
+        async def cordon(directories: str | None, count: int) -> None:
+            operation, began_s = (1, cluster.loop.time()) if directories is None else (0, cluster.loop.time())
+            change = IncrementalAlterableConfig("cordoned.log.dirs", operation, directories)
+            resource = IncrementalAlterConfigsResource(ResourceType.BROKER, "3", (change,))
+            answer = await cluster.nodes[1].broker.submit(IncrementalAlterConfigsRequest((resource,)))
+            assert [result.error_code for result in answer.responses] == [0]
+            await cluster.until(lambda: is_known(count))
+            assert cluster.loop.time() - began_s < HEARTBEAT_S / 4
+
+        async def replicas_of(name: str, factor: int) -> list[tuple[int, ...]] | int:
+            request = CreateTopicsRequest((CreatableTopic(name, 6, factor),), 10_000)
+            [result] = (await cluster.nodes[2].broker.submit(request)).topics
+            if result.error_code:
+                return result.error_code
+            await cluster.until(lambda: name in cluster.nodes[2].broker.image.topics_by_name)
+            topic = cluster.nodes[2].broker.image.topics_by_name[name]
+            return [partition.replicas for partition in topic.partitions.values()]
+
+        await cordon("*", 1)
+        placed = await replicas_of("two", 2)
+        assert isinstance(placed, list)
+        assert [sorted(replicas) for replicas in placed] == [[1, 2]] * 6
+        assert await replicas_of("three", 3) == ERROR_CODES["INVALID_REPLICATION_FACTOR"]
+        cluster.kill(3)
+        await cluster.start(3)
+        await cluster.until(lambda: is_known(1))
+        await cordon(None, 0)
+        placed = await replicas_of("three", 3)
+        assert isinstance(placed, list)
+        assert [sorted(replicas) for replicas in placed] == [[1, 2, 3]] * 6
 
     tell(story)
 
