@@ -19,6 +19,22 @@ def test_a_quorum_loses_nothing_that_is_committed(first_seed):
     assert sum(outcome.elections for outcome in outcomes) > 40
 
 
+@pytest.mark.parametrize("voters", [1, 7])
+def test_a_quorum_of_one_and_of_seven_loses_nothing_that_is_committed(voters):
+    outcomes = [run_seed(seed, voters=voters) for seed in range(1, 7)]
+    for outcome in outcomes:
+        assert not outcome.rule, "\n".join((str(outcome.seed), outcome.rule, outcome.detail, *outcome.story))
+        assert outcome.acknowledged > 0
+    assert sum(outcome.elections for outcome in outcomes) > 6
+
+
+def test_the_command_takes_other_numbers_of_voters(capsys):
+    assert main(["--voters", "7", "--seed", "2", "--verbose"]) == 0
+    told = capsys.readouterr().out
+    assert "node-6 starts (1)" in told
+    assert "seed 2: ok" in told
+
+
 def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert main(["--seed", "3", "--verbose"]) == 0
     told = capsys.readouterr().out

@@ -76,12 +76,16 @@ class HostFaults:
             self._story.network.cut(other, host, duration_ms / 1_000)
 
     def cut_one_way(self, random: Random) -> None:
+        if len(self._server_names) < 2:
+            return
         source, target = random.sample(self._server_names, 2)
         duration_ms = random.choice((300, 1_500, 3_000))
         self._story.trace.tell(f"nothing passes from {source} to {target} for {duration_ms} ms")
         self._story.network.cut(source, target, duration_ms / 1_000)
 
     def slow_link(self, random: Random) -> None:
+        if len(self._server_names) < 2:
+            return
         source, target = random.sample(self._server_names, 2)
         self._story.network.slow(source, target, random.choice((0.5, 3.0)), random.choice((0.05, 0.8, 2.5)))
 

@@ -82,6 +82,8 @@ class Faults:
 
     def _split(self, random: Random) -> None:
         """Into two parts that do not hear each other."""
+        if len(self._names) < 2:
+            return
         names = random.sample(self._names, len(self._names))
         size, length_ms = 1 + random.randrange(len(names) - 1), self._length_ms(random)
         for machine in self._machines:

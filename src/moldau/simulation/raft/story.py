@@ -15,14 +15,17 @@ from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
 
 
 class Story(HostStory):
-    """Everything is drawn from `seed`."""
+    """Everything is drawn from `seed`, but for the number of the first `voters`, where that is given."""
 
-    def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None, voters: int | None = None
+    ) -> None:
         super().__init__(seed, loop, write_line)
         self.ledger = QuorumLedger(self.trace)
         self._directories = 0
         choose = self.random_of("settings").choice
-        voter_ids = range(choose((3, 3, 5)))
+        drawn = choose((3, 3, 5))
+        voter_ids = range(drawn if voters is None else voters)
         self.kraft_version = choose((0, 1))
         """0: the voters are configured; 1: they change."""
         self.node_ids = tuple(range(len(voter_ids) + 2 * self.kraft_version))

@@ -159,6 +159,16 @@ def test_a_voter_may_change_its_endpoints() -> None:
     assert appended(quorum, ask(quorum, UpdateVoter(moved))) == THREE.with_voter(moved)
 
 
+def test_the_leader_itself_may_change_its_endpoints_and_goes_on_leading() -> None:
+    moved = VotersRecordVoter(1, NODE.directory_id, (Endpoint("CONTROLLER", "elsewhere", 9_093),))
+    quorum = leader_of_three()
+    assert appended(quorum, ask(quorum, UpdateVoter(moved, leader_epoch=4))) == THREE.with_voter(moved)
+    assert moved in quorum.log.voters.latest.voters
+    quorum.step(Asked(0, fetch(SECOND, 22, max_wait_ms=0)), 5_200)
+    assert (quorum.is_leader, quorum.leader_epoch, quorum.high_watermark) == (True, 4, 22)
+    assert refusal(quorum, UpdateVoter(moved, leader_epoch=3)) == "FENCED_LEADER_EPOCH"
+
+
 def test_configured_voters_do_not_change_and_a_follower_changes_none() -> None:
     assert refusal(leader(), RemoveVoter(ReplicaKey(BrokerId(2)))) == "UNSUPPORTED_VERSION"
     waiting = Quorum(

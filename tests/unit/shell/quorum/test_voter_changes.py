@@ -200,6 +200,27 @@ def test_a_change_that_cannot_be_is_refused_in_kafkas_words() -> None:
     tell(story)
 
 
+def test_a_leader_that_moved_has_its_own_address_changed_and_is_found_there() -> None:
+    async def story(quorum: GrowingQuorum) -> None:
+        await quorum.start(2, joins=True)
+        await quorum.until(lambda: quorum.voter_ids() == [1, 2])
+        leader = quorum.nodes[1].role
+        epoch = leader.describe().leader_epoch
+        here = Endpoint(LISTENER, "node-1", PORT)
+        moved = UpdateRaftVoterRequest(
+            None, epoch, 1, directory_of(quorum, 1), (here, Endpoint("NEW", "node-1", 9_095)), KRaftVersionFeature(0, 1)
+        )
+        answer = await leader.change_voters(moved)
+        assert answer.error_code == 0
+        await quorum.until(lambda: len(quorum.nodes[2].role.describe().listeners[1]) == 2)
+        assert quorum.describe().leader_epoch == epoch
+        assert quorum.nodes[1].role.is_leader
+        await quorum.start(3, joins=True)
+        await quorum.until(lambda: quorum.voter_ids() == [1, 2, 3])
+
+    tell(story)
+
+
 def test_a_voter_that_moved_says_where_it_is() -> None:
     async def story(quorum: GrowingQuorum) -> None:
         await quorum.start(2)
