@@ -72,7 +72,7 @@ CLUSTER_SEEDS := 300
 slow-seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 20
 	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..300 --jobs $(JOBS)
-	$(BIN)/python -m moldau.simulation.cluster --seeds 1..$(CLUSTER_SEEDS) --jobs $(JOBS)
+	$(BIN)/python -m moldau.simulation.cluster --seeds 1..$(CLUSTER_SEEDS) --jobs $(JOBS) --coverage
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

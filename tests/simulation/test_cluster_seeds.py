@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from moldau.simulation.cluster.__main__ import main
+from moldau.simulation.cluster import __main__ as command
+from moldau.simulation.cluster.__main__ import came_too_seldom, main
+from moldau.simulation.cluster.faults import MEANS_MS
 from moldau.simulation.cluster.run import Outcome, run_seed
+from moldau.simulation.cluster.watch import ClusterEvent
 
 OPERATIONS = 200
 """At least so many are acknowledged in each seed."""
@@ -32,3 +36,20 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert "node-2: boot 1" in told
     assert "the trouble ends" in told
     assert "seed 3: ok" in told
+
+
+def test_what_came_too_seldom_is_named_and_the_floors_grow_with_the_seeds(monkeypatch, capsys):
+    outcome = run_seed(1)
+    often = dict.fromkeys(MEANS_MS, 1), dict.fromkeys(ClusterEvent, 1)
+    outcome = structs.replace(outcome, faults=often[0], events=often[1])
+    assert came_too_seldom([outcome] * 10) == []
+    lacking = structs.replace(outcome, faults={**often[0], "split": 0}, events={**often[1], ClusterEvent.MOVE: 0})
+    assert came_too_seldom([lacking] * 300) == [
+        "split: 0 times, less than 30",
+        "a reassignment ends: 0 times, less than 6",
+    ]
+    monkeypatch.setattr(command, "came_too_seldom", lambda seen: ["split: 0 times, less than 1"])
+    monkeypatch.setattr(command, "run_seed", lambda seed, **_: outcome)
+    assert main(["--seed", "1"]) == 0
+    assert main(["--seed", "1", "--coverage"]) == 1
+    assert capsys.readouterr().out.endswith("split: 0 times, less than 1\n")

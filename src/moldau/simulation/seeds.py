@@ -79,12 +79,16 @@ def run_seeds(
     run_seed: Callable[..., Outcome],
     went_well: Callable[[Outcome], str],
     totals: Callable[[Sequence[Outcome]], str],
+    came_too_seldom: Callable[[Sequence[Outcome]], Sequence[str]] | None = None,
 ) -> int:
     """The command line of a simulator: runs the seeds that it names, prints each that is broken (alone, or with
     `--digests`, every one) and the totals; gives the exit code. `run_seed` takes the seed, and as `write_line` what
-    gets its story while it happens."""
+    gets its story while it happens. `came_too_seldom`: lines of what the seeds did not put to the test often enough;
+    with it there is `--coverage`, which fails where there are any."""
     parser = argparse.ArgumentParser(prog=f"python -m {command}", description=description)
     add_seed_options(parser)
+    if came_too_seldom is not None:
+        parser.add_argument("--coverage", action="store_true", help="fail where trouble or events came too seldom")
     options = parser.parse_args(arguments)
     seeds = chosen_seeds(options)
     began = time.perf_counter()
@@ -103,7 +107,10 @@ def run_seeds(
     if not options.digests:
         took_s = time.perf_counter() - began
         print(f"{len(seeds)} seeds, {failed} broken, {totals(seen)}, {took_s:.1f} s")
-    return 1 if failed else 0
+    seldom = came_too_seldom(seen) if came_too_seldom is not None and options.coverage else ()
+    for line in seldom:
+        print(line)
+    return 1 if failed or seldom else 0
 
 
 def broken_lines(command: str, outcome: SeedOutcome, *, is_story_known: bool = False) -> str:

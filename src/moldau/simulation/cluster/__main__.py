@@ -11,11 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from moldau.simulation.cluster.faults import MEANS_MS
 from moldau.simulation.cluster.run import Outcome, run_seed
 from moldau.simulation.cluster.watch import ClusterEvent
 from moldau.simulation.run import run_and_freeze
 from moldau.simulation.seeds import run_seeds
 from moldau.simulation.transaction_events import TransactionEvent
+
+TROUBLES_OF_1000 = 100
+EVENTS_OF_1000 = 20
+"""So often each kind of trouble, and each event, must come in 1,000 seeds; in fewer, as many fewer times."""
 
 SEEN_BY_CLIENTS = (
     TransactionEvent.COMMITTED_V1,
@@ -30,7 +35,9 @@ SEEN_BY_CLIENTS = (
 def main(arguments: list[str] | None = None) -> int:
     """Runs the seeds that the command line names; gives the exit code."""
     run = partial(run_and_freeze, run_seed)
-    exit_code = run_seeds("moldau.simulation.cluster", str(__doc__), arguments, run, _went_well, _totals)
+    exit_code = run_seeds(
+        "moldau.simulation.cluster", str(__doc__), arguments, run, _went_well, _totals, came_too_seldom
+    )
     gc.unfreeze()
     return exit_code
 
@@ -42,7 +49,20 @@ def _went_well(outcome: Outcome) -> str:
     )
 
 
-def _totals(seen: Sequence[Outcome]) -> str:
+def came_too_seldom(seen: Sequence[Outcome]) -> list[str]:
+    """A line for each kind of trouble and each event that came less often than the floors ask of so many seeds."""
+    lines = []
+    faults, events, _ = _counted(seen)
+    counts = {name: (faults[name], TROUBLES_OF_1000) for name in MEANS_MS}
+    counts |= {event.value: (events[event], EVENTS_OF_1000) for event in ClusterEvent}
+    for name, (count, of_1000) in counts.items():
+        least = -(-of_1000 * len(seen) // 1_000)
+        if count < least:
+            lines.append(f"{name}: {count} times, less than {least}")
+    return lines
+
+
+def _counted(seen: Sequence[Outcome]) -> tuple[Counter[str], Counter[ClusterEvent], Counter[TransactionEvent]]:
     faults: Counter[str] = Counter()
     events: Counter[ClusterEvent] = Counter()
     transaction_events: Counter[TransactionEvent] = Counter()
@@ -50,6 +70,11 @@ def _totals(seen: Sequence[Outcome]) -> str:
         faults.update(outcome.faults)
         events.update(outcome.events)
         transaction_events.update(outcome.transaction_events)
+    return faults, events, transaction_events
+
+
+def _totals(seen: Sequence[Outcome]) -> str:
+    faults, events, transaction_events = _counted(seen)
     least = min((outcome.acknowledged for outcome in seen), default=0)
     rows = [f"{count:9,}  {name}" for name, count in sorted(faults.items())]
     rows += [f"{events[event]:9,}  {event.value}" for event in ClusterEvent]

@@ -29,6 +29,28 @@ CALM_WEATHER = NetworkWeather(delay_max=0.001, spike_share=0.0)
 
 Act = tuple[str, int]
 """One piece of trouble: its kind, and which of that kind in this seed, from 1 on."""
+MEANS_MS = {
+    "kill": 9_000,
+    "kill all": 40_000,
+    "fall behind": 20_000,
+    "loss of power": 9_000,
+    "empty disk": 6_000,
+    "clean stop": 12_000,
+    "crash inside a call": 9_000,
+    "pause": 9_000,
+    "full disk": 12_000,
+    "broken disk": 12_000,
+    "slow disk": 9_000,
+    "clock step": 9_000,
+    "clock drift": 20_000,
+    "isolate": 9_000,
+    "split": 12_000,
+    "cut one way": 6_000,
+    "slow link": 6_000,
+    "storm": 9_000,
+    "resets": 6_000,
+}
+"""Every kind of trouble, and how many ms pass on average between two of it in a seed that has it."""
 
 
 class Faults:
@@ -54,28 +76,28 @@ class Faults:
 
     def begin(self, client_names: Sequence[str]) -> None:
         self._client_names = client_names
-        kinds: dict[str, tuple[int, Callable[[Random], bool]]] = {
-            "kill": (9_000, self._kill),
-            "kill all": (40_000, self._kill_all),
-            "fall behind": (20_000, self._fall_behind),
-            "loss of power": (9_000, self._lose_power),
-            "empty disk": (6_000, self._lose_disk),
-            "clean stop": (12_000, self._stop),
-            "crash inside a call": (9_000, self._crash_inside_a_call),
-            "pause": (9_000, self._pause),
-            "full disk": (12_000, self._fill_disk),
-            "broken disk": (12_000, self._break_disk),
-            "slow disk": (9_000, self._slow_disk),
-            "clock step": (9_000, self._step_clock),
-            "clock drift": (20_000, self._drift),
-            "isolate": (9_000, self._isolate),
-            "split": (12_000, self._split),
-            "cut one way": (6_000, self._cut_one_way),
-            "slow link": (6_000, self._slow_link),
-            "storm": (9_000, self._storm),
-            "resets": (6_000, self._reset),
+        acts: dict[str, Callable[[Random], bool]] = {
+            "kill": self._kill,
+            "kill all": self._kill_all,
+            "fall behind": self._fall_behind,
+            "loss of power": self._lose_power,
+            "empty disk": self._lose_disk,
+            "clean stop": self._stop,
+            "crash inside a call": self._crash_inside_a_call,
+            "pause": self._pause,
+            "full disk": self._fill_disk,
+            "broken disk": self._break_disk,
+            "slow disk": self._slow_disk,
+            "clock step": self._step_clock,
+            "clock drift": self._drift,
+            "isolate": self._isolate,
+            "split": self._split,
+            "cut one way": self._cut_one_way,
+            "slow link": self._slow_link,
+            "storm": self._storm,
+            "resets": self._reset,
         }
-        self._hosts.begin({name: (mean_ms, self._counted(name, act)) for name, (mean_ms, act) in kinds.items()})
+        self._hosts.begin({name: (MEANS_MS[name], self._counted(name, act)) for name, act in acts.items()})
 
     def end(self) -> None:
         """What lasts ends now; processes that are down start."""

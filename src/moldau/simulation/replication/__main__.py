@@ -28,7 +28,8 @@ def _totals(seen: Sequence[Outcome]) -> str:
     return (
         f"{sum(one.elections for one in seen)} elections ({sum(one.unclean_elections for one in seen)} unclean), "
         f"{sum(one.truncations for one in seen)} truncations, {sum(one.acknowledged for one in seen)} records, "
-        f"{sum(one.is_loss_allowed for one in seen)} seeds with more failures than the promise covers"
+        f"{sum(one.is_loss_allowed for one in seen)} seeds with more failures than the promise covers, "
+        f"{sum(one.events for one in seen):,} events"
     )
 
 

@@ -24,6 +24,7 @@ LOOK_EVERY_S = 0.01
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
     """Of a seed of several replicas."""
 
+    events: int
     truncations: int
     elections: int
     unclean_elections: int
@@ -189,6 +190,7 @@ def run_seed(
     return Outcome(
         seed=seed,
         **how_it_ended(world.trace, violation),
+        events=world.trace.count,
         truncations=world.ledger.truncations,
         elections=world.controller.partition.leader_epoch,
         acknowledged=len(world.ledger.acknowledged),
