@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from tests.conformance.kafka_tools.cluster_cases import CLUSTER
 from tests.conformance.kafka_tools.step import Step
+from tests.conformance.kafka_tools.storage_cases import STORAGE, node_files
 
 
 def files() -> dict[str, str]:
-    """Files that command lines name as {tmp}/name; `{p}` in them is the prefix."""
+    """Files that command lines name as {tmp}/name; `{p}` in them is the prefix, `{tmp}` the folder."""
     return {
         "delete-records.json": (
             '{"partitions":[{"topic":"{p}r","partition":0,"offset":2},{"topic":"{p}r","partition":1,"offset":-1}],'
@@ -37,6 +38,7 @@ def files() -> dict[str, str]:
         "offsets.csv": "{p}t,0,2\n{p}t,1,0\n",
         "client.properties": "client.id=tools\nrequest.timeout.ms=20000\n",
         "settings.properties": "retention.ms=1234\ncleanup.policy=compact,delete\n",
+        **node_files(),
     }
 
 
@@ -582,4 +584,5 @@ CASES: dict[str, tuple[Step, ...]] = {
     **CONSOLE,
     **CONFIGS,
     **CLUSTER,
+    **STORAGE,
 }

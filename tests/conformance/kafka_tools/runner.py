@@ -48,6 +48,7 @@ JAVA_CLASSES = {
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-storage": "kafka.tools.StorageTool",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
 
@@ -112,7 +113,7 @@ def run_case(
     assert len(prefix) == len(PREFIX)
     scratch.mkdir(parents=True, exist_ok=True)
     for name, content in files().items():
-        (scratch / name).write_text(content.replace("{p}", prefix))
+        (scratch / name).write_text(content.replace("{p}", prefix).replace("{tmp}", str(scratch)))
     values = {"p": prefix, "b": servers, "tmp": str(scratch)}
     answers = []
     with ExitStack() as until_the_end:
@@ -208,7 +209,9 @@ def _answer(step: Step, ran: Ran, values: Mapping[str, str]) -> dict[str, Any]:
     answer: dict[str, Any] = {"command": step.command, "exit": code}
     if step.is_quiet:
         return answer
-    lines = [_normal(line, values) for line in output.splitlines()]
+    # what kafka-storage writes, keys of credentials among it, as a Java object prints itself: ours does not
+    shown = [line for line in output.splitlines() if not line.startswith("Bootstrap metadata: ")]
+    lines = [_normal(line, values) for line in shown]
     if step.is_masked:
         lines = [re.sub(r"(?<![^\t])\d+ *(?=\t)", "N", line) for line in lines]
     if step.only_own:
@@ -223,6 +226,7 @@ _RANDOM = (
     (r"TopicId: [\w-]{22}", "TopicId: ID"),
     (r"127\.0\.0\.1([: ])\d{5}", r"127.0.0.1\1PPPPP"),
     (r"Cluster ID: [\w-]{22}", "Cluster ID: ID"),
+    (r"directory.id=[\w-]{22}", "directory.id=ID"),
     (r"(ClusterId: +)[\w-]{22}", r"\1ID"),
     (r"(LeaderEpoch: +|HighWatermark: +)\d+", r"\1N"),
     (r'("directoryId": ")[\w-]{22}', r"\1ID"),

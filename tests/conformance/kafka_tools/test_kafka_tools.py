@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 
 from moldau.core.groups.group_partitions import partition_for_group
+from moldau.core.metadata.snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
 from moldau.testing import Cluster
+from moldau.types import ZERO_UUID, uuid_to_text
 from tests.conformance.kafka_tools.cases import CASES
 from tests.conformance.kafka_tools.runner import RECORDED, Tool, run_case, run_kafkas, run_ours
+from tests.conformance.kafka_tools.storage_cases import node_files
 from tests.support.apache_kafka import apache_kafka
 
 _numbers = itertools.count()
@@ -78,6 +81,21 @@ class TestBesideKafkasTools:
         self, name: str, recorded: dict[str, list[dict[str, object]]], moldau_servers: str, tmp_path: Path
     ) -> None:
         check(name, run_kafkas, moldau_servers, tmp_path, recorded)
+
+    @pytest.mark.parametrize("release", ["4.3", "4.1", "3.7"])
+    def test_what_a_format_writes_for_a_new_cluster_is_kafkas_own(self, tmp_path: Path, release: str) -> None:
+        salted = 'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]'
+        flags = ["--standalone", "--release-version", release, "--feature", "kraft.version=1", "--add-scram", salted]
+        written = []
+        for tool in (run_kafkas, run_ours):
+            directory = tmp_path / tool.__name__
+            config = tmp_path / f"{tool.__name__}.properties"
+            config.write_text(node_files()["n0.properties"].replace("{tmp}/{p}n0", str(directory)))
+            words = ["kafka-storage", "format", "-t", uuid_to_text(ZERO_UUID), "-c", str(config), *flags]
+            assert tool(words, "")[0] == 0
+            written.append(decode_snapshot((directory / BOOTSTRAP_CHECKPOINT).read_bytes()).records)
+        assert written[0] == written[1]
+        assert len(written[0]) >= 2
 
     def test_our_dump_of_apache_kafkas_files_is_kafkas_own(self, apache_servers: str, apache_data: Path) -> None:
         prefix = f"k{next(_numbers):05d}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,10 @@ from moldau.cli.kafka.tools import run_tool
 from moldau.core.metadata.snapshot import decode_snapshot
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.node.storage_format import MetaProperties, read_meta_properties
+from moldau.shell.quorum.metadata_log import load_bootstrap_records
 from moldau.types import uuid_from_text, uuid_to_text
+from moldau.wire.protocol.messages.metadata_records import UserScramCredentialRecord
+from tests.support.controller import Controller
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 DIRECTORIES = "1WTrjcLvXUIcc6qVuAV0tA", "MvDxzVmcRsaTz33bUuRU6A"
@@ -126,3 +131,44 @@ def test_info_tells_whose_the_directories_are_and_what_is_missing(
 def test_a_random_uuid_is_an_id_for_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert storage("random-uuid") == 0
     assert len(uuid_from_text(capsys.readouterr().out.strip())) == 16
+
+
+def bootstrap_of(directory: Path) -> list[object]:
+    return list(decode_snapshot((directory / "bootstrap.checkpoint").read_bytes()).records)
+
+
+def test_a_salted_password_gives_the_keys_that_kafkas_tool_wrote(config: Path) -> None:
+    salted = 'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]'
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s", "-S", salted) == 0
+    record = bootstrap_of(config.parent / "a")[-1]
+    assert isinstance(record, UserScramCredentialRecord)
+    assert (record.name, record.mechanism, record.salt, record.iterations) == ("alice", 2, b"7q", 8192)
+    assert record.stored_key.hex().startswith("7176a349f91eb2e11d99e95730813516")
+    assert record.server_key.hex().startswith("4c617c0eddee5ac6585f2fbf501b7ce9")
+    assert bootstrap_of(config.parent / "b") == bootstrap_of(config.parent / "a")
+
+
+def test_a_password_is_kept_salted_and_each_time_with_another_salt(config: Path) -> None:
+    words = ("-S", "SCRAM-SHA-256=[name=alice,password=secret]", "-S", "SCRAM-SHA-256=[name=bob,password=secret]")
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s", *words) == 0
+    alice, bob = bootstrap_of(config.parent / "a")[-2:]
+    assert isinstance(alice, UserScramCredentialRecord)
+    assert isinstance(bob, UserScramCredentialRecord)
+    salted = hashlib.pbkdf2_hmac("sha256", b"secret", alice.salt, 4096)
+    assert alice.stored_key == hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    assert alice.salt != bob.salt
+    assert len(alice.salt) == 20
+
+
+def test_a_node_starts_with_credentials_and_levels_that_it_was_formatted_with(config: Path) -> None:
+    """The first records of its metadata log are those of the file."""
+    levels = ("-r", "4.1", "-f", "group.version=0", "-S", "SCRAM-SHA-256=[name=alice,password=secret]")
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s", *levels) == 0
+    records = load_bootstrap_records(OsDisk(str(config.parent / "a")))
+    controller = Controller(records)
+    assert dict(controller.state.image.features) == {
+        "metadata.version": 27,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+    }
+    assert controller.state.image.unserved.scram_credential("alice", 1) == records[-1]

@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from moldau.cli.kafka.connection import run_on_cluster
+from moldau.cli.kafka.levels import (
+    feature_and_level,
+    known_level,
+    level_name,
+    print_dependencies,
+    print_mapping,
+)
 from moldau.cli.kafka.options import (
     ArgumentError,
     Arguments,
@@ -25,7 +32,6 @@ from moldau.cli.kafka.subcommands import (
 from moldau.client.admin import features
 from moldau.client.admin.client import ClusterAdmin
 from moldau.core.metadata import releases
-from moldau.core.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
 
 SUMMARY = (
     "This tool manages feature flags in Kafka.\n\nusage: kafka-features --bootstrap-server HOST:PORT COMMAND ...\n\n"
@@ -68,16 +74,12 @@ def run(arguments: Arguments) -> int:
 def _describe(arguments: Arguments, admin: ClusterAdmin) -> None:
     for feature in features.describe_features(admin, arguments.integer("node-id")):
         levels = [feature.min_level, feature.max_level, feature.finalized_level]
-        names = [_level_name(feature.name, level) for level in levels]
+        names = [level_name(feature.name, level) for level in levels]
         epoch = "-" if feature.epoch is None else str(feature.epoch)
         print(
             f"Feature: {feature.name:<41} SupportedMinVersion: {names[0]:<16} SupportedMaxVersion: {names[1]:<16} "
             f"FinalizedVersionLevel: {names[2]:<16} Epoch: {epoch}"
         )
-
-
-def _level_name(feature: str, level: int) -> str:
-    return releases.metadata_version_name(level) if feature == METADATA_VERSION else str(level)
 
 
 def _upgrade(arguments: Arguments, admin: ClusterAdmin) -> None:
@@ -97,11 +99,11 @@ def _change(arguments: Arguments, admin: ClusterAdmin, verb: str, kind: int) -> 
     if release is None:
         if not named:
             raise ArgumentError(f"You must specify at least one feature to {verb}")
-        levels = dict(map(_feature_and_level, named))
+        levels = dict(map(feature_and_level, named))
     elif named:
         raise ArgumentError("Can not specify `release-version` with other feature flags.")
     else:
-        levels = releases.default_levels(_known_level(release))
+        levels = releases.default_levels(known_level(release))
     _update(arguments, admin, levels, kind, f"{verb}d" if verb.endswith("e") else f"{verb}ed", verb)
 
 
@@ -133,49 +135,13 @@ def _update(
 
 
 def _version_mapping(arguments: Arguments) -> None:
-    release = arguments.text("release-version")
-    level = releases.LATEST_STABLE_LEVEL if release is None else _known_level(release)
-    for name, default in releases.default_levels(level).items():
-        print(f"{name}={default}" + (f" ({release or _level_name(name, level)})" if name == METADATA_VERSION else ""))
+    print_mapping(arguments.text("release-version"))
 
 
 def _dependencies(arguments: Arguments) -> None:
-    supported = {feature.name: feature.max_level for feature in SUPPORTED_FEATURES}
     for text in arguments.texts("feature"):
-        name, level = _feature_and_level(text)
-        shown = f"{name}={level}"
-        if name not in supported:
-            raise ArgumentError(f"Unknown feature: {name}")
-        if name == METADATA_VERSION:
-            title = releases.metadata_version_name(level)
-            if title == str(level):
-                raise ArgumentError(f"Unknown metadata.version {level}")
-            shown += f" ({title})"
-        elif not 0 <= level <= supported[name]:
-            raise ArgumentError(f"No feature:{name} with feature level {level}")
-        required = releases.REQUIRED_METADATA_VERSION.get((name, level))
-        if required is None:
-            print(f"{shown} has no dependencies.")
-        else:
-            print(f"{shown} requires:\n    {METADATA_VERSION}={required} ({releases.metadata_version_name(required)})")
-
-
-def _feature_and_level(text: str) -> tuple[str, int]:
-    name, equals, level = text.partition("=")
-    if not equals:
-        raise ArgumentError(f"Can't parse feature=level string {text}: equals sign not found.")
-    digits = level.strip().removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or not -(1 << 15) <= int(level) < 1 << 15:
-        raise ArgumentError(f"Can't parse feature=level string {text}: unable to parse {level.strip()} as a short.")
-    return name.strip(), int(level)
-
-
-def _known_level(release: str) -> int:
-    level = releases.metadata_version_level(release)
-    if level is None:
-        names = ", ".join(releases.METADATA_VERSION_NAMES)
-        raise ArgumentError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {names}")
-    return level
+        name, level = feature_and_level(text)
+        print_dependencies(name, level, f"No feature:{name} with feature level {level}")
 
 
 _COMMANDS: dict[str, ClusterCommand | OfflineCommand] = {

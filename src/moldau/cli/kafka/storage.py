@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from moldau.cli.kafka.levels import levels_to_format, print_dependencies, print_mapping, short
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option
+from moldau.cli.kafka.scram_arguments import parse_scram_argument
 from moldau.cli.kafka.subcommands import OfflineCommand, chosen_command
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
 from moldau.core.config.properties import parse_properties
-from moldau.core.metadata.features import FORMATTED_LEVELS, METADATA_VERSION
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
-from moldau.core.metadata.releases import metadata_version_name
+from moldau.core.metadata.releases import FIRST_LEVEL_WITH_SCRAM, metadata_version_name
 from moldau.errors import MoldauError
+from moldau.ports import Random
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.random import SystemRandom
@@ -25,10 +29,12 @@ from moldau.shell.node.storage_format import (
     read_meta_properties,
 )
 from moldau.types import BrokerId, uuid_to_text
+from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
 from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
 
 SUMMARY = (
-    "The Kafka storage tool.\n\nusage: kafka-storage COMMAND --config FILE ...\n\ncommands: format, info, random-uuid"
+    "The Kafka storage tool.\n\nusage: kafka-storage COMMAND --config FILE ...\n\ncommands: info, format, "
+    "version-mapping, feature-dependencies, random-uuid"
 )
 
 OPTIONS = (
@@ -42,6 +48,25 @@ OPTIONS = (
         "format: the first controllers, the same for all nodes: id@host:port:directory, separated by commas.",
         "controllers",
         short="I",
+    ),
+    Option(
+        "release-version",
+        "format, version-mapping: the levels that belong to this release of Kafka, or to this metadata.version.",
+        "name",
+        short="r",
+    ),
+    Option(
+        "feature",
+        "format: the level of one feature of the new cluster; feature-dependencies: what it needs. May be repeated.",
+        "feature=level",
+        short="f",
+    ),
+    Option(
+        "add-scram",
+        "format: a SCRAM credential that the new cluster begins with, SCRAM-SHA-256=[name=alice,password=secret]; also "
+        "iterations, salt and saltedpassword, the latter two in base64. May be repeated.",
+        "credential",
+        short="S",
     ),
 )
 _NO_MODE = (
@@ -65,9 +90,8 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-def _settings(arguments: Arguments) -> BrokerSettings:
+def read_settings(path: str) -> BrokerSettings:
     """Of the file. Raises ArgumentError where it cannot be read or names no directory, KafkaError for bad settings."""
-    path = arguments.required("config")
     try:
         settings = parse_broker_settings(parse_properties(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
@@ -79,6 +103,23 @@ def _settings(arguments: Arguments) -> BrokerSettings:
     return settings
 
 
+def _version_mapping(arguments: Arguments) -> None:
+    print_mapping(arguments.text("release-version"))
+
+
+def _dependencies(arguments: Arguments) -> None:
+    for text in arguments.texts("feature"):
+        name, equals, written = text.partition("=")
+        if not equals:
+            raise ArgumentError(
+                f"Invalid feature format: {text}. Expected format: 'feature=version' (e.g. 'group.version=1')"
+            )
+        level = short(written)
+        if level is None:
+            raise ArgumentError(f"Invalid version format: {written} for feature {name}")
+        print_dependencies(name, level, f"Feature level {level} is not supported for feature {name}")
+
+
 def _random_uuid(_: Arguments) -> None:
     print(uuid_to_text(random_uuid(SystemRandom())))
 
@@ -88,7 +129,7 @@ def _info(arguments: Arguments) -> None:
     found: list[str] = []
     problems: list[str] = []
     properties: MetaProperties | None = None
-    for directory in _settings(arguments).log_directories:
+    for directory in read_settings(arguments.required("config")).log_directories:
         if not Path(directory).is_dir():
             problems.append(f"{directory} does not exist")
             continue
@@ -113,10 +154,12 @@ def _print_list(title: str, lines: list[str], one: str = "y", many: str = "ies")
         print("".join(f"  {line}\n" for line in lines))
 
 
-def _format(arguments: Arguments) -> None:
-    """All of `log.dirs`; the first one gets the metadata log."""
-    settings = _settings(arguments)
+def format_node(arguments: Arguments) -> None:
+    """All of `log.dirs`; the first one gets the metadata log. Raises ArgumentError, KafkaError, StorageFormatError."""
+    settings = read_settings(arguments.required("config"))
     controllers = _first_controllers(arguments, settings)
+    random, now_ms = SystemRandom(), SystemClock().now_ms()
+    bootstrap, version = _first_records(arguments, settings, random)
     disks = {directory: _opened(directory) for directory in settings.log_directories}
     formatted = {directory: read_meta_properties(disk) for directory, disk in disks.items()}
     for directory, properties in formatted.items():
@@ -130,14 +173,13 @@ def _format(arguments: Arguments) -> None:
     if all(formatted.values()):
         print("All of the log directories are already formatted.")
         return
-    random, now_ms, version = SystemRandom(), SystemClock().now_ms(), metadata_version_name(_METADATA_LEVEL)
     first = formatted[settings.log_directories[0]]
     for directory, disk in disks.items():
         if formatted[directory] is not None:
             continue
         if first is not None:
             print(f"Formatting data directory {directory} with metadata.version {version}.")
-            format_further_directory(disk, random, first, now_ms=now_ms)
+            format_further_directory(disk, random, first, now_ms=now_ms, bootstrap=bootstrap)
             continue
         kind = "metadata" if controllers == () else "dynamic metadata voter"
         print(f"Formatting {kind} directory {directory} with metadata.version {version}.")
@@ -149,10 +191,31 @@ def _format(arguments: Arguments) -> None:
             controller_listener=_controller_listener(settings),
             cluster_id=arguments.required("cluster-id"),
             initial_controllers=controllers,
+            bootstrap=bootstrap,
         )
 
 
-_METADATA_LEVEL = dict(FORMATTED_LEVELS)[METADATA_VERSION]
+def _first_records(
+    arguments: Arguments, settings: BrokerSettings, random: Random
+) -> tuple[tuple[MetadataRecord, ...], str]:
+    """What the new cluster begins with, as Kafka orders it, and what its `metadata.version` is called."""
+    levels = levels_to_format(
+        arguments.text("release-version"),
+        arguments.texts("feature"),
+        has_dynamic_quorum=not settings.controller_quorum_voters
+        and arguments.has("standalone", "initial-controllers", "no-initial-controllers"),
+    )
+    level = levels.pop(METADATA_VERSION)
+    del levels[KRAFT_VERSION]  # it stands in a control record
+    records: list[MetadataRecord] = [FeatureLevelRecord(METADATA_VERSION, level)]
+    records += [FeatureLevelRecord(name, levels[name]) for name in sorted(levels) if levels[name]]
+    credentials = arguments.texts("add-scram")
+    if credentials and level < FIRST_LEVEL_WITH_SCRAM:
+        raise ArgumentError(
+            f"SCRAM is only supported in {METADATA_VERSION} {metadata_version_name(FIRST_LEVEL_WITH_SCRAM)} or later."
+        )
+    records += [parse_scram_argument(text, random) for text in credentials]
+    return tuple(records), metadata_version_name(level)
 
 
 def _opened(directory: str) -> OsDisk:
@@ -200,9 +263,19 @@ def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[
 _COMMANDS = {
     "format": OfflineCommand(
         required=("config", "cluster-id"),
-        optional=("ignore-formatted", "standalone", "no-initial-controllers", "initial-controllers"),
-        run=_format,
+        optional=(
+            "ignore-formatted",
+            "standalone",
+            "no-initial-controllers",
+            "initial-controllers",
+            "release-version",
+            "feature",
+            "add-scram",
+        ),
+        run=format_node,
     ),
     "info": OfflineCommand(required=("config",), run=_info),
+    "version-mapping": OfflineCommand(optional=("release-version",), run=_version_mapping),
+    "feature-dependencies": OfflineCommand(required=("feature",), run=_dependencies),
     "random-uuid": OfflineCommand(run=_random_uuid),
 }

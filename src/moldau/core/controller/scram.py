@@ -107,15 +107,22 @@ def _record(kept: UnservedRecords, change: Change) -> RemoveUserScramCredentialR
         raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Too many iterations")
     if not change.salted_password:
         raise kafka_error(UNUSABLE_KEY)
-    # RFC 5802: of the password only what a server needs is kept
-    client_key = hmac.digest(change.salted_password, b"Client Key", algorithm)
+    return credential_record(change.name, change.mechanism, change.salt, change.salted_password, change.iterations)
+
+
+def credential_record(
+    name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int
+) -> UserScramCredentialRecord:
+    """Of the password only what a server needs is kept (RFC 5802). `mechanism`: 1 or 2, as the protocol has them."""
+    algorithm = _HASHES[mechanism]
+    client_key = hmac.digest(salted_password, b"Client Key", algorithm)
     return UserScramCredentialRecord(
-        name=change.name,
-        mechanism=change.mechanism,
-        salt=change.salt,
+        name=name,
+        mechanism=mechanism,
+        salt=salt,
         stored_key=algorithm(client_key).digest(),
-        server_key=hmac.digest(change.salted_password, b"Server Key", algorithm),
-        iterations=change.iterations,
+        server_key=hmac.digest(salted_password, b"Server Key", algorithm),
+        iterations=iterations,
     )
 
 

@@ -34,6 +34,8 @@ METADATA_VERSION_NAMES = tuple(
 """From the oldest that KRaft clusters have, level 7, on."""
 
 LATEST_STABLE_LEVEL = METADATA_VERSION_4_3
+KNOWN_LEVELS = (_FIRST_LEVEL, _FIRST_LEVEL + len(METADATA_VERSION_NAMES) - 1)
+"""The first and the last that have a name."""
 
 _DEFAULT_FROM = {
     KRAFT_VERSION: (21, 1),
@@ -44,6 +46,8 @@ _DEFAULT_FROM = {
     "streams.version": (29, 1),
 }
 """The first `metadata.version` under which a feature has its newest level by default; 0 under older ones."""
+
+FIRST_LEVEL_WITH_SCRAM = 11
 
 REQUIRED_METADATA_VERSION = {(ELIGIBLE_LEADER_REPLICAS, 1): 23}
 """Levels of features that need a `metadata.version`; the others need nothing."""
@@ -57,11 +61,20 @@ def metadata_version_name(level: int) -> str:
 
 def metadata_version_level(name: str) -> int | None:
     """The level of a name or of a release; None for what is neither."""
-    if name in _LEVELS_OF_RELEASES:
-        name = f"{name}-IV{_LEVELS_OF_RELEASES[name][-1]}"
+    if name in _LEVELS_OF_RELEASES and is_stable(_last_of(name)):
+        name = _last_of(name)
     if name not in METADATA_VERSION_NAMES:
         return None
     return _FIRST_LEVEL + METADATA_VERSION_NAMES.index(name)
+
+
+def is_stable(name: str) -> bool:
+    """Whether a release of Kafka 4.3 or older has this `metadata.version`; the next one's may still change."""
+    return _FIRST_LEVEL + METADATA_VERSION_NAMES.index(name) <= LATEST_STABLE_LEVEL
+
+
+def _last_of(release: str) -> str:
+    return f"{release}-IV{_LEVELS_OF_RELEASES[release][-1]}"
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:

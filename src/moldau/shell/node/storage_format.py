@@ -16,6 +16,7 @@ import msgspec
 
 from moldau.core.log.directory import parse_directory_name
 from moldau.core.metadata.features import FORMATTED_LEVELS
+from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import (
@@ -63,11 +64,13 @@ def format_directory(
     controller_listener: BrokerListener,
     cluster_id: str | None = None,
     initial_controllers: tuple[VotersRecordVoter, ...] | None = None,
+    bootstrap: tuple[MetadataRecord, ...] | None = None,
 ) -> MetaProperties:
     """Makes the root of `disk` the directory of a new cluster, durably; a cluster id is made up if not given.
 
     `initial_controllers`: the first voters, this node with its directory id among them; None: this node alone, at
     `controller_listener`; empty: `controller.quorum.voters` says who they are, or the controllers that it joins.
+    `bootstrap`: the first records of the cluster, its feature levels before all others; None: FORMATTED_LEVELS.
     Raises StorageFormatError if the directory is formatted already, or this node is not among the first voters.
     """
     if disk.exists(META_PROPERTIES):
@@ -78,10 +81,7 @@ def format_directory(
         _directory_id(node_id, initial_controllers or (), random),
     )
     disk.make_directory(METADATA_DIRECTORY)
-    levels = dict(FORMATTED_LEVELS)
-    records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
-    bootstrap = Snapshot(records, QuorumControl(), 0)
-    _write(disk, BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, levels, now_ms=now_ms))
+    levels = _write_bootstrap(disk, bootstrap, now_ms)
     first_voters = initial_controllers
     if first_voters is None:
         first_voters = (_voter(node_id, properties.directory_id, controller_listener),)
@@ -112,14 +112,28 @@ def find_partition(disk: Disk) -> str | None:
     return None
 
 
-def format_further_directory(disk: Disk, random: Random, properties: MetaProperties, *, now_ms: int) -> MetaProperties:
+def format_further_directory(
+    disk: Disk,
+    random: Random,
+    properties: MetaProperties,
+    *,
+    now_ms: int,
+    bootstrap: tuple[MetadataRecord, ...] | None = None,
+) -> MetaProperties:
     """Makes the root of `disk` one more log directory of the node whose first one has `properties`, durably."""
     own = MetaProperties(properties.node_id, properties.cluster_id, random_uuid(random))
-    records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
-    bootstrap = Snapshot(records, QuorumControl(), 0)
-    _write(disk, BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, dict(FORMATTED_LEVELS), now_ms=now_ms))
+    _write_bootstrap(disk, bootstrap, now_ms)
     disk.replace_file(META_PROPERTIES, _meta_properties_text(own, now_ms).encode("ascii"))
     return own
+
+
+def _write_bootstrap(disk: Disk, records: tuple[MetadataRecord, ...] | None, now_ms: int) -> dict[str, int]:
+    """Gives the feature levels among them."""
+    if records is None:
+        records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
+    levels = {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)}
+    _write(disk, BOOTSTRAP_CHECKPOINT, encode_snapshot(Snapshot(records, QuorumControl(), 0), levels, now_ms=now_ms))
+    return levels
 
 
 def _write(disk: Disk, path: str, data: bytes) -> None:
