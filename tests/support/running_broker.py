@@ -13,12 +13,13 @@ READY = "ready "
 
 
 class RunningBroker:
-    """One `moldau up`. `output` has its lines so far; `address` is what its `ready` line said."""
+    """One `moldau up`, or another `command` that serves. `output` has its lines so far; `address` is what its `ready`
+    line said."""
 
-    def __init__(self, *arguments: str, cwd: Path | None = None) -> None:
-        command = [sys.executable, "-m", "moldau.cli.main", "up", *arguments]
+    def __init__(self, *arguments: str, cwd: Path | None = None, command: str = "up") -> None:
+        words = [sys.executable, "-m", "moldau.cli.main", command, *arguments]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1, cwd=cwd
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1, cwd=cwd
         )
         self.output: list[str] = []
         self.address = ""
