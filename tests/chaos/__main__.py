@@ -18,26 +18,40 @@ from pathlib import Path
 from moldau.testing import history
 from tests.chaos.campaign import judged, parse_options, tell
 from tests.chaos.clients import Clients
-from tests.chaos.nodes import Nodes
+from tests.chaos.namespaces import Namespaces, enter_own
+from tests.chaos.nodes import LISTENERS, NODE_IDS, Nodes
 from tests.chaos.operator import Operator
+from tests.chaos.proxies import Proxies
 
 SAY_EVERY_S = 30.0
 COPIER_LIVES_S = 45.0
+SMALL = NODE_IDS[-1]
+"""The node with a small disk."""
+ROOM_BYTES = 128 << 20
+BYTES_FOR_RECORD = 300
+"""How large a small disk is: there is room for all that is written in the campaign."""
 
 
 def main() -> int:
+    if "--root" in sys.argv:
+        enter_own()
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--root", action="store_true", help="namespaces and a small disk, for which one must be root")
     options = parse_options(parser, rate=1_500)
-    return tell(run(options.folder, options.minutes * 60, options.rate, options.seed))
+    return tell(run(options.folder, options.minutes * 60, options.rate, options.seed, as_root=options.root))
 
 
-def run(folder: Path, duration_s: float, rate: int, seed: int) -> list[str]:
-    """What is wrong; nothing if every promise was kept."""
-    choices, nodes = random.Random(seed), Nodes(folder)
+def run(folder: Path, duration_s: float, rate: int, seed: int, *, as_root: bool = False) -> list[str]:
+    """What is wrong; nothing if every promise was kept. `as_root`: see `enter_own`, which is called before."""
+    choices = random.Random(seed)
+    links = Namespaces(NODE_IDS) if as_root else Proxies(NODE_IDS, len(LISTENERS))
+    nodes = Nodes(folder, links, is_dynamic=True)
+    size_bytes = ROOM_BYTES + int(duration_s * rate * BYTES_FOR_RECORD)
+    small_disks = {SMALL: nodes.make_small_disk(SMALL, size_bytes)} if as_root else {}
 
     def trouble(recorder: history.Recorder, clients: Clients) -> list[str]:
-        operator = Operator(nodes, recorder, choices)
+        operator = Operator(nodes, recorder, choices, small_disks)
         ended = trouble_for(operator, clients, duration_s)
         counts = ", ".join(f"{kind} {count}" for kind, count in operator.faults.items())
         print(f"{operator.faults.total()} troubles: {counts}")

@@ -42,6 +42,7 @@ def judged(folder: Path, nodes: Nodes, rate: int, choices: random.Random, act: A
     """What is wrong; nothing if every promise was kept. Ends the nodes. `rate`: records per second of all producers."""
     path = folder / "history.jsonl"
     try:
+        nodes.format()
         nodes.start(*NODE_IDS)
         nodes.wait_whole()
         make_topics(nodes.bootstrap_servers)
@@ -60,7 +61,10 @@ def judged(folder: Path, nodes: Nodes, rate: int, choices: random.Random, act: A
     verdict = history.judge(told, copies=[history.Copy("source", "target")])
     (folder / "chaos.svg").write_text(history.timeline(told, verdict), encoding="utf-8")
     print(verdict)
-    return failures + [str(finding) for finding in verdict.findings]
+    problems = failures + [str(finding) for finding in verdict.findings]
+    if problems:
+        nodes.keep()
+    return problems
 
 
 def tell(problems: list[str]) -> int:

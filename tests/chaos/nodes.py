@@ -1,91 +1,115 @@
-"""Three brokers and controllers, each a process, whose links to each other go through proxies."""
+"""Three brokers and controllers, each a process; their links to each other, which may be cut, and their disks."""
 
 from __future__ import annotations
 
 import base64
+import resource
+import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import IO
 
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.quorum import describe_quorum
+from moldau.client.admin.quorum import add_voter, describe_quorum, remove_voter
 from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import list_topics
 from moldau.core.config.replicated import replicated
 from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
-from moldau.types import TopicPartition
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
+from tests.chaos.namespaces import Namespaces, SmallDisk
 from tests.chaos.proxies import Proxies
 from tests.support.cluster_of_three import Command, format_directory, moldau_command
-from tests.support.held_port import held_port, port_of
 
 NODE_IDS = (1, 2, 3)
 STOP_S = 60
 PATIENCE_S = 180.0
 """A cluster that is whole no sooner has failed."""
 LISTENERS = ("PLAINTEXT", "INTERNAL", "CONTROLLER")
+LIMIT_BYTES = 4_000
+"""Of each file of a node whose disk fails: less than any log that is written to."""
 
 
 class Nodes:
     """`folder` gets a directory, a file of properties and a log for each node. `command`: how each is started, unless
     `become` says otherwise; Apache Kafka formats its directories itself, with the features that it has by default.
-    `is_dynamic`: the voters stand in the log (KIP-853), not in the properties; then nothing is between them."""
+    `is_dynamic`: the voters stand in the log (KIP-853), not in the properties. `links`: what lies between the nodes."""
 
-    def __init__(self, folder: Path, command: Command = moldau_command, *, is_dynamic: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        links: Proxies | Namespaces,
+        command: Command = moldau_command,
+        *,
+        is_dynamic: bool = False,
+    ) -> None:
+        self.links = links
         self._folder = folder
         self._is_dynamic = is_dynamic
         self._commands = dict.fromkeys(NODE_IDS, command)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._held = {node_id: [held_port() for _ in LISTENERS] for node_id in NODE_IDS}
-        """Voters and advertised addresses are written before anybody listens."""
-        self.ports = {node_id: [port_of(each) for each in held] for node_id, held in self._held.items()}
-        self.proxies = Proxies(lambda: {node_id: process.pid for node_id, process in self._processes.items()})
-        for node_id in NODE_IDS:
-            folder.joinpath(f"node-{node_id}").mkdir()
-        self._proxied = {
-            node_id: [self.proxies.open(node_id, port) for port in ports[1:]] for node_id, ports in self.ports.items()
+        self._writers: list[threading.Thread] = []
+        self._reached = {
+            node_id: [(links.host(node_id), first), *(links.between(node_id, port) for port in others)]
+            for node_id in NODE_IDS
+            for first, *others in [links.ports(node_id)]
         }
+        """Where the listeners of each node are reached: by clients, by other brokers, by other controllers."""
+        self.bootstrap_servers = ",".join(_text(clients) for clients, _, _ in self._reached.values())
+        for node_id in NODE_IDS:
+            self.directory(node_id).mkdir()
+        self._small_disks: dict[int, SmallDisk] = {}
+
+    def make_small_disk(self, node_id: int, size_bytes: int) -> SmallDisk:
+        """What the directory of the node lies on. Call it before `format`."""
+        disk = self._small_disks[node_id] = SmallDisk(self.directory(node_id), size_bytes)
+        return disk
+
+    def format(self) -> None:
+        """The directories of all nodes."""
         for node_id in NODE_IDS:
             self._config(node_id).write_text("\n".join(f"{name}={text}" for name, text in self._settings(node_id)))
-            voters = ("--initial-controllers", self._initial_controllers()) if is_dynamic else ()
-            format_directory(self._config(node_id), *voters, by_kafka=command is not moldau_command, features=())
-        self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports.values())
+            voters = ("--initial-controllers", self._initial_controllers()) if self._is_dynamic else ()
+            by_kafka = self._commands[node_id] is not moldau_command
+            format_directory(self._config(node_id), *voters, by_kafka=by_kafka, features=())
 
     def _settings(self, node_id: int) -> Iterable[tuple[str, str]]:
-        clients, internal, controller = self.ports[node_id]
+        host, ports = self.links.host(node_id), self.links.ports(node_id)
         yield "node.id", str(node_id)
         yield "process.roles", "broker,controller"
-        yield (
-            "listeners",
-            ",".join(
-                f"{name}://127.0.0.1:{port}"
-                for name, port in zip(LISTENERS, (clients, internal, controller), strict=True)
-            ),
-        )
-        yield (
-            "advertised.listeners",
-            f"PLAINTEXT://127.0.0.1:{clients},INTERNAL://127.0.0.1:{self._proxied[node_id][0]}",
-        )
+        yield "listeners", ",".join(f"{name}://{host}:{port}" for name, port in zip(LISTENERS, ports, strict=True))
+        points = zip(LISTENERS, self._reached[node_id], strict=True)
+        # Kafka wants the controller's advertised only where the voters are not configured
+        advertised = [(name, point) for name, point in points if self._is_dynamic or name != "CONTROLLER"]
+        yield "advertised.listeners", ",".join(f"{name}://{_text(point)}" for name, point in advertised)
         yield "listener.security.protocol.map", ",".join(f"{name}:PLAINTEXT" for name in LISTENERS)
         yield "inter.broker.listener.name", "INTERNAL"
         yield "controller.listener.names", "CONTROLLER"
         if self._is_dynamic:
-            servers = ",".join(f"127.0.0.1:{ports[2]}" for ports in self.ports.values())
+            servers = ",".join(_text(controller) for _, _, controller in self._reached.values())
             yield "controller.quorum.bootstrap.servers", servers
         else:
-            voters = ",".join(f"{voter}@127.0.0.1:{proxied[1]}" for voter, proxied in self._proxied.items())
+            voters = ",".join(f"{voter}@{_text(points[2])}" for voter, points in self._reached.items())
             yield "controller.quorum.voters", voters
-        yield "log.dirs", str(self._folder / f"node-{node_id}")
+        yield "log.dirs", str(self.directory(node_id))
         yield from replicated(len(NODE_IDS)).items()
         yield "log.segment.bytes", str(8 << 20)
 
     def _initial_controllers(self) -> str:
         return ",".join(
-            f"{node_id}@127.0.0.1:{ports[2]}:{base64.urlsafe_b64encode(bytes([node_id]) * 16).decode()[:22]}"
-            for node_id, ports in self.ports.items()
+            f"{node_id}@{_text(points[2])}:{base64.urlsafe_b64encode(bytes([node_id]) * 16).decode()[:22]}"
+            for node_id, points in self._reached.items()
         )
+
+    def directory(self, node_id: int) -> Path:
+        return self._folder / f"node-{node_id}"
+
+    def _log(self, node_id: int) -> Path:
+        return self._folder / f"node-{node_id}.log"
 
     def _config(self, node_id: int) -> Path:
         return self._folder / f"node-{node_id}.properties"
@@ -97,9 +121,16 @@ class Nodes:
         for node_id in node_ids:
             process = self._processes.get(node_id)
             if process is None or process.poll() is not None:
-                command = self._commands[node_id](self._config(node_id))
-                with self._folder.joinpath(f"node-{node_id}.log").open("ab") as log:
-                    self._processes[node_id] = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
+                command = self.links.inside(node_id, self._commands[node_id](self._config(node_id)))
+                # by a pipe: a limit on the files of the process is none on what it says
+                process = subprocess.Popen(
+                    command, cwd=self._folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
+                )
+                self._processes[node_id] = process
+                self.links.started(node_id, process.pid)
+                writer = threading.Thread(target=_write_down, args=(process.stdout, self._log(node_id)))
+                self._writers.append(writer)
+                writer.start()
 
     def become(self, node_id: int, command: Command) -> None:
         """The next start of the node is of this kind, on the directory that the other kind leaves."""
@@ -127,6 +158,18 @@ class Nodes:
     def thaw(self, node_id: int) -> None:
         self._processes[node_id].send_signal(signal.SIGCONT)
 
+    def let_disk_fail(self, node_id: int) -> None:
+        """No file of the process may grow beyond a few KB: the kernel refuses what is written (EFBIG)."""
+        limit = (LIMIT_BYTES, LIMIT_BYTES)
+        resource.prlimit(self._processes[node_id].pid, resource.RLIMIT_FSIZE, limit)
+
+    def wait_ended(self, node_id: int) -> int:
+        """The exit code of a node that ends by itself. Raises AssertionError."""
+        try:
+            return self._processes[node_id].wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"node {node_id} has not ended in {STOP_S} s") from None
+
     def ended(self) -> list[int]:
         """The nodes that ended by themselves since they were started."""
         return [node_id for node_id, process in self._processes.items() if process.poll() is not None]
@@ -135,18 +178,40 @@ class Nodes:
         for process in self._processes.values():
             process.kill()
             process.wait(STOP_S)
-        self.proxies.close()
-        for held in self._held.values():
-            for each in held:
-                each.close()
+        for writer in self._writers:
+            writer.join(STOP_S)
+        self.links.close()
+
+    def keep(self) -> None:
+        """Small disks end with the campaign: what is on them is copied."""
+        for node_id in self._small_disks:
+            shutil.copytree(self.directory(node_id), self._folder / f"kept-{node_id}")
+
+    def said(self, node_id: int) -> int:
+        """How much the node has said until now."""
+        log = self._log(node_id)
+        return log.stat().st_size if log.exists() else 0
+
+    def wait_said(self, node_id: int, text: str, since: int) -> None:
+        """Until the node says it, behind what it had said. Raises AssertionError."""
+        end_s = time.monotonic() + STOP_S
+        while time.monotonic() < end_s:
+            with self._log(node_id).open("rb") as log:
+                log.seek(since)
+                if text.encode() in log.read():
+                    return
+            time.sleep(0.1)
+        raise AssertionError(f"node {node_id} does not say in {STOP_S} s: {text}")
 
     # -- what the cluster says
 
-    def wait_whole(self) -> None:
-        """Until all brokers are there and every replica is in sync. Raises AssertionError."""
+    def wait_whole(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Until all brokers are there, all controllers vote, and every replica is in sync. `meanwhile` is done again
+        and again. Raises AssertionError."""
         end_s = time.monotonic() + PATIENCE_S
         seen = "no broker answers"
         while time.monotonic() < end_s:
+            meanwhile()
             seen = self._what_lacks()
             if not seen:
                 return
@@ -165,7 +230,9 @@ class Nodes:
                         for row in topic.partitions:
                             if row.leader_id < 0 or len(row.isr) < len(row.replicas):
                                 return f"{topic.name}-{row.index}: leader {row.leader_id}, in sync {row.isr}"
-                    describe_quorum(admin)
+                    voters = [voter.node_id for voter in describe_quorum(admin).voters]
+                    if sorted(voters) != list(NODE_IDS):
+                        return f"node {node_id} knows voters {voters}"
         except KafkaError as error:
             return f"node {node_id}: {error}"
         return ""
@@ -187,7 +254,51 @@ class Nodes:
         if refused is not None:
             raise refused
 
+    def remove_voter(self, node_id: int) -> Uuid:
+        """Gives its directory. Raises AssertionError."""
+        directories: set[Uuid] = set()
+
+        def ask(admin: ClusterAdmin, directory_id: Uuid) -> None:
+            directories.add(directory_id)
+            remove_voter(admin, node_id, directory_id)
+
+        self._change_voters(node_id, ask, is_voter=False)
+        return directories.pop()
+
+    def add_voter(self, node_id: int, directory_id: Uuid) -> None:
+        """Raises AssertionError."""
+        point = (LISTENERS[2], *self._reached[node_id][2])
+        self._change_voters(node_id, lambda admin, _: add_voter(admin, node_id, directory_id, (point,)), is_voter=True)
+
+    def _change_voters(self, node_id: int, ask: Callable[[ClusterAdmin, Uuid], None], *, is_voter: bool) -> None:
+        """Asks until the leader says that it is so: one that got no answer does not know what came of it. `ask` gets
+        the directory of a node that votes."""
+        end_s = time.monotonic() + PATIENCE_S
+        seen = ""
+        while time.monotonic() < end_s:
+            try:
+                with self._client() as admin:
+                    voters = {voter.node_id: voter.directory_id or ZERO_UUID for voter in describe_quorum(admin).voters}
+                    if (node_id in voters) is is_voter:
+                        return
+                    ask(admin, voters.get(node_id, ZERO_UUID))
+            except KafkaError as error:
+                seen = str(error)
+                time.sleep(0.2)
+        raise AssertionError(f"node {node_id} does not {'become' if is_voter else 'cease to be'} a voter: {seen}")
+
     def _client(self, node_id: int | None = None) -> ClusterAdmin:
         """Of one node, or of any."""
-        address = self.bootstrap_servers if node_id is None else f"127.0.0.1:{self.ports[node_id][0]}"
+        address = self.bootstrap_servers if node_id is None else _text(self._reached[node_id][0])
         return ClusterAdmin(TCP, address, client_id="chaos", request_timeout_ms=10_000)
+
+
+def _text(point: tuple[str, int]) -> str:
+    return f"{point[0]}:{point[1]}"
+
+
+def _write_down(source: IO[bytes], log: Path) -> None:
+    """All that a process says."""
+    with source, log.open("ab", buffering=0) as file:
+        while data := source.read(1 << 16):
+            file.write(data)

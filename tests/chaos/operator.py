@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from moldau.errors import KafkaError
 from moldau.testing.history import Recorder
+from moldau.types import Uuid
 from tests.chaos.clients import TOPICS
+from tests.chaos.namespaces import Namespaces, SmallDisk
 from tests.chaos.nodes import NODE_IDS, Nodes
 
 BEYOND_SESSION_S = 12.0
@@ -19,14 +23,17 @@ BEYOND_SESSION_S = 12.0
 
 
 class Operator:
-    """`faults`: how often each trouble was there."""
+    """`faults`: how often each trouble was there. `small_disks`: of nodes that have one, which may be filled."""
 
-    def __init__(self, nodes: Nodes, recorder: Recorder, choices: random.Random) -> None:
+    def __init__(
+        self, nodes: Nodes, recorder: Recorder, choices: random.Random, small_disks: Mapping[int, SmallDisk]
+    ) -> None:
         self.faults: Counter[str] = Counter()
         self._nodes = nodes
         self._recorder = recorder
         self._choices = choices
-        self._troubles: tuple[Callable[[], None], ...] = (
+        self._small_disks = small_disks
+        self._troubles: list[Callable[[], None]] = [
             self.kill_one,
             self.kill_one,
             self.kill_controller,
@@ -40,15 +47,29 @@ class Operator:
             self.restart_in_turn,
             self.reassign,
             self.kill_while_another_is_frozen,
-        )
+            self.change_voters,
+            self.remove_controller,
+            self.kill_between_voter_changes,
+            self.let_disk_fail,
+        ]
+        if small_disks:
+            self._troubles += [self.fill_disk, self.kill_on_full_disk]
+        if isinstance(nodes.links, Namespaces):
+            self._troubles.append(self.pull_cable)
+        self._left: list[Callable[[], None]] = []
 
     def act(self) -> None:
-        """One trouble, and what ends it; returns when the cluster is whole again. Raises AssertionError."""
-        self._choices.choice(self._troubles)()
+        """One trouble, and what ends it; returns when the cluster is whole again. Raises AssertionError.
+
+        Each comes once, in an order of the seed's, before any comes again. What is drawn never depends on what the
+        cluster did: a seed has one story."""
+        if not self._left:
+            self._left = self._choices.sample(self._troubles, len(self._troubles))
+        self._left.pop()()
         ended = self._nodes.ended()
         assert not ended, f"nodes {ended} ended by themselves"
         self._nodes.wait_whole()
-        time.sleep(self._choices.uniform(0, 2))
+        self._rest(2)
 
     def _note(self, kind: str, text: str) -> None:
         self.faults[kind] += 1
@@ -56,6 +77,11 @@ class Operator:
 
     def _pick(self) -> int:
         return self._choices.choice(NODE_IDS)
+
+    def _pick_controller(self) -> int:
+        """Another one where nobody says who it is."""
+        other = self._pick()
+        return self._nodes.controller() or other
 
     def _rest(self, most_s: float) -> None:
         time.sleep(self._choices.uniform(0, most_s))
@@ -66,7 +92,7 @@ class Operator:
         self._kill("kill -9", self._pick())
 
     def kill_controller(self) -> None:
-        self._kill("kill -9 of the controller", self._nodes.controller() or self._pick())
+        self._kill("kill -9 of the controller", self._pick_controller())
 
     def kill_two(self) -> None:
         self._kill("kill -9 of two", *self._choices.sample(NODE_IDS, 2))
@@ -124,13 +150,100 @@ class Operator:
         self._cut("one link cut", f"nodes {one} and {other} do not reach each other", [(one, other), (other, one)])
 
     def _cut(self, kind: str, text: str, pairs: list[tuple[int, int]]) -> None:
-        duration_s = self._choices.choice((self._choices.uniform(0.5, 4), BEYOND_SESSION_S))
+        duration_s = self._cut_s()
         self._note(kind, f"{text} for {duration_s:.1f} s")
-        self._nodes.proxies.cut(pairs)
+        self._nodes.links.cut(pairs)
         time.sleep(duration_s)
-        self._nodes.proxies.heal()
+        self._nodes.links.heal()
+
+    def pull_cable(self) -> None:
+        links, node_id, duration_s = self._nodes.links, self._pick(), self._cut_s()
+        assert isinstance(links, Namespaces)
+        self._note("a cable pulled", f"nobody reaches node {node_id}, clients neither, for {duration_s:.1f} s")
+        links.pull_cable(node_id)
+        time.sleep(duration_s)
+        links.put_cable_back(node_id)
+
+    def _cut_s(self) -> float:
+        return self._choices.choice((self._choices.uniform(0.5, 4), BEYOND_SESSION_S))
+
+    # -- disks
+
+    def let_disk_fail(self) -> None:
+        """The node halts, as one of Apache Kafka does whose only log directory fails, and is started again."""
+        node_id = self._pick()
+        self._note("a failed disk", f"the disk of node {node_id} fails")
+        since = self._nodes.said(node_id)
+        self._nodes.let_disk_fail(node_id)
+        code = self._nodes.wait_ended(node_id)
+        assert code == 1, f"node {node_id} ended with {code} where its disk failed"
+        self._nodes.wait_said(node_id, os.strerror(errno.EFBIG), since)
+        self._rest(4)
+        self._nodes.start(node_id)
+
+    def fill_disk(self) -> None:
+        """The node goes on, and takes records again once there is room."""
+        node_id = self._fill(self._choices.choice((self._choices.uniform(0.5, 4), BEYOND_SESSION_S)))
+        self._free(node_id)
+
+    def kill_on_full_disk(self) -> None:
+        """It is started while there is no room, and may end by itself for that."""
+        node_id = self._fill(self._choices.uniform(0, 2))
+        self._kill("kill -9 on a full disk", node_id)
+        self._rest(4)
+        self._free(node_id)
+
+    def _fill(self, duration_s: float) -> int:
+        """Gives whose disk is full, for so long at least."""
+        node_id = self._choices.choice(list(self._small_disks))
+        self._note("a full disk", f"the disk of node {node_id} is full")
+        since, end_s = self._nodes.said(node_id), time.monotonic() + duration_s
+        self._small_disks[node_id].fill()
+        self._nodes.wait_said(node_id, os.strerror(errno.ENOSPC), since)
+        time.sleep(max(0.0, end_s - time.monotonic()))
+        return node_id
+
+    def _free(self, node_id: int) -> None:
+        """A node that halts for want of room is started again, as a supervisor would."""
+        self._small_disks[node_id].free()
+        self._recorder.fault(f"the disk of node {node_id} has room again")
+
+        def start_again() -> None:
+            if node_id in self._nodes.ended():
+                self._note("a halt on a full disk", f"node {node_id} ended by itself, and is started again")
+                self._nodes.start(node_id)
+
+        self._nodes.wait_whole(start_again)
 
     # -- what operators do
+
+    def change_voters(self) -> None:
+        node_id = self._pick()
+        directory_id = self._remove_voter(node_id)
+        self._rest(4)
+        self._add_voter(node_id, directory_id)
+
+    def remove_controller(self) -> None:
+        """Of the active one; the others elect another."""
+        node_id = self._pick_controller()
+        directory_id = self._remove_voter(node_id)
+        self._rest(2)
+        self._add_voter(node_id, directory_id)
+
+    def kill_between_voter_changes(self) -> None:
+        """Two voters are left, and both must be there for a majority; or the third one is killed, which is none."""
+        node_id, killed = self._pick(), self._pick()
+        directory_id = self._remove_voter(node_id)
+        self._kill("kill -9 between voter changes", killed)
+        self._add_voter(node_id, directory_id)
+
+    def _remove_voter(self, node_id: int) -> Uuid:
+        self._note("a voter removed", f"node {node_id} is removed from the voters")
+        return self._nodes.remove_voter(node_id)
+
+    def _add_voter(self, node_id: int, directory_id: Uuid) -> None:
+        self._note("a voter added", f"node {node_id} is added to the voters")
+        self._nodes.add_voter(node_id, directory_id)
 
     def restart_in_turn(self) -> None:
         for node_id in self._choices.sample(NODE_IDS, len(NODE_IDS)):

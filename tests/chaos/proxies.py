@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
+
+from tests.support.held_port import held_port, port_of
 
 Pair = tuple[int, int]
 """Who connected, and to whom: node ids; 0 is somebody else."""
@@ -21,18 +23,35 @@ START_TIMEOUT_S = 10
 
 
 class Proxies:
-    """`pids`: the processes of the nodes as they are now, by node id. Runs in a thread of its own until `close`."""
+    """`listeners`: how many each node has. Runs in a thread of its own until `close`."""
 
-    def __init__(self, pids: Callable[[], dict[int, int]]) -> None:
-        self._pids = pids
+    def __init__(self, node_ids: Iterable[int], listeners: int) -> None:
+        self._pids: dict[int, int] = {}
+        self._held = {node_id: [held_port() for _ in range(listeners)] for node_id in node_ids}
+        """Voters and advertised addresses are written before anybody listens."""
         self._cut: frozenset[Pair] = frozenset()
         self._changed = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
         self._thread.start()
 
-    def open(self, target: int, port: int) -> int:
-        """Begins to listen for the node `target`, which listens at `port`; gives the proxy's port."""
+    def ports(self, node_id: int) -> tuple[int, ...]:
+        """Where each listener of the node listens."""
+        return tuple(map(port_of, self._held[node_id]))
+
+    def host(self, node_id: int) -> str:
+        return "127.0.0.1"
+
+    def inside(self, node_id: int, command: list[str]) -> list[str]:
+        """What runs `command` on the machine of the node, which all share."""
+        return command
+
+    def started(self, node_id: int, pid: int) -> None:
+        """The process of the node, as it is now."""
+        self._pids[node_id] = pid
+
+    def between(self, target: int, port: int) -> tuple[str, int]:
+        """Begins to listen for the node `target`, which listens at `port`; gives where others reach it."""
 
         async def listen() -> int:
             async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,7 +62,7 @@ class Proxies:
             server = await asyncio.start_server(accept, "127.0.0.1", 0)
             return int(server.sockets[0].getsockname()[1])
 
-        return asyncio.run_coroutine_threadsafe(listen(), self._loop).result(START_TIMEOUT_S)
+        return "127.0.0.1", asyncio.run_coroutine_threadsafe(listen(), self._loop).result(START_TIMEOUT_S)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
         """These links, and no others, stand still."""
@@ -56,6 +75,9 @@ class Proxies:
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_TIMEOUT_S)
+        for held in self._held.values():
+            for each in held:
+                each.close()
 
     def _tell(self) -> None:
         self._changed.set()
@@ -67,7 +89,7 @@ class Proxies:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int, port: int) -> None:
         source_port = writer.get_extra_info("peername")[1]
-        pair = (await self._loop.run_in_executor(None, owner_of, source_port, self._pids()), target)
+        pair = (await self._loop.run_in_executor(None, owner_of, source_port, dict(self._pids)), target)
         await self._whole(pair)
         to_reader, to_writer = await asyncio.open_connection("127.0.0.1", port)
         ways = [

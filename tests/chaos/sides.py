@@ -21,7 +21,8 @@ import time
 from moldau.testing import history
 from tests.chaos.campaign import judged, parse_options, tell
 from tests.chaos.clients import Clients
-from tests.chaos.nodes import NODE_IDS, Nodes
+from tests.chaos.nodes import LISTENERS, NODE_IDS, Nodes
+from tests.chaos.proxies import Proxies
 from tests.support.apache_kafka import run_java
 from tests.support.cluster_of_three import UNSERVED, apache_command, moldau_command
 
@@ -34,7 +35,8 @@ def main() -> int:
     parser.add_argument("--dynamic", action="store_true", help="the voters stand in the log (kraft.version 1)")
     options = parse_options(parser, rate=300)
     apache = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
-    choices, nodes = random.Random(options.seed), Nodes(options.folder, apache, is_dynamic=options.dynamic)
+    choices, links = random.Random(options.seed), Proxies(NODE_IDS, len(LISTENERS))
+    nodes = Nodes(options.folder, links, apache, is_dynamic=options.dynamic)
 
     def change(recorder: history.Recorder, clients: Clients) -> list[str]:
         begin_s = time.monotonic()

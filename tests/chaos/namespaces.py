@@ -1,0 +1,133 @@
+"""Network namespaces as the machines of nodes: each has an address and a cable of its own, and what is cut is lost, as
+between machines. For root, on Linux; the campaign itself runs in namespaces of its own, so that nothing of all this is
+seen outside, and nothing is left when its last process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.chaos.proxies import Pair
+
+PORTS = (9092, 9093, 9094)
+"""Of the listeners of each node."""
+OUTSIDE = "MOLDAU_CHAOS_OUTSIDE"
+"""The variable that names the network from which the campaign was started."""
+NETWORK = "10.77.0"
+NOWHERE = "02:00:00:00:77:ff"
+"""The hardware address of nobody."""
+
+
+def enter_own() -> None:
+    """Begins this program again in a network and a table of mounts of its own, unless it has them already."""
+    network = os.readlink("/proc/self/ns/net")
+    if os.environ.setdefault(OUTSIDE, network) == network:
+        again = [sys.executable, "-m", "tests.chaos", *sys.argv[1:]]
+        os.execvp("unshare", ["unshare", "--net", "--mount", "--", *again])
+
+
+class Namespaces:
+    """A namespace for each node, and a bridge between them at which the clients are. Call `enter_own` before."""
+
+    def __init__(self, node_ids: Iterable[int]) -> None:
+        self._node_ids = tuple(node_ids)
+        # where `ip netns` keeps the names
+        _run("mount", "-t", "tmpfs", "tmpfs", "/run")
+        _run("ip", "link", "set", "lo", "up")
+        _run("ip", "link", "add", "bridge", "address", f"{_hardware(254)}", "type", "bridge")
+        _run("ip", "address", "add", f"{self.host(254)}/24", "dev", "bridge")
+        _run("ip", "link", "set", "bridge", "up")
+        for node_id in self._node_ids:
+            self._connect(node_id)
+        self.heal()
+
+    def _connect(self, node_id: int) -> None:
+        name = _name(node_id)
+        _run("ip", "netns", "add", name)
+        peer = ("peer", "name", "eth0", "netns", name, "address", _hardware(node_id))
+        _run("ip", "link", "add", name, "type", "veth", *peer)
+        _run("ip", "link", "set", name, "master", "bridge", "up")
+        for link in ("lo", "eth0"):
+            _run("ip", "-n", name, "link", "set", link, "up")
+        _run("ip", "-n", name, "address", "add", f"{self.host(node_id)}/24", "dev", "eth0")
+
+    def ports(self, node_id: int) -> tuple[int, ...]:
+        """Where each listener of the node listens."""
+        return PORTS
+
+    def host(self, node_id: int) -> str:
+        return f"{NETWORK}.{node_id}"
+
+    def between(self, node_id: int, port: int) -> tuple[str, int]:
+        """Where other nodes reach what listens there."""
+        return self.host(node_id), port
+
+    def inside(self, node_id: int, command: list[str]) -> list[str]:
+        """What runs `command` on the machine of the node; the process is its own, not a child."""
+        return ["nsenter", f"--net=/run/netns/{_name(node_id)}", "--", *command]
+
+    def started(self, node_id: int, pid: int) -> None:
+        """Who sends what need not be asked here."""
+
+    def cut(self, pairs: Iterable[Pair]) -> None:
+        """What the first sends to the second is lost, and nothing else."""
+        cut = frozenset(pairs)
+        for node_id in self._node_ids:
+            for other in self._node_ids:
+                if other != node_id:
+                    to = NOWHERE if (node_id, other) in cut else _hardware(other)
+                    known = ("neigh", "replace", self.host(other), "lladdr", to, "nud", "permanent", "dev", "eth0")
+                    _run("ip", "-n", _name(node_id), *known)
+
+    def heal(self) -> None:
+        self.cut(())
+
+    def pull_cable(self, node_id: int) -> None:
+        """Nobody reaches the node, clients neither, and it reaches nobody."""
+        _run("ip", "link", "set", _name(node_id), "down")
+
+    def put_cable_back(self, node_id: int) -> None:
+        _run("ip", "link", "set", _name(node_id), "up")
+
+    def close(self) -> None:
+        """The namespaces end with the last process in them."""
+
+
+class SmallDisk:
+    """A file system of its own in memory at `directory`, which can be filled to its last page. Call `enter_own`
+    before."""
+
+    def __init__(self, directory: Path, size_bytes: int) -> None:
+        self._rest = directory / "everything-else"
+        _run("mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(directory))
+
+    def fill(self) -> None:
+        file = os.open(self._rest, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            for chunk in (bytes(1 << 20), bytes(1 << 12)):
+                while True:
+                    try:
+                        os.write(file, chunk)
+                    except OSError:
+                        break
+        finally:
+            os.close(file)
+
+    def free(self) -> None:
+        self._rest.unlink(missing_ok=True)
+
+
+def _name(node_id: int) -> str:
+    return f"node-{node_id}"
+
+
+def _hardware(number: int) -> str:
+    return f"02:00:00:00:77:{number:02x}"
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True)
