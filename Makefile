@@ -22,7 +22,7 @@ help:
 	@echo "make kills-pipelines [RECORDS=1000000 BROKER=moldau]   a page writes to every kind of target while Spark dies"
 	@echo "make soak-pipelines [MINUTES=30]   the memory of pages that run must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
-	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed)"
+	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
 	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
@@ -127,9 +127,10 @@ soak-pipelines: .venv/.test
 torture: .venv/.test
 	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 
-# Three brokers beside clients whose history is judged at the end.
+# Three brokers beside clients whose history is judged at the end. ROOT=1, as root: machines are network namespaces, and
+# one node has a small disk, which is filled.
 chaos: .venv/.test
-	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(if $(ROOT),--root)
 
 # Three nodes of Apache Kafka (fetched with Maven) become nodes of Moldau, one by one, and go back.
 change-of-sides: .venv/.test

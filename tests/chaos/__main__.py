@@ -1,7 +1,10 @@
-"""`make chaos`: three brokers that are killed, frozen, cut off from each other, restarted and given other replicas
-while clients write, read and copy; afterwards it is judged whether every promise was kept.
+"""`make chaos`: three brokers that are killed, frozen, cut off from each other, restarted, given other replicas, other
+voters and disks that fail, while clients write, read and copy; afterwards it is judged whether every promise was kept.
 
-    python -m tests.chaos [--minutes 30] [--rate 1500] [--seed N] [--folder DIR]
+    python -m tests.chaos [--minutes 30] [--rate 1500] [--seed N] [--folder DIR] [--root]
+
+With `--root` (`make chaos ROOT=1`) each node is in a network namespace of its own, where packets are lost in place of
+proxies that hold them, and cables are pulled; and one of them has a small disk, which is filled and freed again.
 
 Prints the seed of the order of the troubles, a line of progress twice a minute, and the verdict; the history, the logs
 of the nodes and a picture of what happened when stay in the folder. Exit code 1 where a promise was broken. Linux only.
