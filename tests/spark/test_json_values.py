@@ -127,7 +127,7 @@ def test_a_value_is_the_row_that_from_json_makes_of_it(spark, zone):
     given = [None, *values()]
     records = spark.createDataFrame(list(enumerate(given)), "number int, value binary").repartition(2).persist()
     decoder = JsonFormat(schema=SCHEMA)
-    columns = decoder.columns(spark)
+    columns = decoder.reader(spark)
     decoding = Decoding(READ, columns.kind, columns)
     numbered = pa.record_batch(
         {"number": pa.array(range(len(given)), pa.int32()), "value": pa.array(given, pa.binary())}
@@ -184,5 +184,5 @@ sink: {{topic: {target}}}
 
 
 def test_types_that_are_not_plain_are_left_to_from_json(spark):
-    assert JsonFormat(schema="id bigint, prices array<double>").columns(spark) is None
-    assert JsonFormat(schema="id bigint, amount decimal(10, 2)").columns(spark) is None
+    assert JsonFormat(schema="id bigint, prices array<double>").reader(spark) is None
+    assert JsonFormat(schema="id bigint, amount decimal(10, 2)").reader(spark) is None

@@ -40,7 +40,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
         text = _call("from_json", self.schema, {})
         names = [quoted(name) for name in records.columns if name != READ]
         if READ not in records.columns:
-            columns = self.columns(records.sparkSession)
+            columns = self.reader(records.sparkSession)
             if columns is None:
                 return records.selectExpr("*", f"{text} as _value")
             from moldau.spark.columns import with_column  # a page is checked without Spark
@@ -48,7 +48,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
             records = with_column(records, READ, "cast(value as binary)", columns, columns.kind)
         return records.selectExpr(*names, f"coalesce({READ}, {text}) as _value")
 
-    def columns(self, spark: SparkSession) -> JsonColumns | None:
+    def reader(self, spark: SparkSession) -> JsonColumns | None:
         """What reads the values as `from_json` does in this session; None for types that it does not know."""
         parsed = spark.sql(f"select {_call('from_json', self.schema, {})} as _value from (select '' as value)")
         fields = tuple((name, kind) for name, kind in parsed.select("_value.*").dtypes if name != CORRUPT_COLUMN)

@@ -126,7 +126,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         """JSON is read where the records are: a value that is a row already does not travel to the JVM."""
         from moldau.spark import decoding_format  # a page is checked without Spark
 
-        columns = self.decoder.columns(spark) if isinstance(self.decoder, JsonFormat) else None
+        columns = self.decoder.reader(spark) if isinstance(self.decoder, JsonFormat) else None
         return "moldau" if columns is None else decoding_format(spark, READ, columns, columns.kind)
 
     def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
