@@ -1,13 +1,13 @@
 """Gives each partition of a transaction that was decided its marker, again and again until all have it.
 
-The client has its answer by then. Most markers are there in one go, and no task is needed; a transaction of which a
-partition cannot be written now waits by itself, and holds up no other.
+Most markers are there in one go, and no task is needed; a transaction of which a partition cannot be written now waits
+by itself, and holds up no other. On a single node the client has its answer once every partition was tried; where other
+brokers have to be asked, before.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -65,10 +65,13 @@ class Markers:
         self._node = node
         self._door = door
         self._has_partition = has_partition
-        self._waiting: deque[EndingTransaction] = deque()
+        self._waiting: dict[str, EndingTransaction] = {}
+        """By transactional id, in order."""
         self._is_scheduled = False
         self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
         """By the transactional ids of those in flight."""
+        self._tried: dict[str, asyncio.Event] = {}
+        """Of those in flight: set once a partition has to be tried again, or all is done."""
         self.in_flight = 0
         """Transactions that wait for a partition, or for their last record."""
         self.unnoted = 0
@@ -86,62 +89,80 @@ class Markers:
         return self._unmarked.get(transactional_id)
 
     def add(self, transaction: EndingTransaction) -> None:
-        """Ends `transaction`, beginning in the next turn of the loop: what its client is answered goes first."""
-        self._waiting.append(transaction)
+        """Ends `transaction`, beginning in the next turn of the loop at the latest."""
+        self._waiting[transaction.transactional_id] = transaction
         self._schedule()
+
+    async def wait_tried(self, transactional_id: str) -> None:
+        """Until the transaction has ended, or has to wait for a partition. It is begun now, unless very many are in
+        front of it, and most end in this first step."""
+        if transactional_id in self._waiting and self.in_flight < MAX_IN_FLIGHT:
+            self._begin(self._waiting.pop(transactional_id))
+        tried = self._tried.get(transactional_id)
+        if tried is not None:
+            await tried.wait()
 
     def _schedule(self) -> None:
         if not self._is_scheduled and self._waiting and self.in_flight < MAX_IN_FLIGHT:
             self._is_scheduled = True
-            self._node.loop.call_soon(self._begin)
+            self._node.loop.call_soon(self._begin_those_in_line)
 
-    def _begin(self) -> None:
+    def _begin_those_in_line(self) -> None:
         self._is_scheduled = False
         for _ in range(min(MARKERS_OF_ONE_TURN, len(self._waiting), MAX_IN_FLIGHT - self.in_flight)):
-            step = begun(self._end(self._waiting.popleft()))
-            if not isinstance(step, Ended):
-                self.in_flight += 1
-                self._node.spawn(self._finish(step))
+            self._begin(self._waiting.pop(next(iter(self._waiting))))
         self._schedule()
 
-    async def _finish(self, step: Waiting[None]) -> None:
+    def _begin(self, transaction: EndingTransaction) -> None:
+        tried = asyncio.Event()
+        step = begun(self._end(transaction, tried))
+        if not isinstance(step, Ended):
+            self.in_flight += 1
+            self._tried[transaction.transactional_id] = tried
+            self._node.spawn(self._finish(step, transaction.transactional_id, tried))
+
+    async def _finish(self, step: Waiting[None], transactional_id: str, tried: asyncio.Event) -> None:
         try:
             await step
         finally:
+            tried.set()
+            if self._tried.get(transactional_id) is tried:
+                del self._tried[transactional_id]
             self.in_flight -= 1
             self._schedule()
 
-    async def _end(self, transaction: EndingTransaction) -> None:
+    async def _end(self, transaction: EndingTransaction, tried: asyncio.Event) -> None:
         decided = transaction.metadata()
         if decided is None:
             return
         try:
-            await self._mark(transaction, decided)
-            await self._note(transaction, decided)
+            await self._mark(transaction, decided, tried)
+            await self._note(transaction, decided, tried)
         finally:
             self._unmarked.pop(transaction.transactional_id, None)
 
-    async def _mark(self, transaction: EndingTransaction, decided: TransactionMetadata) -> None:
+    async def _mark(self, transaction: EndingTransaction, decided: TransactionMetadata, tried: asyncio.Event) -> None:
         pending = tuple(decided.partitions)
         delay_s = FIRST_RETRY_S
         while pending and transaction.is_here:
             pending = await self._write(transaction, decided, pending)
             self._unmarked[transaction.transactional_id] = pending
             if pending:
-                delay_s = await self._before_retry(delay_s)
+                delay_s = await self._before_retry(delay_s, tried)
 
-    async def _note(self, transaction: EndingTransaction, decided: TransactionMetadata) -> None:
+    async def _note(self, transaction: EndingTransaction, decided: TransactionMetadata, tried: asyncio.Event) -> None:
         written = MarkersWritten(transaction.transactional_id, decided.producer_id, decided.producer_epoch)
         delay_s = FIRST_RETRY_S
         self.unnoted += 1
         try:
             while transaction.is_here and await transaction.report(written):
-                delay_s = await self._before_retry(delay_s)
+                delay_s = await self._before_retry(delay_s, tried)
         finally:
             self.unnoted -= 1
 
-    async def _before_retry(self, delay_s: float) -> float:
+    async def _before_retry(self, delay_s: float, tried: asyncio.Event) -> float:
         """Gives how long to wait the next time."""
+        tried.set()
         self.retries += 1
         await asyncio.sleep(delay_s)
         return min(2 * delay_s, LAST_RETRY_S)

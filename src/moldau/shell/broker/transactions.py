@@ -1,8 +1,9 @@
 """The transaction coordinators of this broker: one runtime of the transaction machine for each partition of
 `__transaction_state`.
 
-When a record with a decision (a Prepare state) is committed, the client gets its answer; then the partitions get their
-markers, and when all have them the transaction is complete. After a load, what was decided is ended in the same way.
+When a record with a decision (a Prepare state) is committed, the partitions get their markers, and when all have them
+the transaction is complete. The client gets its answer with the decision; on a single node, behind the markers. After a
+load, what was decided is ended in the same way.
 """
 
 from __future__ import annotations
@@ -170,7 +171,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
         return await ask(shard, request)
 
     async def change(self, request: InitProducerId | EndTransaction) -> TransactionAnswer:
-        """As `ask`, with a new producer id where the decision needs one."""
+        """As `ask`, with a new producer id where the decision needs one. On a single node every partition of a
+        transaction that ends has been tried then: what the client asks next sees the end."""
         answer = cast(TransactionAnswer, await self.ask(request.transactional_id, request))
         while answer.needs_producer_id:
             try:
@@ -183,6 +185,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
             answer = cast(TransactionAnswer, await self.ask(request.transactional_id, with_id))
         if answer.error_code == POLICY_VIOLATION:
             self._node.telemetry.count(BOUND_REACHED, "transactional.ids")
+        if len(self._partitions.image.brokers) == 1:
+            await self.markers.wait_tried(request.transactional_id)
         return answer
 
     async def add_partitions(

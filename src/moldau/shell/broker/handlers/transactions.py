@@ -193,7 +193,8 @@ async def act_end_txn(broker: Broker, context: RequestContext, request: EndTxnRe
     """Versions 0-5. KIP-98; v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 TRANSACTION_ABORTABLE, v5 transactions v2,
     where each end raises the epoch (both KIP-890).
 
-    Answered once the decision is committed; the markers follow. Ignored on purpose: nothing.
+    Answered once the decision is committed; its markers are written before on a single node, else they follow.
+    Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
     if not may_write(context, request.transactional_id):
