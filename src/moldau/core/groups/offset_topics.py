@@ -41,6 +41,9 @@ _UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 _TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 _UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 
+_OLD_FIELDS = len(OffsetFetchResponsePartition.__struct_fields__)
+"""Before v8; what v8 and later have besides stands behind these."""
+
 
 class TopicLookup(Protocol):
     """What the committed metadata says of topics."""
@@ -228,6 +231,7 @@ def _join_group(
 
 def _old_topic(topic: OffsetFetchResponseTopics) -> Pausing[OffsetFetchResponseTopic]:
     rows = yield from each_of(
-        OffsetFetchResponsePartition(*msgspec.structs.astuple(partition)) for partition in topic.partitions
+        OffsetFetchResponsePartition(*msgspec.structs.astuple(partition)[:_OLD_FIELDS])
+        for partition in topic.partitions
     )
     return OffsetFetchResponseTopic(name=topic.name, partitions=rows)

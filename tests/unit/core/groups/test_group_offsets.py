@@ -64,6 +64,37 @@ def test_no_field_of_a_commit_is_lost(shard) -> None:
             assert before != after, name
 
 
+def other_than(value: object) -> object:
+    if isinstance(value, bytes):
+        return TOPIC_ID
+    if isinstance(value, tuple):
+        row = OffsetCommitRequestPartition(partition_index=7, committed_offset=7)
+        is_of_topics = isinstance(value[0], OffsetCommitRequestTopic)
+        return (OffsetCommitRequestTopic("another", partitions=(row,)),) if is_of_topics else (row,)
+    return 5 if isinstance(value, int) else "another"
+
+
+def test_no_field_of_the_request_or_of_a_topic_is_lost(shard) -> None:
+    """Another value is refused, or gives another record."""
+    member_id = shard.begin()
+
+    def outcome(request: OffsetCommitRequest) -> tuple[int, object]:
+        return shard.code(request), shard.log[-1]
+
+    request = shard.committing(member_id=member_id, generation=1)
+    expected = outcome(request)
+    assert expected[0] == 0
+    for name in OffsetCommitRequest.__struct_fields__:
+        changed = msgspec.structs.replace(request, **{name: other_than(getattr(request, name))})
+        assert outcome(changed) != expected, name
+        assert outcome(request) == expected
+    (topic,) = request.topics
+    for name in OffsetCommitRequestTopic.__struct_fields__:
+        changed = msgspec.structs.replace(topic, **{name: other_than(getattr(topic, name))})
+        assert outcome(msgspec.structs.replace(request, topics=(changed,))) != expected, name
+        assert outcome(request) == expected
+
+
 def test_the_empty_group_id_is_refused(shard) -> None:
     """Kafka takes it, and nobody can ever see it in a list."""
     assert shard.code(shard.committing(group_id="")) == 24

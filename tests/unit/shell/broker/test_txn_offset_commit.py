@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from moldau.core.groups.records import OffsetRecord, decode_group_record
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.transactions import (
@@ -17,6 +20,8 @@ from moldau.wire.protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.record import read_records
 from tests.support.node import finalize
 
 pytestmark = pytest.mark.asyncio
@@ -103,7 +108,7 @@ async def position(node: Any, partition: int = 0, *, require_stable: bool = True
 
 
 async def settled(node: Any) -> tuple[int, int]:
-    """The position once the marker is there: it is written after EndTxn is answered."""
+    """The position once the marker is there: with several brokers it is written after EndTxn is answered."""
     for _ in range(500):
         found = await position(node)
         if found[1] != UNSTABLE:
@@ -226,3 +231,58 @@ async def test_pending_offsets_survive_a_crash_and_the_transaction_can_be_commit
     producer.node, producer.client = node, node.connect()
     await producer.end(5)
     assert await settled(node) == (5, 0)
+
+
+async def test_no_field_of_a_transactional_commit_is_lost(start_node: Any) -> None:
+    """Another value is refused, or gives another record: in the request, in a topic and in a partition."""
+    node = await started(start_node, offsets_topic_num_partitions="1", group_initial_rebalance_delay_ms="0")
+    producer = await Producer(node).begin()
+    protocols = (JoinGroupRequestProtocol("range", b""),)
+    join = JoinGroupRequest("g", 10_000, 10_000, protocol_type="consumer", protocols=protocols)
+    member = await producer.client.ask(ApiKey.JOIN_GROUP, 3, join)
+
+    async def outcome(request: TxnOffsetCommitRequest) -> tuple[set[int], object]:
+        answer = await producer.client.ask(ApiKey.TXN_OFFSET_COMMIT, 3, request)
+        return {row.error_code for topic in answer.topics for row in topic.partitions}, last_position(node)
+
+    row = TxnOffsetCommitRequestPartition(0, 1, 1, "")
+    topic = TxnOffsetCommitRequestTopic("t", (row,))
+    request = TxnOffsetCommitRequest(
+        producer.transactional_id,
+        "g",
+        producer.producer_id,
+        producer.epoch,
+        member.generation_id,
+        member.member_id,
+        topics=(topic,),
+    )
+    stranger = replace(request, transactional_id="another")
+    answer = await producer.client.ask(ApiKey.TXN_OFFSET_COMMIT, 3, stranger)
+    assert answer.topics[0].partitions[0].error_code != 0, "before the group has taken a position of the transaction"
+    expected = await outcome(request)
+    assert expected[0] == {0}
+    other_row = TxnOffsetCommitRequestPartition(1, 1, 1, "")
+    others = {"topics": (replace(topic, partitions=(other_row,)),), "partitions": (other_row,), "name": "other"}
+    changes = [("the request", request, lambda changed: changed)]
+    changes += [("a topic", topic, lambda changed: replace(request, topics=(changed,)))]
+    changes += [("a partition", row, lambda changed: replace(request, topics=(replace(topic, partitions=(changed,)),)))]
+    for what, part, put in changes:
+        for name in part.__struct_fields__:
+            if name == "transactional_id":
+                continue
+            value = getattr(part, name)
+            other = others.get(name, value + 1 if isinstance(value, int) else "another")
+            assert await outcome(put(replace(part, **{name: other}))) != expected, (what, name)
+            assert await outcome(request) == expected
+
+
+def last_position(node: Any) -> object:
+    """What the last record of `__consumer_offsets` says, without its time."""
+    log = node.node.broker.partitions.find("__consumer_offsets", 0).log
+    data = bytes(log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
+    batches = [data[start : start + header.size] for start, header in iterate_batches(data)]
+    record = read_records(batches[-1])[-1]
+    position = decode_group_record(record.key, record.value)
+    assert isinstance(position, OffsetRecord)
+    assert position.value is not None
+    return replace(position, value=replace(position.value, commit_timestamp=0))
