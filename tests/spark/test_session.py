@@ -34,7 +34,8 @@ def test_every_argument_reaches_a_whole_java_and_sigterm_does_not(tmp_path: Path
     home = make_java(tmp_path / "jdk", "21", "java.base jdk.incubator.vector")
     (home / "bin" / "java").write_text('#!/bin/sh\nkill -TERM $$\nfor one do echo "[$one]"; done\n')
     wrapped = java_home(Java(home, 21, lacks_vector_module=False))
-    done = subprocess.run([wrapped / "bin" / "java", VECTOR, "Main"], capture_output=True, text=True, check=False)
+    command = [wrapped / "bin" / "java", VECTOR, "Main"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.splitlines()) == (0, [f"[{VECTOR}]", "[Main]"])
 
 
@@ -58,6 +59,7 @@ def test_a_java_without_the_vector_module_gets_a_home_that_drops_the_argument(
         [wrapped / "bin" / "java", "-cp", "a b", VECTOR, "--add-modules=java.se", "Main", ""],
         capture_output=True,
         text=True,
+        timeout=60,
         check=True,
     ).stdout
     assert said.splitlines() == ["[-cp]", "[a b]", "[--add-modules=java.se]", "[Main]", "[]"]

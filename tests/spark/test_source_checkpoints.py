@@ -69,7 +69,7 @@ def test_a_stream_goes_on_from_the_checkpoint_of_sparks_connector_and_leaves_one
         "spark-kafka",
         str(checkpoint),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "files changed" in done.stdout
     ends = last_lines(checkpoint)
     assert ends[max(ends)] == '{"orders-1":{"0":50,"1":50}}'

@@ -29,5 +29,5 @@ def test_a_task_that_reads_imports_nothing_that_the_daemon_has_not():
         topic = cluster.topic()
         cluster.produce(topic, b"a", b"b", headers={"h": b"x"})
         command = [sys.executable, "-c", READ, cluster.bootstrap_servers, topic]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.strip(), done.stderr) == ("", "")

@@ -151,9 +151,25 @@ def test_no_test_waits_for_a_thread_or_process_without_a_bound() -> None:
     assert found_in(TESTS, unbounded) == {}
 
 
+def test_no_test_runs_a_program_without_a_bound() -> None:
+    waiting = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")}
+
+    def unbounded(path: Path) -> list[int]:
+        return [
+            node.lineno
+            for node in nodes_of(path)
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func) in waiting
+            and not {"timeout", None} & {keyword.arg for keyword in node.keywords}
+        ]
+
+    assert found_in(TESTS, unbounded) == {}
+
+
 def tracked_files() -> list[Path]:
     try:
-        listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        command = ["git", "ls-files"]
+        listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return sorted(path for path in SOURCE.rglob("*") if path.is_file())
     return [ROOT / line for line in listing.splitlines() if (ROOT / line).is_file()]

@@ -25,7 +25,7 @@ class Kcat(Client):
 
     @classmethod
     def version(cls) -> str:
-        said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
         return said.partition("Version ")[2].partition(" ")[0]
 
     def _run(self, *arguments: str, text: bytes = b"") -> bytes:

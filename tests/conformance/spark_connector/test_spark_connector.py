@@ -68,7 +68,7 @@ def test_a_checkpoint_moves_to_moldau_and_back_in_mid_stream(
 
     def move_back() -> None:
         command = [sys.executable, "-m", "moldau.cli.main", "pipeline", "checkpoint", "--to", "spark-kafka"]
-        subprocess.run([*command, str(checkpoint)], check=True)
+        subprocess.run([*command, str(checkpoint)], timeout=60, check=True)
 
     run("kafka", 1)
     run("moldau", 2)
