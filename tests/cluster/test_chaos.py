@@ -23,7 +23,7 @@ def may_unshare() -> bool:
 
 @pytest.mark.slow
 def test_every_promise_is_kept_through_troubles_of_a_cluster(tmp_path: Path) -> None:
-    assert run(tmp_path, duration_s=20, rate=300, seed=4) == []
+    assert run(tmp_path, duration_s=20, rate=300, seed=4996) == []
 
 
 @pytest.mark.slow
