@@ -25,6 +25,7 @@ from moldau.shell.peers.peer import NoAnswerError, NobodyListensError, Peer
 from moldau.types import BrokerId
 
 _FIRST_BOOTSTRAP_ID = -2
+_OF_ANOTHER_CLUSTER = "INCONSISTENT_CLUSTER_ID"
 
 
 class QuorumChannel:
@@ -39,26 +40,34 @@ class QuorumChannel:
         request_timeout_ms: int,
         on_lost: Callable[[int], None],
         on_refused: Callable[[int], None],
+        on_stranger: Callable[[], None],
         bootstrap: Sequence[Endpoint] = (),
     ) -> None:
         """`on_lost` is called with the id of a node that has ended its connection, `on_refused` with that of one that
-        did not listen when it was asked."""
+        did not listen when it was asked, `on_stranger` when there is one more of the `strangers`."""
         self._sender = sender
         self._network = network
         self._request_timeout_ms = request_timeout_ms
         self._on_lost = on_lost
         self._on_refused = on_refused
+        self._on_stranger = on_stranger
         own = {(each.host, each.port) for each in sender.listeners}
         others = [each for each in bootstrap if (each.host, each.port) not in own]
         self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(others)}
         self._leaders: dict[int, tuple[str, int]] = {}
         self._peers: dict[int, Peer] = {}
         self._absent: dict[int, None] = {}
+        self._strangers: dict[int, None] = {}
 
     @property
     def absent(self) -> tuple[int, ...]:
         """The nodes that did not listen when they were asked last."""
         return tuple(self._absent)
+
+    @property
+    def strangers(self) -> tuple[int, ...]:
+        """The nodes that are of another cluster, as each said when it was asked last."""
+        return tuple(self._strangers)
 
     @property
     def bootstrap_ids(self) -> tuple[int, ...]:
@@ -84,13 +93,22 @@ class QuorumChannel:
             response = cast(QuorumResponse, await peer.request(asked, timeout_ms))
             self._absent.pop(node_id, None)
             self._leaders.update(leader_addresses(response))
-            return decode_answer(response)
+            answer = decode_answer(response)
+            self._note_cluster(node_id, is_other=answer.error == _OF_ANOTHER_CLUSTER)
+            return answer
         except NobodyListensError:
             self._absent[node_id] = None
             self._on_refused(node_id)
             return None
         except (NoAnswerError, ProtocolError):
             return None
+
+    def _note_cluster(self, node_id: int, *, is_other: bool) -> None:
+        if not is_other:
+            self._strangers.pop(node_id, None)
+        elif node_id not in self._strangers:
+            self._strangers[node_id] = None
+            self._on_stranger()
 
     def address_of(self, node_id: int, voters: VoterSet) -> BrokerListener | None:
         """Where the node is reached; None: nobody has said so far."""

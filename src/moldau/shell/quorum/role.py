@@ -62,6 +62,7 @@ from moldau.shell.quorum.farewell import wait_for_others
 from moldau.shell.quorum.heartbeat_connections import HeartbeatConnections
 from moldau.shell.quorum.metadata_log import load_bootstrap_records
 from moldau.shell.quorum.publisher import Subscriber
+from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.shell.quorum.raft_driver import RaftDriver
 from moldau.shell.quorum.snapshot_files import found_snapshots, oldest_needed
 from moldau.shell.quorum.snapshots import Snapshots
@@ -140,6 +141,7 @@ class QuorumRole:
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             on_lost=self._connection_lost,
             on_refused=self._nobody_listens,
+            on_stranger=self._met_stranger,
             bootstrap=settings.controller_quorum_bootstrap_servers,
         )
         self._raft: RaftDriver | None = None
@@ -257,8 +259,8 @@ class QuorumRole:
         """Folds the log and takes a role in the quorum. Returns when the image holds a cluster: the only voter, or a
         leader, has written the first records of a new one, and all is durable; a follower has heard what is committed.
 
-        Raises QuorumError (one sentence: the directory belongs to another quorum, to a later Kafka, is broken),
-        StorageFullError, StorageFailedError.
+        Raises QuorumError (one sentence: the directory belongs to another quorum or cluster, to a later Kafka, is
+        broken), StorageFullError, StorageFailedError.
         """
         raft = self._load()
         if METADATA_VERSION not in self._applied.fold.image.features:
@@ -456,6 +458,24 @@ class QuorumRole:
     def _connection_lost(self, node_id: int) -> None:
         if self._raft is not None:
             self._raft.connection_lost(node_id)
+
+    def _met_stranger(self) -> None:
+        """A directory of another cluster ends the start, if more than half of those that are asked say so: a single
+        wrong node keeps no other from its quorum."""
+        starting = self._knows_cluster
+        if starting is None or starting.done():
+            return
+        strangers, me = self._channel.strangers, self._sender.node
+        others = len(self.voters.others(me)) or len(self._channel.bootstrap_ids)
+        if len(strangers) > others // 2:
+            found = (self._channel.address_of(each, self.voters) for each in strangers)
+            addresses = ", ".join(f"{each.host}:{each.port}" for each in found if each is not None)
+            starting.set_exception(
+                QuorumError(
+                    f"the directory of node {me.node_id} belongs to cluster {self._sender.cluster_id}, but the nodes "
+                    f"of its quorum at {addresses} belong to another cluster"
+                )
+            )
 
     def _nobody_listens(self, node_id: int) -> None:
         self._suspect(SuspectBroker(node_id, None))

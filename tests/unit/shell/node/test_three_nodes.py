@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from moldau.core.metadata.image import BrokerListener, ControllerImage, ResourceType
-from moldau.errors import ERROR_CODES, MoldauError
+from moldau.errors import ERROR_CODES
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
+from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.configs import (
     IncrementalAlterableConfig,
@@ -187,7 +188,7 @@ def test_a_broker_whose_directories_are_cordoned_takes_no_new_replica_until_they
     tell(story)
 
 
-def test_a_broker_whose_directory_is_of_another_cluster_is_not_taken() -> None:
+def test_a_node_whose_directory_is_of_another_cluster_ends_its_start_and_says_so() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.kill(3)
         disk = cluster.disks[3] = MemoryDisk()
@@ -199,8 +200,15 @@ def test_a_broker_whose_directory_is_of_another_cluster_is_not_taken() -> None:
             controller_listener=BrokerListener("CONTROLLER", "", 0),
             initial_controllers=(),
         )
-        with pytest.raises((MoldauError, TimeoutError)):
+        with pytest.raises(
+            QuorumError, match=r"^the directory of node 3 belongs to cluster .{22}, but the nodes of its quorum at "
+            r"node-[12]:\d+, node-[12]:\d+ belong to another cluster$",
+        ):  # fmt: skip
             async with asyncio.timeout(PATIENCE_S):
                 await cluster.start(3)
+        # the others ask it too, and stay what they are; one that starts beside it takes its place
+        cluster.kill(2)
+        await cluster.start(2)
+        await cluster.until(lambda: sorted(active(cluster, 2)) == [1, 2])
 
     tell(story)
