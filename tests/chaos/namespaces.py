@@ -20,6 +20,8 @@ OUTSIDE = "MOLDAU_CHAOS_OUTSIDE"
 NETWORK = "10.77.0"
 NOWHERE = "02:00:00:00:77:ff"
 """The hardware address of nobody."""
+COMMAND_S = 60
+"""How long a command that sets up a namespace or a cable may take."""
 
 
 def enter_own() -> None:
@@ -130,4 +132,4 @@ def _hardware(number: int) -> str:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=COMMAND_S)

@@ -53,10 +53,10 @@ def run_one_node(arguments: argparse.Namespace) -> int:
     from moldau.core.config.broker_settings import parse_broker_settings
     from moldau.shell.node.log_format import start_logging
 
-    start_logging(arguments.log_format, names_node=True)
     with explained_failures():
         settings = parse_broker_settings(given_settings(arguments))
     _check_directories(arguments.config, settings)
+    start_logging(arguments.log_format, names_node=True)
     wanted = argparse.Namespace(**vars(arguments), no_page=arguments.page_port is None)
     with explained_failures(Path(settings.log_directory or "")):
         return up_alone(wanted, settings)
