@@ -159,7 +159,7 @@ def test_a_running_stream_takes_up_snapshots_as_they_come(spark, lake, tmp_path)
         query.stop()
 
 
-def test_a_page_copies_a_growing_table_and_goes_on_where_it_ended(run_page, lake, new_topic, read_back):
+def test_a_page_copies_a_growing_iceberg_table_and_goes_on_where_it_ended(run_page, lake, new_topic, read_back):
     target = new_topic()
     place = f'{{iceberg: shop.orders, warehouse: "{lake.warehouse}"}}'
     page = f"source: {place}\nsql: select id, day from source where id > 1\nsink: {{topic: {target}}}"

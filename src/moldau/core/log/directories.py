@@ -73,6 +73,11 @@ class LogDirectories:
                 return directory.health.is_offline
         return bool(self.unopened_paths)
 
+    @property
+    def is_any_out_of_reach(self) -> bool:
+        """Whether a directory has failed, or could not be opened."""
+        return bool(self.unopened_paths) or any(directory.health.is_offline for directory in self.directories)
+
     def logs(self) -> Iterator[Log]:
         """Each log once; the copies of partitions that move are not among them."""
         for directory in self.directories:

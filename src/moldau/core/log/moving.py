@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import cast
 
 from moldau.core.log.directory import LogDirectory, future_directory_name
+from moldau.core.log.flush import FlushPlan
 from moldau.core.log.log import Log
 from moldau.core.log.segment import MAX_RELATIVE_OFFSET, save_transactions
 from moldau.core.log.transaction_index import AbortedTransaction
@@ -33,6 +34,8 @@ class MovedLog(Log):
         self.leader_epochs.is_dirty = True
         self.may_have_holes = source.may_have_holes
         self.update_settings(source.settings)
+        # what was flushed beyond it lies under a name that a crash may take
+        self.recovery_point = source.recovery_point
 
     def move_to(self, directory: str) -> None:
         """The directory of the log gets its final name. Raises StorageFailedError."""
@@ -65,6 +68,21 @@ class FutureLog:
         if self._log is None:
             return self.source.log_start_offset
         return max(self._log.log_end_offset, self.source.log_start_offset)
+
+    @property
+    def is_as_durable(self) -> bool:
+        """Whether the copy has on the disk what the log has there."""
+        log = self._log
+        return log is None or log.recovery_point >= min(self.source.recovery_point, log.log_end_offset)
+
+    def unflushed(self) -> FlushPlan | None:
+        """As `Log.unflushed`, of the copy."""
+        return None if self._log is None else self._log.unflushed()
+
+    def mark_flushed(self, plan: FlushPlan, now_ms: int) -> None:
+        """As `Log.mark_flushed`, of the copy."""
+        if self._log is not None:
+            self._log.mark_flushed(plan, now_ms)
 
     def begin(self) -> None:
         """Makes the directory. Raises StorageFullError, StorageFailedError."""
@@ -107,12 +125,14 @@ class FutureLog:
     def take_over(self, now_ms: int) -> Log:
         """Renames the copy to the partition's own name and gives the log to use from now on.
 
-        To be called when every batch of the log is in the copy; what is behind the last is a hole of compaction.
+        To be called when every batch of the log is in the copy, and what the log has on the disk is there too
+        (`is_as_durable`); what is behind the last batch is a hole of compaction.
 
         The old directory stays as it is: discard it when the new one is durable (`LogDirectory.discard`). Raises
         StorageFailedError, and then the old log is still the one.
         """
         log, source = self._log, self.source
+        invariant(self.is_as_durable, f"{self.topic_partition}: the copy lacks on its disk what the log has there")
         if log is None:
             with self.target.health.watched():
                 log = self._log = self._open(source.log_end_offset, now_ms)

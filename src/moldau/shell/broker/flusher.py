@@ -38,6 +38,8 @@ class Flusher:
         self._high_watermark_moved = high_watermark_moved
         self._asked: dict[int, Partition] = {}
         self._is_running = False
+        self._held: dict[int, bool] = {}
+        """By number: partitions that are not flushed now, and whether somebody asked meanwhile."""
         self._waiters: dict[int, deque[tuple[Offset, asyncio.Future[None]]]] = {}
 
     def request(self, partition: Partition) -> None:
@@ -46,6 +48,17 @@ class Flusher:
         if not self._is_running:
             self._is_running = True
             self._node.spawn(self._run())
+
+    async def hold(self, partition: Partition) -> None:
+        """Until `end_hold` no flush of the log begins: when this returns none runs either, and what is durable stays as
+        it is. Who asks or waits is served then."""
+        self._held[partition.number] = False
+        await self.wait_idle(partition)
+
+    def end_hold(self, partition: Partition) -> None:
+        """Ends `hold`."""
+        if self._held.pop(partition.number, False):
+            self.request(partition)
 
     def wait(self, partition: Partition, end_offset: Offset) -> asyncio.Future[None]:
         """Done when `partition` is on the disk up to `end_offset`. Raises 3 (it is gone), 6 (it was cut) and 56, now or
@@ -107,7 +120,9 @@ class Flusher:
     async def _flush(self, partitions: list[Partition]) -> None:
         plans = []
         for partition in partitions:
-            if not partition.is_offline and not partition.is_deleted:
+            if partition.number in self._held:
+                self._held[partition.number] = True
+            elif not partition.is_offline and not partition.is_deleted:
                 log = partition.log
                 plan = log.unflushed()
                 if plan is None:

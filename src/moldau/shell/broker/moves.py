@@ -107,26 +107,35 @@ class ReplicaMoves:
 
     async def _move(self, partition: Partition, future: FutureLog) -> None:
         topic_partition, target = partition.topic_partition, future.target
-        is_noted = is_done = False
+        is_noted = is_done = is_held = False
         self._settling[partition.number] = None
         try:
             if target.has_stale_offsets(topic_partition):
                 await self._checkpoints.write(self._partitions.high_watermarks())
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
-                if not await self._copy_piece(partition, future):
+                # while it is held requests may wait for a flush: what is left to copy then is little, and does not wait
+                if not await self._copy_piece(partition, future, is_throttled=not is_held):
                     continue
-                if is_noted:
-                    self._swap(partition, future)
-                    is_done = True
-                else:
+                if not is_noted:
                     await self._partitions.note_directory(partition, target)
                     is_noted = True
+                    await self._flush(future)
+                elif not is_held:
+                    is_held = True
+                    await self._flusher.hold(partition)
+                elif not future.is_as_durable:
+                    await self._flush(future)
+                else:
+                    self._swap(partition, future)
+                    is_done = True
         except (StorageFailedError, StorageFullError, KafkaError, ProtocolError) as error:
             self._node.log.error("move", f"{topic_partition} stays in its log directory: {error}")
             if isinstance(error, StorageFailedError):
                 self._node.directory_failed()
         finally:
+            if is_held:
+                self._flusher.end_hold(partition)
             self._forget(future)
             if not is_done:
                 del self._settling[partition.number]
@@ -142,12 +151,19 @@ class ReplicaMoves:
                 # the next start removes it; the moves behind this one go on
                 self._node.log.error("move", f"the unfinished copy of {topic_partition} cannot be removed: {error}")
 
+    async def _flush(self, future: FutureLog) -> None:
+        """Makes the copy durable. Raises StorageFullError, StorageFailedError."""
+        plan = future.unflushed()
+        if plan is not None:
+            await self._node.workers.run(plan.run)
+            future.mark_flushed(plan, self._node.clock.now_ms())
+
     def _is_wanted(self, partition: Partition, future: FutureLog) -> bool:
         is_asked = self.futures.get(partition.topic_partition) is future
         is_servable = not partition.is_deleted and not partition.is_offline
         return is_asked and is_servable and not future.target.health.is_offline
 
-    async def _copy_piece(self, partition: Partition, future: FutureLog) -> bool:
+    async def _copy_piece(self, partition: Partition, future: FutureLog, *, is_throttled: bool) -> bool:
         """Copies one piece. True if that was the last: until the next turn the copy has all that the log has."""
         node, log = self._node, partition.log
         begin_ms = node.clock.monotonic_ms()
@@ -166,7 +182,8 @@ class ReplicaMoves:
             future.append(read.records, now_ms)
         if read.records and future.offset_lag > 0:
             await node.pauses.pause_long()
-            await self._wait_for_rate(partition, future, begin_ms, len(read.records))
+            if is_throttled:
+                await self._wait_for_rate(partition, future, begin_ms, len(read.records))
             return False
         return True
 

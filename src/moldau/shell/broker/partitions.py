@@ -113,6 +113,9 @@ class Partitions:
         self._is_held = False
         """The work waits until the checkpoints have forgotten deleted topics."""
         self._is_ending = False
+        self._is_first_image = True
+        self._found: MetadataImage | None = None
+        """What the metadata said at the start, where a directory was out of reach then."""
         self._unstarted: dict[tuple[Uuid, int], None] = {}
         """Partitions that found the disk full when they were to start."""
         self._cordon(node.settings.view)
@@ -134,6 +137,9 @@ class Partitions:
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Does what `delta` asks of this broker; `image` holds it already. More than a few new directories take some
         turns of the loop: see `wait_settled`."""
+        if self._is_first_image and self.logs.is_any_out_of_reach:
+            self._found = image
+        self._is_first_image = False
         self.image = image
         self._inline = SLICE_PARTITIONS
         if delta.brokers:
@@ -297,7 +303,8 @@ class Partitions:
         """The log that lies in a directory, or a new one.
 
         Raises StorageFailedError where the metadata names a directory that is not there, or is offline: then what lies
-        in another one was left by a move, and lacks what was appended since.
+        in another one was left by a move, and lacks what was appended since. And where what should be there may lie in
+        a directory that is out of reach.
         """
         now_ms = self._node.clock.now_ms()
         assigned = image.directory_of(self._node.node_id, topic_partition)
@@ -321,6 +328,7 @@ class Partitions:
             partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
             is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
             directory = self._place(named, is_copy=is_copy)
+            self._check_new(topic_partition, directory)
             settings = self.log_settings(image, topic_partition.topic)
             log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
         if assigned is not None and assigned != directory.directory_id:
@@ -345,6 +353,17 @@ class Partitions:
             raise StorageFailedError(f"its log directory {uuid_to_text(named)} is not in log.dirs")
         directory.health.check()
         return directory
+
+    def _check_new(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """A move that a crash cut short may have left all that there is in a directory that cannot be read now, though
+        the metadata names the other one already. Raises StorageFailedError."""
+        found = None if self._found is None else self._found.partition(topic_partition)
+        # the note of a move is a change; a partition that never changed never moved
+        if found is not None and found.partition_epoch > 0 and self.logs.is_any_out_of_reach:
+            raise StorageFailedError(
+                f"{directory.path} has no log of it, and a log directory is offline, where one may lie: take that "
+                "directory out of log.dirs if the partition shall begin anew"
+            )
 
     def _cordon(self, settings: BrokerSettings) -> None:
         """`cordoned.log.dirs`, which may name directories as `log.dirs` does: as written, relative or not."""

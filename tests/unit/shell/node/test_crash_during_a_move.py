@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
 
+from moldau.errors import KafkaError
 from moldau.shell.broker import moves
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
@@ -105,11 +107,15 @@ async def delete_before(client: Any, promises: Promises, offset: int) -> None:
     promises.start_offset = offset
 
 
-async def recorded_move(start_node: Any, policy: str, deletes_at: int, every: int) -> Witness:
+async def recorded_move(
+    start_node: Any, policy: str, deletes_at: int, every: int, *, away_from_second: bool = False
+) -> Witness:
     """Moves t-0, in small pieces, while records come; a client deletes records before and in between."""
     witness = Witness(every)
     promises = witness.promises
     node = await start_node(disk=witness.disks[0], further_disks=witness.disks[1:])
+    if away_from_second:
+        await node.create_topic("first")  # the next one goes to the other directory
     await node.create_topic("t", cleanup_policy=policy, flush_messages="1")
     client = node.connect()
     partition = node.node.broker.partitions.find("t", 0)
@@ -119,6 +125,7 @@ async def recorded_move(start_node: Any, policy: str, deletes_at: int, every: in
     await delete_before(client, promises, 4)
     await node.turns(50)
     here = node.node.broker.partitions.logs.directory_of(PARTITION)
+    assert (here.path == "/disk1") is away_from_second
     (there,) = [directory for directory in node.node.broker.partitions.logs if directory is not here]
     witness.is_looking = True
     topics = (AlterReplicaLogDirTopic("t", (0,)),)
@@ -168,6 +175,43 @@ async def check_start(start_node: Any, disks: tuple[MemoryDisk, ...], promises: 
     assert [name for name in names if not name.endswith("-delete")] == ["t-0"]
     node.node.abort()
     await asyncio.sleep(0)
+
+
+async def check_start_without_second(
+    start_node: Any, disks: tuple[MemoryDisk, ...], promises: Promises
+) -> tuple[bool, list[int]]:
+    """Whether the partition is served, and what is lost of it then."""
+    disks[1].faults.append(Fault("read", path_contains="meta.properties"))
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.turns(20)
+    is_served, lost = False, []
+    with suppress(KafkaError):  # offline
+        log = node.node.broker.partitions.find("t", 0).log
+        is_served, found = True, content(log)
+        start_offset = max(log.log_start_offset, promises.start_offset)
+        lost = [key for key, value in promises.values.items() if key >= start_offset and found.get(key) != value]
+    node.node.abort()
+    await asyncio.sleep(0)
+    return is_served, lost
+
+
+async def test_a_copy_is_served_only_with_all_that_the_log_had_on_its_disk(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine loses its power while a partition moves away from a directory, which cannot be read then: what was
+    acknowledged was flushed there."""
+    monkeypatch.setattr(moves, "PIECE_BYTES", 100)
+    witness = await recorded_move(start_node, "delete", 1, every=1, away_from_second=True)
+    seen = {False: 0, True: 0}
+    for place, moment in enumerate(witness.moments):
+        disks = MemoryDisk(), MemoryDisk()
+        for disk, root in zip(disks, moment.roots, strict=True):
+            disk._root = root
+            disk.crash_machine(SeededRandom(place))
+        is_served, lost = await check_start_without_second(start_node, disks, moment.promises)
+        assert lost == [], f"crash before operation {place}, {moment.operation}"
+        seen[is_served] += 1
+    assert all(seen.values()), seen
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])

@@ -437,7 +437,8 @@ class HeldWorkers:
         """Nothing is to be stopped."""
 
 
-async def test_a_flush_that_a_move_overtakes_does_not_count_for_the_new_directory(start_node: Any) -> None:
+async def test_a_move_waits_for_the_flush_that_runs(start_node: Any) -> None:
+    """What it makes durable in the old directory must be durable in the new one before that is served."""
     disks, workers = (MemoryDisk(), MemoryDisk()), HeldWorkers()
     node = await start_node(disk=disks[0], further_disks=disks[1:], workers=workers)
     await node.create_topic("t")
@@ -453,10 +454,13 @@ async def test_a_flush_that_a_move_overtakes_does_not_count_for_the_new_director
     await node.turns(3)
     assert workers.release is not None
     assert await alter(client, new, 0) == [0]
-    while partition.log.disk is not disks[int(new[-1])]:
-        await node.turns(1)
+    await node.turns(200)
+    assert partition.log.disk is disks[int(old[-1])]
     assert partition.log.recovery_point == 0
     workers.release.set_result(None)
+    while partition.log.disk is not disks[int(new[-1])]:
+        await node.turns(1)
+    assert partition.log.recovery_point == 3
     while disks[int(old[-1])].exists("t-0"):
         await node.turns(1)
 

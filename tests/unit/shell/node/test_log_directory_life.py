@@ -174,7 +174,7 @@ async def test_a_move_to_a_failing_disk_takes_that_directory_offline_and_no_othe
 async def test_a_topic_deleted_before_its_copy_is_durable_leaves_nothing(start_node: Any) -> None:
     running, here, there = await two_directories(start_node)
     write(running, 3)
-    there.disk.fail(Fault("open", "full", path_contains="leader-epoch-checkpoint"))
+    there.disk.fail(Fault("open", "full", path_contains="t-0/leader-epoch-checkpoint"))
     move(running, there)
     await running.turns(30)
     assert PARTITION in there.logs
