@@ -148,6 +148,10 @@ class Model:
             if not records:
                 break
             future.append(bytes(records), self.now_ms)
+        plan = future.unflushed()
+        if plan is not None:
+            plan.run()
+            future.mark_flushed(plan, self.now_ms)
         self.log, self.disk = future.take_over(self.now_ms), disk
         self.flush()
 
