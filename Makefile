@@ -71,7 +71,7 @@ slow-spark: .venv/.test
 # 232 is open, see docs/reference/simulator.md
 CLUSTER_SEEDS := 1..231 233..300
 slow-seeds: .venv/.test
-	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 20
+	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 6
 	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..300 --jobs $(JOBS)
 	for seeds in $(CLUSTER_SEEDS); do $(BIN)/python -m moldau.simulation.cluster --seeds $$seeds --jobs $(JOBS) --coverage || exit 1; done
 
