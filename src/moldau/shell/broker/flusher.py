@@ -154,6 +154,8 @@ class Flusher:
         now_ms = self._node.clock.now_ms()
         for partition, log, plan in plans:
             if partition.is_deleted or partition.is_offline:
+                log.flush_failed()
+                self._release(partition)  # who waits only for the end of this flush
                 continue
             if partition.log is not log:
                 # it has moved to another log directory, where nothing of this plan was flushed

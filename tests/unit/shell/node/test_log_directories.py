@@ -9,7 +9,7 @@ import pytest
 
 from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
 from moldau.core.log.log import Log
-from moldau.errors import MoldauError
+from moldau.errors import MoldauError, kafka_error
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import read_meta_properties
@@ -469,6 +469,35 @@ async def test_a_move_waits_for_the_flush_that_runs(start_node: Any) -> None:
         disk.crash_machine(SeededRandom(3))
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     assert await offsets_in(node.connect(), 0, 3) == [0, 1, 2]
+
+
+async def test_a_topic_that_is_deleted_while_its_move_waits_for_a_flush_holds_up_no_other_move(start_node: Any) -> None:
+    disks, workers = (MemoryDisk(), MemoryDisk()), HeldWorkers()
+    node = await start_node(disk=disks[0], further_disks=disks[1:], workers=workers)
+    await node.create_topic("t", 2)
+    client = node.connect()
+    for index in range(2):
+        assert await append(client, index) == (0, 0)
+    broker = node.node.broker
+    first, second = (broker.partitions.find("t", index) for index in range(2))
+    logs = broker.partitions.logs
+    await node.turns(20)
+    workers.is_holding = True
+    broker.flusher.request(first)
+    await node.turns(3)
+    there = {
+        index: next(each for each in logs if each is not logs.directory_of(TopicPartition("t", index)))
+        for index in (0, 1)
+    }
+    broker.moves.move(first, there[0])
+    broker.moves.move(second, there[1])
+    await node.turns(50)
+    broker.flusher.fail(first, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
+    first.end()
+    await node.turns(5)
+    workers.release.set_result(None)
+    await node.turns(200)
+    assert logs.directory_of(TopicPartition("t", 1)) is there[1]
 
 
 async def test_a_move_that_is_asked_for_again_while_it_waits_its_turn_comes_to_its_end(start_node: Any) -> None:
