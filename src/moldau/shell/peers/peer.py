@@ -104,14 +104,9 @@ class Peer:
             answer = connection.send(message)
             expiry = asyncio.get_running_loop().call_later(timeout_ms / 1_000, _expire, answer)
             return await answer
-        except TimeoutError as error:
-            self._drop(connection)
-            raise NoAnswerError(f"{self._name()}: no answer in {timeout_ms} ms") from error
-        except asyncio.CancelledError:
-            self._drop(connection)
+        except (TimeoutError, asyncio.CancelledError, KafkaError, ProtocolError) as error:
+            self._give_up(connection, error, timeout_ms)
             raise
-        except (KafkaError, ProtocolError) as error:  # it serves no version of this API that we know
-            raise NoAnswerError(f"{self._name()}: {error}") from error
         finally:
             if expiry is not None:
                 expiry.cancel()
@@ -123,13 +118,17 @@ class Peer:
             async with asyncio.timeout(timeout_ms / 1_000), self._in_flight:
                 connection = await self._connected()
                 return await connection.send(message)
-        except TimeoutError as error:
-            self._drop(connection)
-            raise NoAnswerError(f"{self._name()}: no answer in {timeout_ms} ms") from error
-        except asyncio.CancelledError:
-            self._drop(connection)
+        except (TimeoutError, asyncio.CancelledError, KafkaError, ProtocolError) as error:
+            self._give_up(connection, error, timeout_ms)
             raise
-        except (KafkaError, ProtocolError) as error:  # it serves no version of this API that we know
+
+    def _give_up(self, connection: _PeerConnection | None, error: BaseException, timeout_ms: int) -> None:
+        """What becomes of a request and of its connection. Raises NoAnswerError, but for who was cancelled."""
+        if isinstance(error, TimeoutError | asyncio.CancelledError):
+            self._drop(connection)
+        if isinstance(error, TimeoutError):
+            raise NoAnswerError(f"{self._name()}: no answer in {timeout_ms} ms") from error
+        if isinstance(error, KafkaError | ProtocolError):  # it serves no version of this API that we know
             raise NoAnswerError(f"{self._name()}: {error}") from error
 
     def rest(self) -> None:
