@@ -30,14 +30,25 @@ def test_a_broker_is_added_under_load(tmp_path: Path) -> None:
             topics = (TOPIC, "__consumer_offsets")
             told = moldau(servers, "partitions", "reassign", *topics, "--brokers", "2,3,4", "--execute")
             assert "0 of 4 partitions are still moving" in told
-            moldau(servers, "partitions", "elect", TOPIC)
+            cluster.wait_until(lambda: preferred_replicas_lead(servers))
             for topic in topics:
                 rows = json.loads(moldau(servers, "partitions", "describe", topic, "--json"))
                 assert all(sorted(row["replicas"]) == [2, 3, 4] for row in rows)
 
 
+def preferred_replicas_lead(servers: str) -> bool:
+    """A broker on a busy machine may have missed its heartbeats just now: it is not elected then."""
+    done = run_moldau(servers, "partitions", "elect", TOPIC)
+    assert done.returncode == 0 or "The preferred leader was not available." in done.stdout, done.stdout + done.stderr
+    return done.returncode == 0
+
+
 def moldau(servers: str, *words: str) -> str:
-    command = [sys.executable, "-m", "moldau.cli.main", *words, "-b", servers]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    done = run_moldau(servers, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def run_moldau(servers: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "moldau.cli.main", *words, "-b", servers]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)

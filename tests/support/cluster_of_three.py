@@ -182,7 +182,7 @@ class ClusterOfThree:
 
     def wait_for_brokers(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        self._wait(lambda: len(admin.list_topics(timeout=1).brokers) == len(self._brokers))
+        self.wait_until(lambda: len(admin.list_topics(timeout=1).brokers) == len(self._brokers))
 
     def wait_in_sync(self) -> None:
         """Until every partition of the topic has all its replicas in sync."""
@@ -192,9 +192,10 @@ class ClusterOfThree:
             partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
             return len(partitions) == PARTITIONS and all(len(each.isrs) == self._factor for each in partitions)
 
-        self._wait(is_in_sync)
+        self.wait_until(is_in_sync)
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Asks again and again, within a bound. A KafkaException counts as no."""
         pausing = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         for _ in range(WAIT_S * 5):
             try:
@@ -213,7 +214,7 @@ class ClusterOfThree:
         """Where the controller placed each partition."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         admin.create_topics([NewTopic(name, PARTITIONS, factor)])[name].result(WAIT_S)
-        self._wait(lambda: len(admin.list_topics(name, timeout=1).topics[name].partitions) == PARTITIONS)
+        self.wait_until(lambda: len(admin.list_topics(name, timeout=1).topics[name].partitions) == PARTITIONS)
         found = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions
         return [tuple(found[index].replicas) for index in sorted(found)]
 
@@ -225,7 +226,7 @@ class ClusterOfThree:
         resource = ConfigResource(ConfigResource.Type.BROKER, str(broker_id), incremental_configs=[change])
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
-        self._wait(lambda: len(self.cordonings_of(broker_id)) > known)
+        self.wait_until(lambda: len(self.cordonings_of(broker_id)) > known)
 
     def cordonings_of(self, broker_id: int) -> list[int]:
         """How many directories each record says that are cordoned, in the log of the first node."""

@@ -239,7 +239,7 @@ def test_a_directory_that_apache_kafka_has_cleaned_is_cleaned_on_by_us(tmp_path:
         is_clean=False,
         recovery_point=0,
         log_start_offset=0,
-        may_have_holes=True,
+        cleaned_offset=decode_offsets((data / "cleaner-offset-checkpoint").read_bytes())[Place("table-lz4", 0)],
         health=DirectoryHealth(),
     )
     assert not recovered.cuts

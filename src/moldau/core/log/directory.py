@@ -32,7 +32,7 @@ from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.log import Log
 from moldau.core.log.segment import LOG_SUFFIX, IndexCache, base_offsets, write_whole_file
-from moldau.core.log.settings import LogSettings
+from moldau.core.log.settings import NO_LIMIT, LogSettings
 from moldau.errors import StorageFailedError, invariant
 from moldau.ports import FLUSH_FAILED_MARK, Disk
 from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
@@ -174,12 +174,15 @@ class LogDirectory:
             is_rewritten=self.failed_flush is not None,
             recovery_point=self._recovery_points.get(topic_partition, 0),
             log_start_offset=self._believed_start_offset(topic_partition),
-            may_have_holes=topic_partition in self.cleaned_offsets or self._is_cleaning_unknown,
+            cleaned_offset=self._cleaned_below(topic_partition),
             health=self.health,
             index_cache=self.index_cache,
         )
         self.logs[topic_partition] = log
         return log
+
+    def _cleaned_below(self, topic_partition: TopicPartition) -> int:
+        return NO_LIMIT if self._is_cleaning_unknown else self.cleaned_offsets.get(topic_partition, 0)
 
     def _believed_start_offset(self, topic_partition: TopicPartition) -> int:
         """What the checkpoint says, unless a flipped bit may have raised it: then all records in front of it would be
@@ -273,7 +276,7 @@ class LogDirectory:
         self._set_aside(topic_partition, delete_id, now_ms)
 
     def repair_log(
-        self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int, may_have_holes: bool
+        self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int, is_cleaning_unknown: bool
     ) -> list[str]:
         """Ends a log that a start would refuse at its first damage, see recovery; then `write_recovery_points`. Gives a
         sentence without its subject for each thing done. Waits. Raises StorageFullError, StorageFailedError."""
@@ -287,7 +290,7 @@ class LogDirectory:
             now_ms=now_ms,
             recovery_point=noted,
             log_start_offset=self._believed_start_offset(topic_partition),
-            may_have_holes=may_have_holes or topic_partition in self.cleaned_offsets or self._is_cleaning_unknown,
+            cleaned_offset=NO_LIMIT if is_cleaning_unknown else self._cleaned_below(topic_partition),
             refuses_damage=False,
         )
         log.release()
@@ -349,7 +352,14 @@ class LogDirectory:
         flushed_offset = log.recovery_point
         if floor < flushed_offset and offset < log.log_end_offset:
             log.recovery_point = floor
-            plan = self._plan({RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each()})
+            if self.cleaned_offsets.get(topic_partition, 0) > offset:
+                self.cleaned_offsets[topic_partition] = offset
+            plan = self._plan(
+                {
+                    RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each(),
+                    CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets(),
+                }
+            )
             plan.run()
             self.checkpointed(plan)
         log.truncate_to(offset, now_ms)

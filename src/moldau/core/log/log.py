@@ -122,7 +122,7 @@ class Log:
         is_read_whole: bool = False,
         refuses_damage: bool = True,
         is_rewritten: bool = False,
-        may_have_holes: bool = False,
+        cleaned_offset: int = 0,
         health: DirectoryHealth | None = None,
         index_cache: IndexCache | None = None,
     ) -> Log:
@@ -130,12 +130,11 @@ class Log:
 
         Waits for the disk: for start-up only. For a new partition it is a few system calls. `recovery_point` and
         `log_start_offset` come from the directory's checkpoints (0: unknown); `is_read_whole` reads and checks also
-        what lies below the recovery point; `is_rewritten`: after a failed flush, see rewriting; `may_have_holes`: the
-        checkpoints say that the log was compacted once.
+        what lies below the recovery point; `is_rewritten`: after a failed flush, see rewriting; `cleaned_offset`:
+        compaction may have been below it, NO_LIMIT if nobody knows.
         Raises DamagedLogError, StorageFailedError.
         """
         log = cls(disk, directory, topic_partition, topic_id, settings, health=health, index_cache=index_cache)
-        log.may_have_holes = log.may_have_holes or may_have_holes
         disk.make_directory(directory)
         loaded = load_log(
             disk,
@@ -148,7 +147,7 @@ class Log:
             is_read_whole=is_read_whole,
             refuses_damage=refuses_damage,
             is_rewritten=is_rewritten,
-            may_have_holes=log.may_have_holes,
+            cleaned_offset=cleaned_offset,
             health=log.health,
         )
         first = loaded.segments[0].base_offset if loaded.segments else loaded.next_offset
@@ -166,6 +165,7 @@ class Log:
         self.log_end_offset = loaded.next_offset
         self.recovery_point = loaded.recovery_point
         self.cuts = loaded.cuts
+        self.may_have_holes = loaded.may_have_holes
         if not loaded.segments and loaded.next_offset > 0:
             self._segments.begin(self.log_end_offset, now_ms, self.settings)
 

@@ -43,7 +43,7 @@ from moldau.core.log.segment import (
     segment_file_name,
     write_whole_file,
 )
-from moldau.core.log.settings import LogSettings
+from moldau.core.log.settings import NO_LIMIT, LogSettings
 from moldau.core.log.swap import finish_swaps
 from moldau.core.log.time_index import TimeIndex
 from moldau.core.log.transaction_index import AbortedTransaction
@@ -80,6 +80,7 @@ class LoadedLog(msgspec.Struct):
     recovery_point: int
     health: DirectoryHealth
     may_have_holes: bool
+    cleaned_offset: int
     cuts: list[Cut] = msgspec.field(default_factory=list)
     is_clean: bool = False
     """The files are as a clean stop left them: nothing was read anew."""
@@ -96,7 +97,7 @@ def load_log(
     is_clean: bool,
     recovery_point: int,
     log_start_offset: int,
-    may_have_holes: bool,
+    cleaned_offset: int,
     health: DirectoryHealth,
     is_read_whole: bool = False,
     refuses_damage: bool = True,
@@ -104,6 +105,7 @@ def load_log(
 ) -> LoadedLog:
     """Reads the directory of a partition, which must exist; `is_read_whole`: also what lies below the recovery point.
     Without `refuses_damage` it is cut wherever it is damaged, for a repair. `is_rewritten`: see rewriting.
+    `cleaned_offset`: compaction may have been below it; 0: never, NO_LIMIT: nobody knows.
     `health` notes files that are damaged, and what is built anew.
 
     Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
@@ -120,7 +122,8 @@ def load_log(
         producers=ProducerState(settings.max_producer_ids),
         recovery_point=recovery_point,
         health=health,
-        may_have_holes=may_have_holes,
+        may_have_holes=settings.is_compacted or cleaned_offset > 0,
+        cleaned_offset=cleaned_offset,
         is_rewritten=is_rewritten,
     )
     try:
@@ -242,10 +245,10 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
     for index in range(first, len(loaded.segments)):
         segment = loaded.segments[index]
         file_size = segment.file.size()
-        is_hole = segment.base_offset > expected_offset and not loaded.may_have_holes
-        if segment.base_offset < expected_offset or is_hole:
-            # an overlap was written by no log; a hole is a lost tail of the segment before, cut between two batches
-            # (or of length 0), which no CRC shows: what lies behind it was acknowledged after what is lost
+        is_tail_lost = segment.base_offset > expected_offset and not _may_be_hole(loaded, expected_offset, limit)
+        if segment.base_offset < expected_offset or is_tail_lost:
+            # an overlap was written by no log; a lost tail of the segment before was cut between two batches (or is the
+            # whole file), which no CRC shows: what lies behind it was acknowledged after what is lost
             before = loaded.segments[index - 1]
             limit.check(before, before.size, expected_offset)
             _set_segments_aside(loaded, index, expected_offset)
@@ -275,6 +278,14 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
             break
     loaded.next_offset = expected_offset
     loaded.recovery_point = min(loaded.recovery_point, expected_offset)
+
+
+def _may_be_hole(loaded: LoadedLog, offset: int, limit: CrashLimit) -> bool:
+    """Whether compaction may have taken what is missing from `offset` on, between two segments. A round is flushed, and
+    the recovery point or the checkpoint of the cleaner behind it; a segment begins where the log ends, also in a
+    follower that copies holes."""
+    is_crash_work = offset >= max(loaded.recovery_point, loaded.cleaned_offset) and not limit.is_clean
+    return loaded.may_have_holes and not is_crash_work
 
 
 def scan_segment(
@@ -557,7 +568,7 @@ def load_truncated(
         # a batch that reaches beyond `offset` went too: the files say how far
         recovery_point=min(recovery_point, segments[-1].base_offset),
         log_start_offset=log_start_offset,
-        may_have_holes=may_have_holes,
+        cleaned_offset=NO_LIMIT if may_have_holes else 0,
         health=health,
     )
     loaded.leader_epochs = leader_epochs

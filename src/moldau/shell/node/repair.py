@@ -98,9 +98,13 @@ def _repair_quorum_state(disk: Disk) -> Iterator[str]:
 
 
 def _repair_log(
-    topic_partition: TopicPartition, settings: LogSettings, now_ms: int, may_have_holes: bool, directory: LogDirectory
+    topic_partition: TopicPartition,
+    settings: LogSettings,
+    now_ms: int,
+    is_policy_unknown: bool,
+    directory: LogDirectory,
 ) -> list[str]:
-    return directory.repair_log(topic_partition, settings, now_ms=now_ms, may_have_holes=may_have_holes)
+    return directory.repair_log(topic_partition, settings, now_ms=now_ms, is_cleaning_unknown=is_policy_unknown)
 
 
 def _repair_metadata(disk: Disk, log: Log) -> Iterator[str]:

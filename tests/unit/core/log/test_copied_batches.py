@@ -83,6 +83,25 @@ def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness
     assert reopened.log_end_offset == 4
 
 
+@pytest.mark.parametrize(("cleaned_offset", "then"), [(8, 5), (3, 3)])
+def test_a_truncation_takes_back_what_the_cleaner_has_done(harness: Harness, cleaned_offset: int, then: int) -> None:
+    """Else the next start would take a lost tail of what is written there later for a hole of compaction."""
+    disk = MemoryDisk()
+    directory = LogDirectory.open(disk)
+    log = directory.create_log(PARTITION, METADATA_TOPIC_ID, LogSettings(), now_ms=NOW_MS)
+    for _ in range(5):
+        log.append(harness.batch(2), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    plan = log.unflushed()
+    assert plan is not None
+    plan.run()
+    log.mark_flushed(plan, NOW_MS)
+    directory.cleaned_offsets[PARTITION] = cleaned_offset
+    directory.checkpoint_cleaned_offsets().run()
+    directory.truncate(PARTITION, 5, NOW_MS)
+    disk.crash_process()
+    assert LogDirectory.open(disk).cleaned_offsets == {PARTITION: then}
+
+
 def test_no_log_is_truncated_while_a_flush_of_it_runs(make_harness: Callable[..., Harness]) -> None:
     """The flush would write the indexes of segments that are gone, and call flushed what was cut."""
     harness = make_harness(segment_bytes=300)

@@ -174,6 +174,6 @@ def test_a_log_that_was_compacted_once_is_no_damaged_log_under_another_policy(ma
         METADATA_TOPIC_ID,
         harness.settings,
         now_ms=harness.now_ms,
-        may_have_holes=True,
+        cleaned_offset=9,
     )
     assert (log.log_end_offset, files(harness.disk)) == (9, before)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.log.log import AppendOrigin, Log
-from moldau.core.log.settings import LogSettings
+from moldau.core.log.settings import NO_LIMIT, LogSettings
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import TopicPartition, Uuid
@@ -18,7 +18,7 @@ from moldau.wire.records.builder import build_batch
 NOW_MS = 1_800_000_000_000
 
 
-def open_log(disk, *, recovery_point=0, cleanup_policy="delete"):
+def open_log(disk, *, recovery_point=0, cleanup_policy="delete", cleaned_offset=0):
     return Log.open(
         disk,
         "t-0",
@@ -27,6 +27,7 @@ def open_log(disk, *, recovery_point=0, cleanup_policy="delete"):
         LogSettings(cleanup_policy=cleanup_policy),
         now_ms=NOW_MS,
         recovery_point=recovery_point,
+        cleaned_offset=cleaned_offset,
     )
 
 
@@ -70,7 +71,17 @@ def test_a_lost_tail_of_an_earlier_segment_ends_the_log_there(left):
     assert disk.list_directory("t-0").count("00000000000000000003.log") == 0
 
 
-def test_a_compacted_log_has_holes_by_nature():
+@pytest.mark.parametrize(
+    ("recovery_point", "cleaned_offset", "end_offset"),
+    [
+        pytest.param(2, 0, 3, id="below the recovery point it is a hole"),
+        pytest.param(0, 2, 3, id="below what the cleaner has done it is a hole"),
+        pytest.param(0, NO_LIMIT, 3, id="nobody knows what the cleaner has done"),
+        pytest.param(1, 1, 1, id="above both it is a lost tail"),
+        pytest.param(0, 0, 1, id="nothing was flushed or cleaned"),
+    ],
+)
+def test_what_is_missing_between_two_segments_of_a_compacted_log(recovery_point, cleaned_offset, end_offset):
     disk = MemoryDisk()
     log = open_log(disk, cleanup_policy="compact")
     keyed = [(b"k", b"v", NOW_MS, ())]
@@ -81,7 +92,9 @@ def test_a_compacted_log_has_holes_by_nature():
     half = disk.open("t-0/00000000000000000000.log").size() // 2
     disk.crash_process()
     disk.open("t-0/00000000000000000000.log").truncate(half)
-    assert open_log(disk, cleanup_policy="compact").log_end_offset == 3
+    log = open_log(disk, cleanup_policy="compact", recovery_point=recovery_point, cleaned_offset=cleaned_offset)
+    assert log.log_end_offset == end_offset
+    assert ("00000000000000000002.log.cut-1" in disk.list_directory("t-0")) == (end_offset == 1)
 
 
 @pytest.mark.parametrize("seed", range(10))

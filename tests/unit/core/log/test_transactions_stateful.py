@@ -59,7 +59,7 @@ class Model:
             is_clean=is_clean,
             recovery_point=recovery_point,
             log_start_offset=start_offset,
-            may_have_holes=True,
+            cleaned_offset=self.clean_to,
         )
 
     # -- what may happen
