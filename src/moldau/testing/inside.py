@@ -266,7 +266,7 @@ def _subscribed_topics(group: Group) -> list[str]:
     topics: list[str] = []
     for member in group.members.values():
         if group.protocol_name in member.protocol_names():
-            topics += subscribed_topics(member.metadata(group.protocol_name))
+            topics += subscribed_topics(member.metadata(group.protocol_name)) or ()
     return topics
 
 

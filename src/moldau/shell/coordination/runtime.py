@@ -38,14 +38,12 @@ from moldau.errors import (
 )
 from moldau.ports import Clock
 from moldau.shell.network.first_step import Ended, begun
+from moldau.shell.network.pauses import SHORT_WORK_THINGS
 from moldau.types import Buffer, Pausing
 
 MAX_QUEUED = 10_000
 """Requests that wait for a load or for a long decision; one more is refused with REQUEST_TIMED_OUT, which clients try
 again."""
-
-SHORT_DECISION_THINGS = 50
-"""A decision of no more is made at once."""
 
 _Record = TypeVar("_Record")
 Result = TypeVar("Result")
@@ -233,7 +231,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             return
         work = self._handle(timer, request_id, decide, *asked)
         for things, _ in enumerate(work):
-            if things == SHORT_DECISION_THINGS:
+            if things == SHORT_WORK_THINGS:
                 break
         else:
             self._arm_timer()

@@ -6,6 +6,7 @@ Kafka's ConsumerProtocolSubscription v0 to v3 and ConsumerProtocolAssignment, wi
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 
 from moldau.types import TopicPartition
 
@@ -21,8 +22,20 @@ class _Reader:
         return int.from_bytes(self._take(size), "big", signed=True)
 
     def text(self) -> str | None:
+        """Invalid UTF-8 is replaced by U+FFFD, as in the codec."""
         length = self.integer(2)
-        return None if length < 0 else self._take(length).decode()
+        return None if length < 0 else self._take(length).decode("utf-8", "replace")
+
+    def topics(self) -> Iterator[str]:
+        """The first field of a subscription, behind its version; null is no topic, nor an array of them."""
+        count = self.integer(4)
+        if not 0 <= count <= len(self._data):
+            raise ValueError("no array")
+        for _ in range(count):
+            topic = self.text()
+            if topic is None:
+                raise ValueError("no topic")
+            yield topic
 
     def data(self) -> str | None:
         length = self.integer(4)
@@ -53,7 +66,7 @@ def subscription(data: bytes) -> dict[str, object]:
     """Raises ValueError for bytes of another form."""
     reader = _Reader(data)
     version = reader.integer(2)
-    found: dict[str, object] = {"topics": [reader.text() for _ in range(reader.count())], "userData": reader.data()}
+    found: dict[str, object] = {"topics": [*reader.topics()], "userData": reader.data()}
     if version >= 1:
         found["ownedPartitions"] = reader.partitions()
     if version >= 2:
@@ -70,14 +83,14 @@ def assignment(data: bytes) -> dict[str, object]:
     return {"assignedPartitions": reader.partitions(), "userData": reader.data()}
 
 
-def subscribed_topics(data: bytes) -> tuple[str, ...]:
-    """The topics of a subscription. What members write is theirs: bytes of another form are no topics, and no error."""
+def subscribed_topics(data: bytes) -> tuple[str, ...] | None:
+    """The topics of a subscription; all versions begin alike, and the rest is unread. What members write is theirs:
+    bytes of another form give None, and no error."""
     try:
         reader = _Reader(data)
-        reader.integer(2)
-        return tuple(topic for _ in range(reader.count()) if (topic := reader.text()) is not None)
+        return tuple(reader.topics()) if reader.integer(2) >= 0 else None
     except ValueError:
-        return ()
+        return None
 
 
 def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:

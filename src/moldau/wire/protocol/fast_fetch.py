@@ -23,6 +23,7 @@ from moldau.wire.protocol.elsewhere import (
     encode_current_leader,
     encode_leader_nodes,
 )
+from moldau.wire.protocol.grouping import by_topic
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.runtime import (
     MAX_ELEMENTS,
@@ -394,17 +395,8 @@ def _encode_one(
     return [head, records] if records else [head]
 
 
-def _by_topic(results: Sequence[FetchResult]) -> list[tuple[bytes, list[FetchResult]]]:
-    topics: list[tuple[bytes, list[FetchResult]]] = []
-    for result in results:
-        if not topics or topics[-1][0] != result[0]:
-            topics.append((result[0], []))
-        topics[-1][1].append(result)
-    return topics
-
-
 def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, list[Part]]:
-    topics = _by_topic(results)
+    topics = by_topic(results)
     parts: list[Part] = []
     small: list[bytes] = [b""]
     for topic, group in topics:
@@ -432,7 +424,7 @@ def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, 
 
 
 def _encode_flexible(version: int, results: Sequence[FetchResult], nodes: Sequence[LeaderNode]) -> list[Part]:
-    topics = _by_topic(results)
+    topics = by_topic(results)
     parts: list[Part] = []
     small = [encode_uvarint(len(topics) + 1)]
     for topic, group in topics:

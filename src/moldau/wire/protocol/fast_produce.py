@@ -16,6 +16,7 @@ import msgspec
 
 from moldau.errors import ProtocolError
 from moldau.wire.protocol.elsewhere import CurrentLeader, LeaderNode, encode_current_leader, encode_leader_nodes
+from moldau.wire.protocol.grouping import by_topic
 from moldau.wire.protocol.runtime import (
     MAX_ELEMENTS,
     encode_string_length,
@@ -308,15 +309,6 @@ def _encode_one(version: int, correlation_id: int, result: ProduceResult, thrott
     return template.pack(*head, throttle_time_ms)
 
 
-def _by_topic(results: list[ProduceResult]) -> list[tuple[bytes, list[ProduceResult]]]:
-    topics: list[tuple[bytes, list[ProduceResult]]] = []
-    for result in results:
-        if not topics or topics[-1][0] != result[0]:
-            topics.append((result[0], []))
-        topics[-1][1].append(result)
-    return topics
-
-
 _pack_short = Struct(">h").pack
 _pack_int = Struct(">i").pack
 _pack_classic = Struct(">ihqq").pack
@@ -328,7 +320,7 @@ _pack_partition_and_no_errors = Struct(">ihqqqB").pack
 
 def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms: int) -> bytes:
     """Of a version that names no leader."""
-    topics = _by_topic(results)
+    topics = by_topic(results)
     parts = [_pack_int(len(topics))]
     for topic, group in topics:
         parts += (_pack_short(len(topic)), topic, _pack_int(len(group)))
@@ -359,7 +351,7 @@ def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms
 def _encode_flexible(
     version: int, results: list[ProduceResult], throttle_time_ms: int, nodes: Sequence[LeaderNode]
 ) -> bytes:
-    topics = _by_topic(results)
+    topics = by_topic(results)
     parts = [encode_uvarint(len(topics) + 1)]
     for topic, group in topics:
         if version < TOPIC_IDS_FROM:

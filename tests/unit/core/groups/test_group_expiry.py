@@ -8,11 +8,11 @@ import pytest
 
 from moldau.core.coordination.host import LoadedRecord
 from moldau.core.groups import expiry as expiry_module
-from moldau.core.groups.classic.subscription import subscribed_topics
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, OtherKindRecord, decode_group_record
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets
 from moldau.errors import MoldauError
 from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.wire.protocol.consumer_protocol import subscribed_topics
 from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,

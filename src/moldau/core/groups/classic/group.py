@@ -17,8 +17,8 @@ import enum
 import msgspec
 
 from moldau.core.groups.classic.memory import MEMBER_BYTES, MemberMemory, protocols_bytes
-from moldau.core.groups.classic.subscription import subscribed_topics
 from moldau.errors import invariant, kafka_error
+from moldau.wire.protocol.consumer_protocol import subscribed_topics
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol, JoinGroupResponseMember
 

@@ -1,0 +1,18 @@
+"""Results of a hot path, one flat tuple for each partition, put together by topic as a response has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+Result = TypeVar("Result", bound="tuple[Any, ...]")
+
+
+def by_topic(results: Sequence[Result]) -> list[tuple[bytes, list[Result]]]:
+    """`results`: the topic comes first in each; those of one topic stand side by side."""
+    topics: list[tuple[bytes, list[Result]]] = []
+    for result in results:
+        if not topics or topics[-1][0] != result[0]:
+            topics.append((result[0], []))
+        topics[-1][1].append(result)
+    return topics
