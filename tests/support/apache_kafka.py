@@ -129,9 +129,9 @@ def wait_until_served(servers: str, process: subprocess.Popen[bytes], output: Pa
     pytest.fail(output.read_text())
 
 
-def create_topics(servers: str) -> None:
+def create_topics(servers: str, factor: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic("orders", 3, 1), NewTopic("small", 1, 1, config=CONFIGS), NewTopic("gone", 1, 1)]
+    topics = [NewTopic("orders", 3, factor), NewTopic("small", 1, factor, config=CONFIGS), NewTopic("gone", 1, factor)]
     for future in admin.create_topics(topics).values():
         future.result(CLIENT_S)
     admin.delete_topics(["gone"])["gone"].result(CLIENT_S)
@@ -213,19 +213,19 @@ def committed(servers: str) -> list[int]:
     return [place.offset for place in future.result(CLIENT_S).topic_partitions]
 
 
-def fill(servers: str) -> Content:
-    create_topics(servers)
+def fill(servers: str, factor: int = 1) -> Content:
+    create_topics(servers, factor)
     produce(servers, "first")
     commit(servers)
     return read_all(servers)
 
 
-def check(servers: str, content: Content) -> None:
-    """All of it is there, with a leader."""
+def check(servers: str, content: Content, brokers: tuple[int, ...] = (1,)) -> None:
+    """All of it is there, with a leader among `brokers`."""
     topics = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=CLIENT_S).topics
     found = {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
     assert found == TOPICS
-    assert all(partition.leader == 1 for topic in topics.values() for partition in topic.partitions.values())
+    assert all(partition.leader in brokers for topic in topics.values() for partition in topic.partitions.values())
     assert read_all(servers) == content
     assert committed(servers) == [COMMITTED] * 3
 

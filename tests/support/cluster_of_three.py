@@ -24,6 +24,7 @@ NODE_IDS = (1, 2, 3)
 TOPIC = "orders"
 PARTITIONS = 3
 WAIT_S = 120
+STOP_S = 20
 BOTH_ROLES = dict.fromkeys(NODE_IDS, "broker,controller")
 SEPARATE_ROLES = {1: "controller", 2: "broker", 3: "broker"}
 # Moldau does not serve them yet, so no cluster that it is in may have them
@@ -167,6 +168,27 @@ class ClusterOfThree:
         process = self._processes.pop(node_id)
         process.kill()
         process.wait(WAIT_S)
+
+    def restart_all(self, commands: dict[int, Command], *, is_clean: bool) -> None:
+        """All nodes end, by SIGTERM or by kill -9, and others start on their directories. The last nodes of Apache Kafka
+        wait for a quorum that has gone before them: they are killed then."""
+        running = [self._processes.pop(node_id) for node_id in [*self._processes]]
+        for process in running:
+            if is_clean:
+                process.terminate()
+            else:
+                process.kill()
+        for process in running:
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(WAIT_S)
+        self._commands.update(commands)
+        for node_id in commands:
+            self.start(node_id)
+        self.wait_for_brokers()
+        self.wait_in_sync()
 
     def stop(self) -> None:
         """What still runs ends."""

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, run_java
 from tests.support.cluster_of_three import (
+    NODE_IDS,
     PARTITIONS,
     SEPARATE_ROLES,
     TOPIC,
@@ -26,10 +27,13 @@ pytestmark = NEEDS_APACHE_KAFKA
 
 
 @pytest.mark.timeout(600)
-def test_beside_two_nodes_of_kafka_each_may_be_killed_and_nothing_is_lost_or_comes_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("of_kafka", [(1, 2), (3,)], ids=["two of kafka", "two of moldau"])
+def test_in_a_mixed_cluster_each_may_be_killed_and_nothing_is_lost_or_comes_twice(
+    tmp_path: Path, of_kafka: tuple[int, ...]
+) -> None:
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
-    commands = {1: kafka, 2: kafka, 3: moldau_command}
-    with cluster_of_three(tmp_path, commands, formatted_by_kafka=(1, 2)) as cluster:
+    commands = {node_id: kafka if node_id in of_kafka else moldau_command for node_id in NODE_IDS}
+    with cluster_of_three(tmp_path, commands, of_kafka) as cluster:
         check_that_each_may_die(cluster)
 
 
