@@ -70,6 +70,7 @@ class Faults:
         self._world = world
         self._machines = machines
         self._client_names: Sequence[str] = ()
+        self._has_ended = False
         self._is_whole = is_whole
         self._chosen = chosen
         self._hosts = HostFaults(world, [machine.host for machine in machines])
@@ -101,6 +102,7 @@ class Faults:
 
     def end(self) -> None:
         """What lasts ends now; processes that are down start."""
+        self._has_ended = True
         self._hosts.end()
         world = self._world
         world.network.weather = CALM_WEATHER
@@ -129,7 +131,13 @@ class Faults:
         return happen
 
     def _after(self, delay_ms: float, act: Callable[[], None]) -> None:
-        self._world.after(delay_ms, act)
+        """Not behind the end of the trouble, which undoes what lasts."""
+
+        def act_in_trouble() -> None:
+            if not self._has_ended:
+                act()
+
+        self._world.after(delay_ms, act_in_trouble)
 
     # -- processes and machines
 
