@@ -170,8 +170,8 @@ class ClusterOfThree:
         process.wait(WAIT_S)
 
     def restart_all(self, commands: dict[int, Command], *, is_clean: bool) -> None:
-        """All nodes end, by SIGTERM or by kill -9, and others start on their directories. The last nodes of Apache Kafka
-        wait for a quorum that has gone before them: they are killed then."""
+        """All nodes end, by SIGTERM or by kill -9, and others start on their directories. The last nodes of Apache
+        Kafka wait for a quorum that has gone before them: they are killed then."""
         running = [self._processes.pop(node_id) for node_id in [*self._processes]]
         for process in running:
             if is_clean:
