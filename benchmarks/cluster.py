@@ -3,6 +3,7 @@
 Topics have three replicas, two of which must be in sync, and every record waits for all of them (acks=all). Both
 clusters are up all the time, and each round asks both, in alternating order. At the end a node of each is killed,
 misses a gigabyte, and comes back; then each makes a topic of 2,000 partitions, and stands idle with its 6,000 replicas.
+Last, without a peer: how soon `moldau events --follow` shows what each of our brokers learns.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from benchmarks import followed_events
 from benchmarks.loaders import latency, produce
 from benchmarks.peers import CACHE, Peer, PeerError, fetch_kafka
 from benchmarks.run import Figures, in_turn, say, short
@@ -176,12 +178,15 @@ def main() -> int:
             for peer, cluster in both:
                 idle[peer.name] = [catch_up(peer, cluster) | many_partitions(peer, cluster)]
                 say(f"{peer.name}: {short(idle[peer.name][0])}")
+            shown = followed_events.measure(clusters[0])
         finally:
             for cluster in clusters:
                 cluster.stop()
         say("")
         for figures in (seen, idle):
             table(figures)
+        for figure, value in shown.items():
+            say(f"{figure:32} {value:12,.4g}")
     return 0
 
 

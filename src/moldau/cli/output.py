@@ -41,7 +41,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=not _can_print("ü─"), default=str))
+    """Written through: who reads a pipe sees each one at once."""
+    print(json.dumps(value, ensure_ascii=not _can_print("ü─"), default=str), flush=True)
 
 
 def _can_print(text: str) -> bool:
