@@ -9,12 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
+from moldau.products.service.look.words import show_size
 from moldau.spark.query_states import QueryState, input_rows, observed_row
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 LINE_EVERY_SECONDS = 1.0
 TROUBLE_LINE_EVERY_SECONDS = 10.0
 RATE_OVER_SECONDS = 10.0
+MOST_DETAILED = 3
+"""Queries whose last batch is shown apart, the slowest first."""
+MOST_PARTITIONS = 4
+"""Of a query, those that are furthest behind."""
 
 
 class PipelineState(msgspec.Struct, frozen=True):
@@ -132,7 +137,8 @@ class ProgressDisplay:
         now = time.monotonic()
         if self._live is not None:
             rates = {state.name: self._rates[state.name].per_second(now, state.records_read) for state in states}
-            self._live.update(self._table(states, rates), refresh=True)
+            details = [line for state in slowest_first(states) if (line := details_of(state))]
+            self._live.update(Group(self._table(states, rates), *map(Text, details[:MOST_DETAILED])), refresh=True)
             return
         for state in states:
             is_new_trouble = (state.trouble is not None) != (state.name in self._troubled)
@@ -181,6 +187,27 @@ class ProgressDisplay:
                 f"[{'red' if state.dead_letters else 'green'}]{letters}[/]",
             )  # fmt: skip
         return table
+
+
+def details_of(state: PipelineState) -> str:
+    """What the last batch spent its time on, what is kept as state, and the partitions that are furthest behind; empty
+    before the first report."""
+    report = state.report
+    if report is None:
+        return ""
+    spent = " + ".join(f"{name} {ms:,}" for name, ms in report.phases_ms.items())
+    parts = [f"batch {report.batch_ms:,} ms = {spent}"]
+    if report.state_rows:
+        parts.append(f"state {report.state_rows:,} rows, {show_size(report.state_bytes)}")
+    if report.late_rows:
+        parts.append(f"{report.late_rows:,} rows came too late")
+    behind = {partition: bounds.behind for partition, bounds in report.partitions.items() if bounds.behind}
+    if behind:
+        furthest = sorted(behind, key=lambda partition: (-behind[partition], partition))[:MOST_PARTITIONS]
+        named = ", ".join(f"{partition} by {behind[partition]:,}" for partition in furthest)
+        more = len(behind) - len(furthest)
+        parts.append(f"behind {named}" + (f", and {more} more partitions" if more else ""))
+    return f"{state.name}: {'; '.join(parts)}"
 
 
 def slowest_first(states: Iterable[PipelineState]) -> list[PipelineState]:
