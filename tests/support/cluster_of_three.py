@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -168,6 +169,16 @@ class ClusterOfThree:
         process = self._processes.pop(node_id)
         process.kill()
         process.wait(WAIT_S)
+
+    @contextmanager
+    def standing_still(self, node_id: int) -> Iterator[None]:
+        """SIGSTOP until the block ends: its connections stay open, and it answers nothing."""
+        process = self._processes[node_id]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def restart_all(self, commands: dict[int, Command], *, is_clean: bool) -> None:
         """All nodes end, by SIGTERM or by kill -9, and others start on their directories. The last nodes of Apache
