@@ -130,6 +130,9 @@ def test_a_server_that_is_not_there_is_said_in_a_sentence(postgresql):
         away.check()
     with pytest.raises(MoldauError, match=r"^`postgresql` is no connection string"):
         PostgresqlTarget(mode="append", server="nonsense", table=("t",)).check()
+    stranger = postgresql.url.replace("postgres@", "nobody@")
+    with pytest.raises(MoldauError, match=r'^PostgreSQL cannot be reached: .*role "nobody" does not exist'):
+        PostgresqlTarget(mode="append", server=stranger, table=("t",)).check()
 
 
 def test_a_batch_waits_for_a_server_that_is_away_for_a_while(spark, writer, rows, postgresql):

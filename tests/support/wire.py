@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any
 
-from moldau.wire.protocol.api_keys import API_VERSIONS, response_header_version
+from moldau.wire.protocol.api_keys import API_VERSIONS, CONTROLLER_API_VERSIONS, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
 
@@ -99,7 +99,8 @@ class RawConnection:
 
 
 def row_of(request: Any):
-    return next((key, row) for key, row in API_VERSIONS.items() if row.request is type(request))
+    declared = {**API_VERSIONS, **CONTROLLER_API_VERSIONS}
+    return next((key, row) for key, row in declared.items() if row.request is type(request))
 
 
 def request_bytes(request: Any, version: int, *, correlation_id: int = 1, client_id: str | None = "raw") -> bytes:

@@ -1,0 +1,96 @@
+"""The page over three brokers: one dies, partitions lack a replica, and one is on its way to another broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.support.ui import WebDriverWait
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.reassignments import reassign
+from moldau.client.admin.topics import create_topic
+from moldau.shell.io.tcp import TCP
+from moldau.types import TopicPartition
+from tests.browser.conftest import WAIT_S
+from tests.support.cluster_of_three import NODE_IDS, PARTITIONS, TOPIC, cluster_of_three, moldau_command
+
+Rows = dict[str, list[list[str]]]
+"""The cells of each table of the page, by its id."""
+
+READ_TABLES = (
+    "return Object.fromEntries([...document.querySelectorAll('main table[id]')].map((table) => "
+    "[table.id, [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))]))"
+)
+
+
+@contextmanager
+def page_of(bootstrap_servers: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "moldau.cli.main", "page", "-b", bootstrap_servers, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[1].rstrip("/")
+    finally:
+        process.terminate()
+        process.wait(WAIT_S)
+        process.stdout.close()
+
+
+def wait_for(browser: Chrome, page: str, is_shown: Callable[[Rows], bool]) -> Rows:
+    """Loads the page of brokers again and again."""
+    seen: list[Rows] = []
+
+    def look(_: Chrome) -> bool:
+        browser.get(f"{page}/brokers")
+        seen.append(browser.execute_script(READ_TABLES))
+        return is_shown(seen[-1])
+
+    WebDriverWait(browser, 2 * WAIT_S, 0.2).until(look, f"the tables are {seen[-1:]}")
+    return seen[-1]
+
+
+def states(rows: Rows) -> list[str]:
+    return [row[3].split()[0] for row in rows.get("brokers", [])]
+
+
+def behind(rows: Rows) -> list[list[str]]:
+    """Partitions of the topic that lack a replica."""
+    return [row for row in rows.get("behind", []) if row[0] == TOPIC]
+
+
+@pytest.mark.timeout(300)
+def test_a_dead_broker_partitions_without_a_replica_and_a_move_are_shown(tmp_path: Path, browser: Chrome) -> None:
+    with (
+        cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster,
+        page_of(cluster.bootstrap_servers) as page,
+    ):
+        cluster.create_topic()
+        cluster.produce("one", 100)
+        with ClusterAdmin(TCP, cluster.bootstrap_servers, client_id="test") as admin:
+            create_topic(admin, "moved", assignment=[(1, 2)])
+        cluster.wait_in_sync()
+        rows = wait_for(browser, page, lambda rows: states(rows) == ["Serving"] * 3)
+        assert sorted(row[1] for row in rows["quorum"]) == ["follower", "follower", "leader"]
+        assert not {"behind", "moves"} & rows.keys()
+
+        cluster.kill(3)
+        rows = wait_for(browser, page, lambda rows: len(behind(rows)) == PARTITIONS)
+        assert states(rows) == ["Serving", "Serving", "Fenced"]
+        assert [row[1] for row in behind(rows)] == [str(number) for number in range(PARTITIONS)]
+        assert all("3" in row[3] and "3" not in row[4] for row in behind(rows))
+
+        with ClusterAdmin(TCP, cluster.bootstrap_servers, client_id="test") as admin:
+            reassign(admin, {TopicPartition("moved", 0): (1, 3)})
+        rows = wait_for(browser, page, lambda rows: "moves" in rows)
+        assert rows["moves"] == [["moved", "0", "1, 3, 2", "3", "2"]]
+
+        cluster.start(3)
+        wait_for(browser, page, lambda rows: states(rows) == ["Serving"] * 3 and not {"behind", "moves"} & rows.keys())
+        browser.get(f"{page}/topics/moved")
+        WebDriverWait(browser, WAIT_S).until(lambda _: "1, 3" in browser.find_element("tag name", "main").text)
