@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
     from moldau.testing.faults import Fault, Faults, Happened, Script
     from moldau.testing.inside import GroupView, Record
+    from moldau.testing.troubles import Trouble
     from moldau.testing.waiting import NotReachedError
 
-__all__ = ["Cluster", "Fault", "Faults", "GroupView", "Happened", "NotReachedError", "Record", "Script"]
+__all__ = ["Cluster", "Fault", "Faults", "GroupView", "Happened", "NotReachedError", "Record", "Script", "Trouble"]
 
 _MODULES = {
     "Cluster": "cluster",
@@ -30,6 +31,7 @@ _MODULES = {
     "NotReachedError": "waiting",
     "Record": "inside",
     "Script": "faults",
+    "Trouble": "troubles",
 }
 
 

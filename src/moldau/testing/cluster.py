@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, get_args, overload
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moldau.shell.node.assemble import Node
     from moldau.testing.faults import Faults
     from moldau.testing.inside import GroupView, Record
+    from moldau.testing.troubles import Kind, Trouble
     from moldau.types import TopicPartition
 
 __tracebackhide__ = hides
@@ -255,6 +256,17 @@ class Cluster:
         """Brokers reach each other again, at once and quickly."""
         self._check_started()
         self._members.links.heal()
+
+    def troubles(self, seed: int, count: int = 10, kinds: Sequence[Kind] = ()) -> Generator[Trouble]:
+        """`for trouble in cluster.troubles(seed=7):` does to a broker, for the length of each turn of the loop, what
+        the seed says: kills it, restarts it cleanly, pauses it, cuts it off, slows it down; or those of `kinds`.
+
+        The same seed draws the same troubles. Raises ValueError for a kind that is none.
+        """
+        from moldau.testing.troubles import drawn, each_in_turn
+
+        self._check_started()
+        return each_in_turn(self, drawn(seed, count, self._ids(None), kinds))
 
     # -- faults
 

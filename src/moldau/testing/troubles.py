@@ -1,0 +1,77 @@
+"""Troubles of a cluster, drawn from a seed: one at a time, and over before the next one begins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+import msgspec
+
+from moldau.testing.tracebacks import hides
+
+if TYPE_CHECKING:
+    from moldau.testing.cluster import Cluster
+
+__tracebackhide__ = hides
+
+Kind = Literal["kill", "restart", "pause", "partition", "slow"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+OF_ONE_BROKER: tuple[Kind, ...] = ("kill", "restart", "pause")
+"""The others need links between brokers."""
+SLOW_MS = (5.0, 50.0, 200.0)
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What is wrong now: `broker` is killed, was restarted cleanly, stands still, is cut off from the others, or hears
+    them `ms` later in each direction."""
+
+    kind: Kind
+    broker: int
+    ms: float = 0.0
+
+    def begin(self, cluster: Cluster) -> None:
+        if self.kind == "kill":
+            cluster.kill(self.broker)
+        elif self.kind == "restart":
+            cluster.restart(self.broker)
+        elif self.kind == "pause":
+            cluster.pause(self.broker)
+        elif self.kind == "partition":
+            cluster.partition([self.broker])
+        else:
+            cluster.slow(self.broker, self.ms)
+
+    def end(self, cluster: Cluster) -> None:
+        if self.kind == "kill":
+            cluster.restart(self.broker)
+        elif self.kind == "pause":
+            cluster.resume(self.broker)
+        elif self.kind in ("partition", "slow"):
+            cluster.heal()
+
+
+def drawn(seed: int, count: int, brokers: Sequence[int], kinds: Sequence[Kind]) -> list[Trouble]:
+    """`count` troubles, the same for the same arguments. Raises ValueError for a kind that is none, or that one broker
+    alone cannot have."""
+    possible = KINDS if len(brokers) > 1 else OF_ONE_BROKER
+    wanted = kinds or possible
+    for kind in wanted:
+        if kind not in possible:
+            raise ValueError(f"{kind!r} is no trouble of {len(brokers)} broker(s): {', '.join(possible)}")
+    source = random.Random(seed)
+    troubles = []
+    for _ in range(count):
+        kind, broker, ms = source.choice(wanted), source.choice(brokers), source.choice(SLOW_MS)
+        troubles.append(Trouble(kind, broker, ms if kind == "slow" else 0.0))
+    return troubles
+
+
+def each_in_turn(cluster: Cluster, troubles: Sequence[Trouble]) -> Generator[Trouble]:
+    """Each one lasts for a turn of the caller's loop; the last one ends with the loop, also with one that is left."""
+    for trouble in troubles:
+        trouble.begin(cluster)
+        try:
+            yield trouble
+        finally:
+            trouble.end(cluster)
