@@ -1,49 +1,92 @@
-"""The live table of a run."""
+"""Batches are counted from Spark's reports: each once, and without reading them all again at each look."""
 
 from __future__ import annotations
 
-import io
+from typing import TYPE_CHECKING, Any, cast
 
-from rich.console import Console
+import pytest
+from pyspark.sql import Row
 
-from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay, details_of
-from moldau.spark.query_states import Bounds, QueryState
-from moldau.types import TopicPartition
+from moldau.products.pipelines.running.progress import BatchCounter
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 
-PHASES = {"latest": 1, "plan": 20, "work": 1_300, "checkpoint": 5}
+if TYPE_CHECKING:
+    from moldau.spark import StreamingQuery
 
-
-def report(**fields: object) -> QueryState:
-    return QueryState("totals", batch_ms=1_326, phases_ms=PHASES, **fields)  # type: ignore[arg-type]
-
-
-def state(name: str, lag: int, report: QueryState | None) -> PipelineState:
-    return PipelineState(name, 1, 100, lag, 1_326, "running", report=report)
+METRIC = "dead_letters_of_orders"
 
 
-def test_the_last_batch_is_told_apart_with_state_and_the_partitions_that_are_furthest_behind() -> None:
-    partitions = {TopicPartition("events", number): Bounds(100, 100 + number * 1_000) for number in range(7)}
-    told = details_of(state("totals", 0, report(state_rows=12_000, state_bytes=3 << 20, partitions=partitions)))
-    assert told == (
-        "totals: batch 1,326 ms = latest 1 + plan 20 + work 1,300 + checkpoint 5; state 12,000 rows, 3.0 MiB; "
-        "behind events-6 by 6,000, events-5 by 5,000, events-4 by 4,000, events-3 by 3,000, and 2 more partitions"
-    )
+class Reports:
+    """What Spark keeps of a query: its newest hundred reports. `asked`: how many of them were read."""
+
+    def __init__(self) -> None:
+        self.kept: list[dict[str, Any]] = []
+        self.asked = 0
+
+    def batch(self, number: int, rows: int = 10, bad: int = 0) -> None:
+        durations = {"addBatch": 5, "triggerExecution": 9}
+        self._keep(number, rows, durations, {METRIC: Row(**{DEAD_LETTERS_METRIC: bad})})
+
+    def idle(self, next_number: int) -> None:
+        self._keep(next_number, 0, {"latestOffset": 1, "triggerExecution": 1}, {})
+
+    def _keep(self, number: int, rows: int, durations: dict[str, int], observed: dict[str, Any]) -> None:
+        report = {"name": "orders", "batchId": number, "sources": [{"numInputRows": rows}], "durationMs": durations}
+        self.kept = [*self.kept[-99:], {**report, "batchDuration": 9, "observedMetrics": observed}]
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        self.asked += 1
+        return self.kept[-1] if self.kept else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
+        self.asked += len(self.kept)
+        return self.kept
 
 
-def test_of_a_query_without_state_that_has_read_everything_the_times_alone_are_told() -> None:
-    caught_up = report(partitions={TopicPartition("events", 0): Bounds(100, 100)})
-    assert details_of(state("totals", 0, caught_up)) == (
-        "totals: batch 1,326 ms = latest 1 + plan 20 + work 1,300 + checkpoint 5"
-    )
-    assert details_of(state("totals", 0, None)) == ""
+def look(counter: BatchCounter, reports: Reports) -> None:
+    counter.look(cast("StreamingQuery", reports))
 
 
-def test_a_terminal_shows_the_details_of_the_slowest_queries_under_the_table() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=160)
-    states = [state(f"query-{number}", lag=number, report=report()) for number in range(5)]
-    with ProgressDisplay({"pipeline": "shop"}, console) as display:
-        display.show(states)
-    assert isinstance(console.file, io.StringIO)
-    shown = console.file.getvalue()
-    assert all(f"query-{number}: batch 1,326 ms" in shown for number in (4, 3, 2))
-    assert "query-1: batch" not in shown
+@pytest.mark.parametrize("looks_every", [1, 2, 7, 60])
+def test_each_batch_counts_once_however_often_it_is_looked(looks_every: int) -> None:
+    counter, reports = BatchCounter([METRIC]), Reports()
+    look(counter, reports)
+    for number in range(200):
+        reports.batch(number, rows=0 if number % 3 == 2 else 10, bad=number)
+        if number % 5 == 4:
+            reports.idle(number + 1)
+        if number % looks_every == looks_every - 1:
+            look(counter, reports)
+    look(counter, reports)
+    look(counter, reports)
+    with_rows = [number for number in range(200) if number % 3 != 2]
+    assert (counter.batches, counter.records) == (len(with_rows), 10 * len(with_rows))
+    assert counter.reported_to == 199
+    assert counter.dead_letters == {number: number for number in range(200)}
+
+
+def test_a_look_reads_one_report_where_no_more_are_new() -> None:
+    counter, reports = BatchCounter(), Reports()
+    for number in range(150):
+        reports.batch(number)
+    look(counter, reports)
+    for number in range(150, 160):
+        reports.batch(number)
+        reports.asked = 0
+        for _ in range(3):
+            look(counter, reports)
+        assert reports.asked == 3
+    assert counter.reported_to == 159
+
+
+def test_a_query_that_was_started_again_goes_on_being_counted() -> None:
+    counter, first, second = BatchCounter(), Reports(), Reports()
+    first.batch(0)
+    look(counter, first)
+    second.batch(1)
+    second.batch(2)
+    second.idle(3)
+    look(counter, second)
+    assert (counter.batches, counter.reported_to) == (3, 2)

@@ -1,0 +1,49 @@
+"""The live table of a run."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay, details_of
+from moldau.spark.query_states import Bounds, QueryState
+from moldau.types import TopicPartition
+
+PHASES = {"latest": 1, "plan": 20, "work": 1_300, "checkpoint": 5}
+
+
+def report(**fields: object) -> QueryState:
+    return QueryState("totals", batch_ms=1_326, phases_ms=PHASES, **fields)  # type: ignore[arg-type]
+
+
+def state(name: str, lag: int, report: QueryState | None) -> PipelineState:
+    return PipelineState(name, 1, 100, lag, 1_326, "running", report=report)
+
+
+def test_the_last_batch_is_told_apart_with_state_and_the_partitions_that_are_furthest_behind() -> None:
+    partitions = {TopicPartition("events", number): Bounds(100, 100 + number * 1_000) for number in range(7)}
+    told = details_of(state("totals", 0, report(state_rows=12_000, state_bytes=3 << 20, partitions=partitions)))
+    assert told == (
+        "totals: batch 1,326 ms = latest 1 + plan 20 + work 1,300 + checkpoint 5; state 12,000 rows, 3.0 MiB; "
+        "behind events-6 by 6,000, events-5 by 5,000, events-4 by 4,000, events-3 by 3,000, and 2 more partitions"
+    )
+
+
+def test_of_a_query_without_state_that_has_read_everything_the_times_alone_are_told() -> None:
+    caught_up = report(partitions={TopicPartition("events", 0): Bounds(100, 100)})
+    assert details_of(state("totals", 0, caught_up)) == (
+        "totals: batch 1,326 ms = latest 1 + plan 20 + work 1,300 + checkpoint 5"
+    )
+    assert details_of(state("totals", 0, None)) == ""
+
+
+def test_a_terminal_shows_the_details_of_the_slowest_queries_under_the_table() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    states = [state(f"query-{number}", lag=number, report=report()) for number in range(5)]
+    with ProgressDisplay({"pipeline": "shop"}, console) as display:
+        display.show(states)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert all(f"query-{number}: batch 1,326 ms" in shown for number in (4, 3, 2))
+    assert "query-1: batch" not in shown
