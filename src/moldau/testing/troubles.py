@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Generator, Iterable, Sequence
+from typing import Literal, Protocol, get_args
 
 import msgspec
 
 from moldau.testing.tracebacks import hides
-
-if TYPE_CHECKING:
-    from moldau.testing.cluster import Cluster
 
 __tracebackhide__ = hides
 
@@ -22,6 +19,24 @@ OF_ONE_BROKER: tuple[Kind, ...] = ("kill", "restart", "pause")
 SLOW_MS = (5.0, 50.0, 200.0)
 
 
+class Brokers(Protocol):
+    """What happens to the brokers of a `Cluster`."""
+
+    def kill(self, broker: int) -> None: ...
+
+    def restart(self, broker: int) -> None: ...
+
+    def pause(self, broker: int) -> None: ...
+
+    def resume(self, broker: int) -> None: ...
+
+    def partition(self, *sides: Iterable[int]) -> None: ...
+
+    def slow(self, broker: int, ms: float) -> None: ...
+
+    def heal(self) -> None: ...
+
+
 class Trouble(msgspec.Struct, frozen=True):
     """What is wrong now: `broker` is killed, was restarted cleanly, stands still, is cut off from the others, or hears
     them `ms` later in each direction."""
@@ -30,7 +45,7 @@ class Trouble(msgspec.Struct, frozen=True):
     broker: int
     ms: float = 0.0
 
-    def begin(self, cluster: Cluster) -> None:
+    def begin(self, cluster: Brokers) -> None:
         if self.kind == "kill":
             cluster.kill(self.broker)
         elif self.kind == "restart":
@@ -42,7 +57,7 @@ class Trouble(msgspec.Struct, frozen=True):
         else:
             cluster.slow(self.broker, self.ms)
 
-    def end(self, cluster: Cluster) -> None:
+    def end(self, cluster: Brokers) -> None:
         if self.kind == "kill":
             cluster.restart(self.broker)
         elif self.kind == "pause":
@@ -67,7 +82,7 @@ def drawn(seed: int, count: int, brokers: Sequence[int], kinds: Sequence[Kind]) 
     return troubles
 
 
-def each_in_turn(cluster: Cluster, troubles: Sequence[Trouble]) -> Generator[Trouble]:
+def each_in_turn(cluster: Brokers, troubles: Sequence[Trouble]) -> Generator[Trouble]:
     """Each one lasts for a turn of the caller's loop; the last one ends with the loop, also with one that is left."""
     for trouble in troubles:
         trouble.begin(cluster)

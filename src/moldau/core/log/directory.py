@@ -351,15 +351,11 @@ class LogDirectory:
         floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=0)
         flushed_offset = log.recovery_point
         if floor < flushed_offset and offset < log.log_end_offset:
-            log.recovery_point = floor
             if self.cleaned_offsets.get(topic_partition, 0) > offset:
                 self.cleaned_offsets[topic_partition] = offset
-            plan = self._plan(
-                {
-                    RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each(),
-                    CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets(),
-                }
-            )
+            log.recovery_point = floor
+            offsets = {RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each()}
+            plan = self._plan(offsets | {CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets()})
             plan.run()
             self.checkpointed(plan)
         log.truncate_to(offset, now_ms)

@@ -10,8 +10,6 @@ Indexes, leader epochs and producer state of what was read are built anew.
 
 from __future__ import annotations
 
-import zlib
-
 import msgspec
 
 from moldau.core.log.checkpoint import RECOVERY_POINT_CHECKPOINT
@@ -20,6 +18,7 @@ from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.inspection import first_whole_batch, is_end_sound, load_leader_epochs, repair_indexes
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
+from moldau.core.log.old_formats import refuse_old_format
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recalled_batches import recall_batches
 from moldau.core.log.recalled_epochs import recall_epochs
@@ -47,7 +46,7 @@ from moldau.core.log.settings import NO_LIMIT, LogSettings
 from moldau.core.log.swap import finish_swaps
 from moldau.core.log.time_index import TimeIndex
 from moldau.core.log.transaction_index import AbortedTransaction
-from moldau.errors import DamagedLogError, StorageFailedError
+from moldau.errors import DamagedLogError
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import (
     ATTRIBUTES_POSITION,
@@ -63,9 +62,6 @@ from moldau.wire.records.crc import crc32c
 
 _CHUNK_BYTES = 512 << 10
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
-_OLD_MIN_LENGTH = 14
-_OLD_HEAD_BYTES = 17
-"""Offset, length, CRC-32 and magic of a message of the formats 0 and 1."""
 _TEMPORARY_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _unpack_header = HEADER.unpack_from
 
@@ -256,7 +252,7 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
         aborted = scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
         expected_offset = segment.next_offset
         if segment.size < file_size:
-            _refuse_old_format(segment, file_size)
+            refuse_old_format(segment, file_size)
             limit.check(segment, segment.size, expected_offset)
             # from the end to the start, so that a crash in between leaves a log without a hole
             _set_segments_aside(loaded, index + 1, expected_offset)
@@ -391,19 +387,6 @@ def take_in_batch(
         now_ms,
         is_transactional=bool(attributes & TRANSACTIONAL_FLAG),
     )
-
-
-def _refuse_old_format(segment: Segment, file_size: int) -> None:
-    """Messages of the formats before Kafka 0.11 are whole, only not ours to read: never cut them off."""
-    head = segment.file.read(segment.size, _OLD_HEAD_BYTES)
-    length = int.from_bytes(head[8:12], "big", signed=True)
-    size = LENGTH_OVERHEAD + length
-    if len(head) < _OLD_HEAD_BYTES or length < _OLD_MIN_LENGTH or segment.size + size > file_size or head[16] > 1:
-        return
-    message = segment.file.read(segment.size, size)
-    if zlib.crc32(message[16:]) == int.from_bytes(message[12:16], "big"):
-        path = segment.path(LOG_SUFFIX)
-        raise StorageFailedError(f"{path} holds messages of format {message[16]}, which Kafka 4 does not write")
 
 
 # --- after a clean stop ---

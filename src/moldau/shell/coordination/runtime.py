@@ -37,8 +37,7 @@ from moldau.errors import (
     kafka_error,
 )
 from moldau.ports import Clock
-from moldau.shell.network.first_step import Ended, begun
-from moldau.shell.network.pauses import SHORT_WORK_THINGS
+from moldau.shell.network.first_step import SHORT_WORK_THINGS, Ended, begun
 from moldau.types import Buffer, Pausing
 
 MAX_QUEUED = 10_000

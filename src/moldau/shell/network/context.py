@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 import msgspec
 
 from moldau.errors import kafka_error
-from moldau.shell.network.pauses import SHORT_WORK_THINGS
+from moldau.shell.network.first_step import SHORT_WORK_THINGS
 from moldau.shell.network.rights import CLUSTER_NAME, Right
 from moldau.types import Pausing
 

@@ -13,6 +13,9 @@ from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
+SHORT_WORK_THINGS = 50
+"""A request or decision of no more does not pause: it would wait behind all the long ones."""
+
 
 class Ended(Generic[Result]):
     """The coroutine has returned `result`; to await it gives that at once."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from moldau.shell.network.first_step import SHORT_WORK_THINGS
 from moldau.types import Pausing
 
 Result = TypeVar("Result")
@@ -22,8 +23,6 @@ TURN_THINGS = 100
 """Where there is no timer: in the simulator, where no time passes within a turn."""
 LOOK_EVERY = 4
 """Things done between two looks at the timer."""
-SHORT_WORK_THINGS = 50
-"""A request or decision of no more does not pause: it would wait behind all the long ones."""
 
 
 class Pauses:
