@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +19,7 @@ from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
 from tests.browser.conftest import WAIT_S
 from tests.support.cluster_of_three import NODE_IDS, PARTITIONS, TOPIC, cluster_of_three, moldau_command
+from tests.support.talking_process import TalkingProcess
 
 Rows = dict[str, list[list[str]]]
 """The cells of each table of the page, by its id."""
@@ -31,15 +32,13 @@ READ_TABLES = (
 
 @contextmanager
 def page_of(bootstrap_servers: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "moldau.cli.main", "page", "-b", bootstrap_servers, "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", "page", "-b", bootstrap_servers, "--port", "0"])
     try:
-        yield process.stdout.readline().split()[1].rstrip("/")
+        line = process.next_line(time.monotonic() + WAIT_S)
+        assert line is not None, process.output
+        yield line.split()[1].rstrip("/")
     finally:
-        process.terminate()
-        process.wait(WAIT_S)
-        process.stdout.close()
+        process.kill()
 
 
 def wait_for(browser: Chrome, page: str, is_shown: Callable[[Rows], bool]) -> Rows:

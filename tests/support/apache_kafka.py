@@ -220,6 +220,15 @@ def fill(servers: str, factor: int = 1) -> Content:
     return read_all(servers)
 
 
+def add(servers: str, content: Content, tag: str) -> Content:
+    """Ten more records in each partition, behind those that are there."""
+    produce(servers, tag)
+    after = read_all(servers)
+    assert all(after[place][: len(rows)] == rows for place, rows in content.items())
+    assert all(len(after[place]) == len(rows) + 10 for place, rows in content.items())
+    return after
+
+
 def check(servers: str, content: Content, brokers: tuple[int, ...] = (1,)) -> None:
     """All of it is there, with a leader among `brokers`."""
     topics = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=CLIENT_S).topics

@@ -185,10 +185,7 @@ class ClusterOfThree:
         Kafka wait for a quorum that has gone before them: they are killed then."""
         running = [self._processes.pop(node_id) for node_id in [*self._processes]]
         for process in running:
-            if is_clean:
-                process.terminate()
-            else:
-                process.kill()
+            process.send_signal(signal.SIGTERM if is_clean else signal.SIGKILL)
         for process in running:
             try:
                 process.wait(STOP_S)

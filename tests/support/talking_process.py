@@ -34,10 +34,14 @@ class TalkingProcess:
             self._lines.put(line.strip())
         self._lines.put(None)
 
+    def next_line(self, end_s: float) -> str | None:
+        """None behind the last one. Raises queue.Empty where none has come until then."""
+        return self._lines.get(timeout=max(0.0, end_s - time.monotonic()))
+
     def wait_for(self, is_it: Callable[[str], bool], end_s: float) -> bool:
         """Whether such a line came before the process ended."""
         while True:
-            line = self._lines.get(timeout=max(0.0, end_s - time.monotonic()))
+            line = self.next_line(end_s)
             if line is None or is_it(line):
                 return line is not None
 

@@ -17,26 +17,15 @@ from tests.support.apache_kafka import (
     CONFIGS,
     GROUP,
     NEEDS_APACHE_KAFKA,
-    Content,
+    add,
     apache_kafka,
     check,
     copy_of,
     dump,
     fill,
-    produce,
-    read_all,
 )
 
 pytestmark = NEEDS_APACHE_KAFKA
-
-
-def add(servers: str, content: Content, tag: str) -> Content:
-    """Ten more records in each partition, behind those that are there."""
-    produce(servers, tag)
-    after = read_all(servers)
-    assert all(after[place][: len(rows)] == rows for place, rows in content.items())
-    assert all(len(after[place]) == len(rows) + 10 for place, rows in content.items())
-    return after
 
 
 def configs_in_kafka(servers: str, topic: str) -> dict[str, str]:

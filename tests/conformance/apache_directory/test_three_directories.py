@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, Content, check, fill, produce, read_all
+from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, add, check, fill
 from tests.support.cluster_of_three import NODE_IDS, apache_command, cluster_of_three, moldau_command
 
 pytestmark = NEEDS_APACHE_KAFKA
@@ -31,11 +31,3 @@ def test_three_directories_go_to_the_other_kind_and_back(tmp_path: Path, begins:
             cluster.restart_all(dict.fromkeys(NODE_IDS, command), is_clean=is_clean)
             check(servers, content, NODE_IDS)
             content = add(servers, content, f"after change {number}")
-
-
-def add(servers: str, content: Content, tag: str) -> Content:
-    """More records behind those that are there."""
-    produce(servers, tag)
-    after = read_all(servers)
-    assert all(after[place][: len(rows)] == rows and len(after[place]) > len(rows) for place, rows in content.items())
-    return after

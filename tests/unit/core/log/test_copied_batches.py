@@ -60,10 +60,8 @@ def test_a_truncation_at_the_log_end_drops_an_epoch_that_wrote_nothing(harness: 
     assert harness.log.log_end_offset == 3
 
 
-def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness: Harness) -> None:
-    """The checkpointed recovery point goes back before the files do: a start that finds less than was on the disk once
-    is refused."""
-    disk = MemoryDisk()
+def ten_flushed_records(harness: Harness, disk: MemoryDisk) -> tuple[LogDirectory, Log]:
+    """Two in each batch; no checkpoint says so yet."""
     directory = LogDirectory.open(disk)
     log = directory.create_log(PARTITION, METADATA_TOPIC_ID, LogSettings(), now_ms=NOW_MS)
     for _ in range(5):
@@ -72,6 +70,14 @@ def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness
     assert plan is not None
     plan.run()
     log.mark_flushed(plan, NOW_MS)
+    return directory, log
+
+
+def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness: Harness) -> None:
+    """The checkpointed recovery point goes back before the files do: a start that finds less than was on the disk once
+    is refused."""
+    disk = MemoryDisk()
+    directory, log = ten_flushed_records(harness, disk)
     checkpoints = directory.checkpoint({PARTITION: 10})
     checkpoints.run()
     directory.checkpointed(checkpoints)
@@ -87,14 +93,7 @@ def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness
 def test_a_truncation_takes_back_what_the_cleaner_has_done(harness: Harness, cleaned_offset: int, then: int) -> None:
     """Else the next start would take a lost tail of what is written there later for a hole of compaction."""
     disk = MemoryDisk()
-    directory = LogDirectory.open(disk)
-    log = directory.create_log(PARTITION, METADATA_TOPIC_ID, LogSettings(), now_ms=NOW_MS)
-    for _ in range(5):
-        log.append(harness.batch(2), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
-    plan = log.unflushed()
-    assert plan is not None
-    plan.run()
-    log.mark_flushed(plan, NOW_MS)
+    directory, _ = ten_flushed_records(harness, disk)
     directory.cleaned_offsets[PARTITION] = cleaned_offset
     directory.checkpoint_cleaned_offsets().run()
     directory.truncate(PARTITION, 5, NOW_MS)
