@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import confluent_kafka
 import pyarrow as pa
 import pytest
@@ -24,6 +27,7 @@ from moldau.columnar import (
 from moldau.columnar.reader import TopicRecreatedError
 from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
+from moldau.testing import Cluster
 from moldau.types import TopicPartition
 
 NOW_MS = 1_750_000_000_000
@@ -284,6 +288,34 @@ def test_what_is_written_while_a_topic_is_read_is_not_read(broker):
         write_table(broker.bootstrap_servers, topic, table_of(10))
         rows += batch.num_rows
     assert rows == 1_000
+
+
+def test_one_partition_comes_in_answers_as_large_as_the_reader_wants(broker):
+    topic = broker.create_topic()
+    rows = pa.table({"value": pa.array([b"x" * 1_000] * 6_000, pa.binary())})
+    write_table(broker.bootstrap_servers, topic, rows, batch_bytes=200_000)
+    # the broker alone would answer with a MiB at a time
+    assert [batch.num_rows > 3_000 for batch in read_topic(broker.bootstrap_servers, topic)] == [True, False]
+
+
+def test_a_reader_of_what_is_not_there_yet_waits_at_the_broker():
+    span = PartitionRange("later", 0, 0, 20)
+    with Cluster() as cluster:
+        cluster.create_topic("later")
+        cluster.produce("later", *[b"now"] * 10)
+        asked = cluster.faults.delay("Fetch", ms=1, times=None)
+        taken: list[tuple[TopicPartition, pa.RecordBatch]] = []
+        reading = threading.Thread(
+            target=lambda: taken.extend(read_range(cluster.bootstrap_servers, span)), daemon=True
+        )
+        begin_s = time.monotonic()
+        reading.start()
+        cluster.wait_for(lambda: asked.times_happened >= 4)
+        # what there is, nothing, and from then on an answer behind half a second
+        assert asked.times_happened <= 3 + (time.monotonic() - begin_s) / 0.4
+        cluster.produce("later", *[b"then"] * 10)
+        reading.join(30)
+    assert [value for _, batch in taken for value in batch["value"].to_pylist()] == [b"now"] * 10 + [b"then"] * 10
 
 
 def test_a_topic_deleted_while_it_is_read_is_said_so(broker):
