@@ -370,6 +370,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def offsets_retention_ms(self) -> int:
+        """`offsets.retention.minutes` in milliseconds."""
         return self.offsets_retention_minutes * _MINUTE_MS
 
     @property

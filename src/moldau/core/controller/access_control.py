@@ -14,6 +14,7 @@ from moldau.wire.protocol.messages.acls import (
 
 
 def no_authorizer() -> KafkaError:
+    """The error that answers every request for ACLs: SECURITY_DISABLED (54)."""
     return kafka_error("SECURITY_DISABLED", "No Authorizer is configured.")
 
 

@@ -29,6 +29,8 @@ class TopicTerms(msgspec.Struct, frozen=True):
 
 
 def topic_terms(image: MetadataImage, settings: BrokerSettings, topic: TopicImage) -> TopicTerms:
+    """The terms of `topic` as `image` has them; `settings` are those of the node that decides, for what the topic does
+    not set."""
     return TopicTerms(
         topic,
         min_insync_replicas(image, topic.name, settings),

@@ -86,6 +86,8 @@ class BrokerSessions:
         self._sessions[broker_id].is_settled = is_settled
 
     def is_settled(self, broker_id: int) -> bool:
+        """Whether every partition that waited for the broker has a leader. Raises KeyError for a broker without a
+        session."""
         return self._sessions[broker_id].is_settled
 
     def is_alive(self, broker: BrokerImage, now_ms: int) -> bool:

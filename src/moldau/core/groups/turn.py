@@ -96,6 +96,7 @@ class Turn:
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
     def cancel_join(self, group: Group) -> None:
+        """The join phase no longer ends by time."""
         self._cancel(("join", group.group_id))
 
     def arm_sync(self, group: Group) -> None:
@@ -105,6 +106,7 @@ class Turn:
         self._timers[key] = Timer(key, self.now_ms + group.rebalance_timeout_ms(), firing)
 
     def cancel_sync(self, group: Group) -> None:
+        """The sync phase no longer ends by time."""
         self._cancel(("sync", group.group_id))
 
     def continue_forgetting(self, firing: ForgetTopics) -> None:

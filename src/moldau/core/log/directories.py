@@ -58,6 +58,7 @@ class LogDirectories:
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """The paths as in `log.dirs`, also of directories that have failed since the start."""
         return tuple(directory.path for directory in self.directories)
 
     def __iter__(self) -> Iterator[LogDirectory]:
@@ -105,12 +106,14 @@ class LogDirectories:
         return any(directory.has_stale_offsets(topic_partition) for directory in self.directories)
 
     def by_id(self, directory_id: Uuid) -> LogDirectory | None:
+        """The directory with this id (KIP-858); None: no open directory of this node has it."""
         for directory in self.directories:
             if directory.directory_id == directory_id:
                 return directory
         return None
 
     def by_path(self, path: str) -> LogDirectory | None:
+        """The directory that `log.dirs` names so; None: there is none, or it could not be opened."""
         for directory in self.directories:
             if directory.path == path:
                 return directory

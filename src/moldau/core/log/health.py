@@ -24,6 +24,7 @@ class DirectoryHealth:
 
     @property
     def is_offline(self) -> bool:
+        """Whether the directory has failed since the start: nothing is read or written there any more."""
         return self.failure is not None
 
     def fail(self, error: StorageFailedError) -> None:

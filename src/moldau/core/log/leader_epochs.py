@@ -32,6 +32,7 @@ class LeaderEpochs:
         return cls(entries)
 
     def encode(self) -> bytes:
+        """The content of the file `leader-epoch-checkpoint`, as `decode` reads it."""
         return encode_leader_epochs(self.entries)
 
     def begin(self, epoch: int, log_end_offset: int) -> None:
@@ -112,6 +113,7 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> None:
+        """The log begins anew, elsewhere: nothing is known of its epochs."""
         if self.entries:
             self.entries = []
             self._changed()

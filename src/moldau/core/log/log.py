@@ -72,7 +72,7 @@ __all__ = ["Appended", "AppendOrigin", "DeletedSegment", "FoundOffset", "Log", "
 
 
 class Log:
-    """See the head of this module; made by `open`."""
+    """See the head of this module; made by `open`. `directory`: the name of its directory in the log directory."""
 
     def __init__(
         self,

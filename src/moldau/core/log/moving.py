@@ -55,6 +55,7 @@ class FutureLog:
 
     @property
     def size_bytes(self) -> int:
+        """The bytes that the copy has so far; 0 before its directory is made."""
         return 0 if self._log is None else self._log.size_bytes
 
     @property

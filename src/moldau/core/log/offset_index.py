@@ -30,6 +30,7 @@ class OffsetIndex:
 
     @property
     def size_bytes(self) -> int:
+        """The size of the index as a file: 8 bytes for each entry, as in Kafka."""
         return len(self.positions) * ENTRY_SIZE
 
     def append(self, relative_offset: int, position: int) -> None:

@@ -128,6 +128,7 @@ class Read(msgspec.Struct, frozen=True):
 
     @property
     def is_cold(self) -> bool:
+        """Whether the records must be read from the disk first: `records` is None."""
         return self.cold is not None
 
 

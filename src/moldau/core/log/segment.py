@@ -247,6 +247,7 @@ class Segment:
 
     @property
     def time_index(self) -> TimeIndex | None:
+        """The time index of a segment that grows; None: the segment is sealed, and its index is in a file."""
         return self._time_index
 
     def forget_indexes(self) -> None:
@@ -413,6 +414,8 @@ class IndexCache:
             self.drop(next(iter(self._entries)))
 
     def drop(self, segment: Segment) -> None:
+        """Forgets the offset index of a segment that was deleted, replaced, closed or found damaged, if there is
+        one."""
         index = self._entries.pop(segment, None)
         if index is not None:
             self.size_bytes -= index.size_bytes

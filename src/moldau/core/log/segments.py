@@ -88,6 +88,7 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
+        """The bytes of all `.log` files, the active segment included."""
         return self._sealed_bytes + (self.active.size if self.active is not None else 0)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:

@@ -50,6 +50,7 @@ class LogSettings(msgspec.Struct, frozen=True):
 
     @property
     def is_compacted(self) -> bool:
+        """Whether `cleanup.policy` names `compact`, alone or beside `delete`."""
         return "compact" in self.cleanup_policy
 
     @property
@@ -60,6 +61,7 @@ class LogSettings(msgspec.Struct, frozen=True):
 
     @property
     def is_log_append_time(self) -> bool:
+        """Whether the broker sets the timestamps of records: `message.timestamp.type` is LogAppendTime."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property

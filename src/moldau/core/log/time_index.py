@@ -28,6 +28,7 @@ class TimeIndex:
 
     @property
     def size_bytes(self) -> int:
+        """The size of the index as a file: 12 bytes for each entry, as in Kafka."""
         return len(self.timestamps) * ENTRY_SIZE
 
     def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:

@@ -178,6 +178,7 @@ class MetadataImage:
         """The records of a metadata transaction that began and did not end: they do not count yet (KIP-868)."""
 
     def topic(self, name: str) -> TopicImage | None:
+        """The topic of this name; None: there is none."""
         return self.topics_by_name.get(name)
 
     def topic_id(self, name: str) -> Uuid:
@@ -193,6 +194,7 @@ class MetadataImage:
         return partition.directories[partition.replicas.index(broker_id)]
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        """The partition; None: there is no topic of this name, or the topic has no such partition."""
         topic = self.topics_by_name.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
 

@@ -31,6 +31,7 @@ class Round:
 
     @property
     def is_won(self) -> bool:
+        """Whether a majority of the voters has voted for this node; a voter votes for itself."""
         return sum(self._votes.values()) >= self._voters.majority
 
     @property

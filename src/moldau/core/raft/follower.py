@@ -77,6 +77,8 @@ class Follower:
         self._next_change_ms = now_ms
 
     def begin(self) -> tuple[Output, ...]:
+        """The first fetch of this epoch; nothing while the log is not flushed, for a fetch says what is on the disk
+        here."""
         return self._fetch()
 
     def leader_ended(self, deadline_ms: int) -> None:
@@ -92,6 +94,7 @@ class Follower:
         self.deadline_ms = min(self.deadline_ms, now_ms + wait_ms)
 
     def next_deadline_ms(self) -> int:
+        """When a Tick is due: for a fetch that is tried again, or because the leader is given up."""
         return self.deadline_ms if self._retry_ms is None else min(self._retry_ms, self.deadline_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:

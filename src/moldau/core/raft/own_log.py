@@ -56,6 +56,7 @@ class OwnLog:
 
     @property
     def is_flushed(self) -> bool:
+        """Whether all of the log is on the disk."""
         return self.flushed_offset >= self.log_end_offset
 
     def take(self, event: Event, now_ms: int) -> None:
@@ -94,6 +95,7 @@ class OwnLog:
             self.voters.restart(event.snapshot.end_offset, event.voters)
 
     def next_deadline_ms(self) -> int | None:
+        """When a flush that found the disk full is tried again; None: none waits for that."""
         return self._retry_ms
 
     def flush(self) -> tuple[Output, ...]:

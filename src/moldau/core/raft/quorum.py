@@ -114,10 +114,12 @@ class Quorum:
 
     @property
     def is_leader(self) -> bool:
+        """Whether this node leads the quorum in the latest epoch that it knows."""
         return isinstance(self._role, Leader)
 
     @property
     def is_voter(self) -> bool:
+        """Whether the latest set of voters in the log, committed or not, names this node with this directory."""
         return self.log.voters.latest.key_of(self.node) is not None
 
     @property
@@ -131,6 +133,7 @@ class Quorum:
 
     @property
     def high_watermark(self) -> Offset:
+        """The offset below which this node knows the metadata log to be committed."""
         return self.log.high_watermark
 
     def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:

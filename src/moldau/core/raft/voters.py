@@ -34,6 +34,7 @@ class VoterSet(msgspec.Struct, frozen=True):
 
     @property
     def keys(self) -> tuple[ReplicaKey, ...]:
+        """Node id and directory id of each voter, in the order of the record."""
         return tuple(ReplicaKey(BrokerId(each.voter_id), each.voter_directory_id) for each in self.voters)
 
     @property
@@ -54,6 +55,7 @@ class VoterSet(msgspec.Struct, frozen=True):
         return tuple(key for key in self.keys if key != own)
 
     def has_node(self, node_id: int) -> bool:
+        """Whether a voter has this node id, whatever its directory."""
         return any(voter.voter_id == node_id for voter in self.voters)
 
     def with_voter(self, voter: VotersRecordVoter) -> VoterSet:
@@ -63,6 +65,7 @@ class VoterSet(msgspec.Struct, frozen=True):
         return VoterSet(tuple(voter if each.voter_id == voter.voter_id else each for each in self.voters))
 
     def without(self, key: ReplicaKey) -> VoterSet:
+        """The set without the voter of this node id, whatever its directory; the same voters if none has that id."""
         return VoterSet(tuple(each for each in self.voters if each.voter_id != key.node_id))
 
 
@@ -113,6 +116,8 @@ class VoterHistory:
         return QuorumControl(self.kraft_version, VotersRecord(voters=in_force.voters))
 
     def append(self, entries: Iterable[tuple[int, VoterSet]]) -> None:
+        """The log has grown by these sets of voters, each at its offset. Sets that are known already are passed
+        over."""
         self._entries.extend(entry for entry in entries if entry[0] > self.latest_offset)
 
     def truncate_to(self, offset: int) -> None:

@@ -127,6 +127,8 @@ class FetchSession:
 
     @property
     def evictable_key(self) -> EvictableKey:
+        """What the cache sorts sessions by: the smallest key is evicted first (consumers before replicas, then few
+        partitions before many)."""
         return self.is_replica, self.counted_size, self.session_id
 
     def entries(self) -> list[FetchEntry]:
@@ -253,6 +255,7 @@ class FetchSessions:
 
     @property
     def count(self) -> int:
+        """How many sessions there are."""
         return len(self._sessions)
 
     # -- requests

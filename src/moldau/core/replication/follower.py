@@ -76,6 +76,8 @@ class Follower:
         return self._fetch()
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        """Takes one event, and gives what the driver is to do, in order. An event of another state or epoch gives
+        nothing."""
         match event:
             case FetchAnswered():
                 return self._answered(event)
@@ -100,6 +102,7 @@ class Follower:
         return ()
 
     def next_deadline_ms(self) -> int | None:
+        """When a failed fetch is tried again; None: nothing waits for time."""
         return self._retry_ms
 
     def _fetch(self) -> tuple[Output, ...]:

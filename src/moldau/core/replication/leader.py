@@ -139,6 +139,7 @@ class Leader:
         return self._advance(self._now_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        """Takes one event, and gives what the driver is to do, in order."""
         self._now_ms = now_ms
         match event:
             case Flushed():
@@ -155,6 +156,8 @@ class Leader:
         return ()
 
     def next_deadline_ms(self) -> int | None:
+        """When followers are looked at again, or the proposal to the controller is sent again. None: there are no
+        followers."""
         if not self._followers:
             return None
         return self._next_check_ms if self._proposal is None else self._proposal.resend_ms

@@ -62,6 +62,7 @@ class Replica:
 
     @property
     def high_watermark(self) -> int:
+        """The offset below which records are known to be on every replica in sync."""
         return self.position.high_watermark
 
     def is_being_added(self, broker_id: int) -> bool:
@@ -77,6 +78,8 @@ class Replica:
         return leader.is_acknowledged(end_offset)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        """Takes one event, and gives what the driver is to do, in order. Without a leader only metadata, flushes and
+        settings are noted."""
         if isinstance(event, MetadataChanged):
             return self._take_metadata(event, now_ms)
         if isinstance(event, Flushed):
@@ -89,6 +92,7 @@ class Replica:
         return () if self.role is None else self.role.step(event, now_ms)
 
     def next_deadline_ms(self) -> int | None:
+        """When a Tick is due; None: nothing waits for time."""
         return None if self.role is None else self.role.next_deadline_ms()
 
     def _take_metadata(self, event: MetadataChanged, now_ms: int) -> tuple[Output, ...]:

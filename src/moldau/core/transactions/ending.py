@@ -40,6 +40,8 @@ def refused(error_code: int) -> Outcome:
 
 
 def end_transaction(state: TransactionsState, request: EndTransaction, now: Now) -> Outcome:
+    """What EndTxn is answered, and what the transactional id becomes. INVALID_PRODUCER_ID_MAPPING (49) for an id that
+    is not known."""
     known = state.transactions.get(request.transactional_id)
     if known is None:
         return refused(INVALID_PRODUCER_ID_MAPPING)

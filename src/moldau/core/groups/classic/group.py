@@ -242,6 +242,7 @@ class Group(msgspec.Struct):
     # questions
 
     def is_empty(self) -> bool:
+        """Whether the group is in the state Empty: it has no members, and may still have offsets."""
         return self.state is GroupState.EMPTY
 
     def is_of_consumers(self) -> bool:
