@@ -30,7 +30,9 @@ class Clock(Protocol):
 class Random(Protocol):
     """Where every random choice comes from, so that a seed repeats a run."""
 
-    def random_bytes(self, count: int) -> bytes: ...
+    def random_bytes(self, count: int) -> bytes:
+        """`count` random bytes."""
+        ...
 
     def random_below(self, bound: int) -> int:
         """An integer in [0, bound)."""
@@ -58,7 +60,9 @@ class File(Protocol):
 
     path: str
 
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The length in bytes, with what was appended a moment ago."""
+        ...
 
     def append(self, data: Buffer) -> int:
         """Writes all of `data` at the end, into the page cache, and gives the position where it begins."""
@@ -79,7 +83,9 @@ class File(Protocol):
         """
         ...
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """Cuts the file to `size` bytes; a shorter file is filled up with zeros."""
+        ...
 
     def flush(self) -> None:
         """fsync. Waits: call it through Workers, or at start and stop. Raises StorageFailedError; never try again.
@@ -88,7 +94,9 @@ class File(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the use of the file; work that Workers do with it still ends. Does not flush."""
+        ...
 
 
 class Disk(Protocol):
@@ -98,9 +106,13 @@ class Disk(Protocol):
         """Opens for reading and writing; FileNotFoundError if absent and `create` is False."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a directory."""
+        ...
 
-    def is_directory(self, path: str) -> bool: ...
+    def is_directory(self, path: str) -> bool:
+        """Whether there is a directory; False for a file."""
+        ...
 
     def list_directory(self, path: str) -> list[str]:
         """Names inside, sorted; an absent directory is empty."""
@@ -114,7 +126,9 @@ class Disk(Protocol):
         """A file; silent if absent."""
         ...
 
-    def remove_tree(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None:
+        """A directory with all that is in it; silent if absent."""
+        ...
 
     def rename(self, old: str, new: str) -> None:
         """Atomic; durable only after `flush_directory` of the parents."""
@@ -154,7 +168,9 @@ class Workers(Protocol):
         """Returns when no work is under way any more, also none whose caller was cancelled."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Waits for work that runs, and drops work that has not begun."""
+        ...
 
 
 class Stream(Protocol):
@@ -177,7 +193,9 @@ class Stream(Protocol):
         """Whether the end of the connection has come, or bytes that nobody asked for. Does not wait."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the connection. What was not received is dropped."""
+        ...
 
 
 class Dialer(Protocol):

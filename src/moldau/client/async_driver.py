@@ -81,6 +81,7 @@ class AsyncConnection(asyncio.Protocol):
             raise self._lost(f"no answer in {allowed_s} s") from error
 
     def close(self) -> None:
+        """Ends the connection at once; requests that wait for an answer fail when the transport reports its end."""
         self.is_open = False
         if not self._transport.is_closing():
             self._transport.abort()

@@ -65,6 +65,7 @@ class PartitionRange(msgspec.Struct, frozen=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition without its offsets."""
         return TopicPartition(self.topic, self.partition)
 
     @property

@@ -105,6 +105,7 @@ class Action(msgspec.Struct, frozen=True):
 
     @property
     def detail(self) -> str:
+        """In words, for Happened: the error's name, the milliseconds of a delay, or "before" or "after"."""
         if self.kind == "error":
             return self.error_name
         return f"{self.delay_ms} ms {self.when}" if self.kind == "delay" else self.when
@@ -147,6 +148,7 @@ class Fault:
 
     @property
     def times_happened(self) -> int:
+        """How often it happened."""
         return len(self.happened)
 
     @property
@@ -192,6 +194,7 @@ class Fault:
 
     @property
     def wants_names(self) -> bool:
+        """Whether it chooses by the topics of a request."""
         return self._topic is not None
 
 
@@ -331,11 +334,13 @@ class Script(_Steps):
 
     @property
     def steps_left(self) -> int:
+        """How many steps are not over yet, the one that is waited for included."""
         with self._faults._lock:
             return sum(not step.is_over for step in self._waiting)
 
     @property
     def is_finished(self) -> bool:
+        """Whether every step has happened as often as it should."""
         return self.steps_left == 0
 
     def _arm(self, fault: Fault) -> None:
@@ -350,6 +355,7 @@ class Script(_Steps):
         return self._waiting[0] if self._waiting else None
 
     def remove(self, fault: Fault) -> None:
+        """Takes a step out, as `Fault.cancel` asks; one that is not in the script is passed over."""
         if fault in self._waiting:
             self._waiting.remove(fault)
 
@@ -439,10 +445,12 @@ class Faults(_Steps):
 
     @property
     def is_disk_full(self) -> bool:
+        """Whether the disks of the cluster are full now."""
         return self._disk_fault is not None
 
     @property
     def are_any(self) -> bool:
+        """Whether there is a fault or a script of requests."""
         return bool(self._active)
 
     def take(self, facts: RequestFacts) -> Action | None:

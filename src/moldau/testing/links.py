@@ -96,13 +96,16 @@ class Links:
     # -- what connections ask
 
     def node_at(self, port: int) -> int | None:
+        """The id of the broker that listens on this port; None: no broker of the cluster does."""
         return self._node_of_port.get(port)
 
     def are_apart(self, one: int, other: int) -> bool:
+        """Whether the link between the two brokers is cut."""
         sides = self._sides
         return sides.get(one, 0) != sides.get(other, 0)
 
     def delay_s(self, one: int, other: int) -> float:
+        """Seconds that a message takes longer from one of the two brokers to the other: what slows either of them."""
         delays = self._delays_s
         return delays.get(one, 0.0) + delays.get(other, 0.0)
 

@@ -51,6 +51,7 @@ class Member:
 
     @property
     def is_running(self) -> bool:
+        """Whether the broker's thread lives; also while the broker starts, stops or is paused."""
         return self.runtime is not None and self.runtime.is_alive
 
     @property
@@ -75,6 +76,7 @@ class Member:
 
     @property
     def has_failed_start(self) -> bool:
+        """Whether the start has ended with an error, which `wait_ready` raises. Raises as `alive`."""
         ready = self.alive().ready
         return ready.done() and ready.exception() is not None
 

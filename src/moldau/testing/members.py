@@ -197,6 +197,7 @@ class Members:
         return iter(self._members.values())
 
     def first(self) -> Member:
+        """The broker with the lowest id."""
         return next(iter(self._members.values()))
 
     def chosen(self, broker: int | None) -> list[Member]:

@@ -120,6 +120,7 @@ class Runtime:
 
     @property
     def is_paused(self) -> bool:
+        """Whether the broker stands still: after `pause`, until `resume`."""
         return not self._go_on.is_set()
 
     def pause(self) -> None:
@@ -139,6 +140,7 @@ class Runtime:
         standing.wait(CALL_TIMEOUT_S)
 
     def resume(self) -> None:
+        """The broker goes on after `pause`. Does not wait; silent if it was not paused."""
         self._go_on.set()
 
     # -- the way in

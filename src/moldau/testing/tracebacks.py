@@ -13,7 +13,9 @@ class Caught(Protocol):
     """pytest's ExceptionInfo."""
 
     @property
-    def value(self) -> BaseException: ...
+    def value(self) -> BaseException:
+        """The error."""
+        ...
 
 
 def is_said_in_words(error: BaseException) -> bool:

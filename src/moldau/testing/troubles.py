@@ -22,19 +22,33 @@ SLOW_MS = (5.0, 50.0, 200.0)
 class Brokers(Protocol):
     """What happens to the brokers of a `Cluster`."""
 
-    def kill(self, broker: int) -> None: ...
+    def kill(self, broker: int) -> None:
+        """Ends the broker as kill -9 does."""
+        ...
 
-    def restart(self, broker: int) -> None: ...
+    def restart(self, broker: int) -> None:
+        """Starts the broker again; one that runs is stopped cleanly before."""
+        ...
 
-    def pause(self, broker: int) -> None: ...
+    def pause(self, broker: int) -> None:
+        """The broker stands still, as by SIGSTOP."""
+        ...
 
-    def resume(self, broker: int) -> None: ...
+    def resume(self, broker: int) -> None:
+        """The broker goes on after `pause`."""
+        ...
 
-    def partition(self, *sides: Iterable[int]) -> None: ...
+    def partition(self, *sides: Iterable[int]) -> None:
+        """Brokers of different sides reach each other no more; those that are not named are a side of their own."""
+        ...
 
-    def slow(self, broker: int, ms: float) -> None: ...
+    def slow(self, broker: int, ms: float) -> None:
+        """What travels between the broker and the others takes `ms` longer in each direction."""
+        ...
 
-    def heal(self) -> None: ...
+    def heal(self) -> None:
+        """Every link is whole and quick again."""
+        ...
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -46,6 +60,7 @@ class Trouble(msgspec.Struct, frozen=True):
     ms: float = 0.0
 
     def begin(self, cluster: Brokers) -> None:
+        """Does the trouble to the broker. A restart is over when this returns."""
         if self.kind == "kill":
             cluster.kill(self.broker)
         elif self.kind == "restart":
@@ -58,6 +73,7 @@ class Trouble(msgspec.Struct, frozen=True):
             cluster.slow(self.broker, self.ms)
 
     def end(self, cluster: Brokers) -> None:
+        """Makes the broker whole again: it runs, and its links do."""
         if self.kind == "kill":
             cluster.restart(self.broker)
         elif self.kind == "pause":

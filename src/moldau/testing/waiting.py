@@ -22,11 +22,17 @@ class NotReachedError(MoldauError, TimeoutError):
 class Observed(Protocol):
     """What conditions look at: a Cluster."""
 
-    def record_counts(self, topic: str) -> dict[int, int]: ...
+    def record_counts(self, topic: str) -> dict[int, int]:
+        """By partition: how many offsets the log spans. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        ...
 
-    def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]: ...
+    def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]:
+        """By partition: the ids of the in-sync replicas. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        ...
 
-    def group(self, group_id: str) -> GroupView: ...
+    def group(self, group_id: str) -> GroupView:
+        """State, members and lag of the group. Raises GROUP_ID_NOT_FOUND."""
+        ...
 
 
 Check = Callable[[], tuple[bool, str]]

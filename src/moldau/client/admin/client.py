@@ -35,6 +35,7 @@ class Cluster(msgspec.Struct, frozen=True):
     """In the order of their ids."""
 
     def broker_ids(self) -> list[int]:
+        """The ids of the brokers, in ascending order."""
         return [broker.node_id for broker in self.brokers]
 
 

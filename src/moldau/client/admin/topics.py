@@ -49,6 +49,8 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
     @property
     def replication_factor(self) -> int:
+        """How many replicas partition 0 has; 0 without partitions. While replicas move, other partitions may have
+        more."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 

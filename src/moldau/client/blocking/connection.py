@@ -66,6 +66,7 @@ class ClientConnection:
 
     @property
     def is_open(self) -> bool:
+        """Whether requests can be sent; False after `close`, and after an error that ended the connection."""
         return self._stream is not None
 
     @property

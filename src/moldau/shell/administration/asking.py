@@ -26,10 +26,14 @@ class Administered(Protocol):
     """A broker on its listeners, a controller on its own."""
 
     @property
-    def node_id(self) -> BrokerId: ...
+    def node_id(self) -> BrokerId:
+        """The id of this node (`node.id`)."""
+        ...
 
     @property
-    def image(self) -> MetadataImage: ...
+    def image(self) -> MetadataImage:
+        """The metadata that this node acts on."""
+        ...
 
     @property
     def settings(self) -> BrokerSettings:

@@ -54,6 +54,8 @@ class ClusterTransactionDoor:
         verify_only: bool,
         transaction_version: int,
     ) -> dict[TopicPartition, int]:
+        """Asks the coordinator of the transactional id, here or at another broker. Gives an error code for each
+        partition: COORDINATOR_NOT_AVAILABLE (15) where no answer comes."""
         coordinator = self._coordinator_of(transactional_id)
         if coordinator in (self._node.node_id, NO_LEADER):
             return await self._own.add_partitions(
@@ -91,6 +93,7 @@ class ClusterTransactionDoor:
     # -- to the leaders of partitions
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        """Asks the leader of each partition, all leaders at once, and gives their answers as one, by producer id."""
         by_leader: dict[int, list[WritableTxnMarker]] = {}
         for marker in request.markers:
             for leader, part in self._by_leader(marker).items():

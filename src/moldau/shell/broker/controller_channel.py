@@ -46,13 +46,19 @@ class Client(Protocol):
     """For whom a request is made."""
 
     @property
-    def principal(self) -> str: ...
+    def principal(self) -> str:
+        """Who asks, as "User:NAME"."""
+        ...
 
     @property
-    def client_id(self) -> str: ...
+    def client_id(self) -> str:
+        """The client id of the request's header; "" for none."""
+        ...
 
     @property
-    def client_address(self) -> str: ...
+    def client_address(self) -> str:
+        """The address of the client, without a port."""
+        ...
 
 
 class OwnQuorum(Protocol):

@@ -29,7 +29,9 @@ MIN_LOOK_INTERVAL_MS = 500
 class Parked(Protocol):
     """A fetch that waits."""
 
-    def partition_changed(self, partition: Partition) -> None: ...
+    def partition_changed(self, partition: Partition) -> None:
+        """There is news of `partition`: the fetch looks whether it can be answered."""
+        ...
 
 
 def is_watched(session: FetchSession | None) -> bool:

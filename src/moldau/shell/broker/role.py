@@ -210,6 +210,7 @@ class Broker:
 
     @property
     def group_memory_used_bytes(self) -> int:
+        """What the members of all groups here take; 0 until the coordinators are there."""
         return 0 if self._coordinators is None else self._coordinators.member_memory.used_bytes
 
     # -- metadata

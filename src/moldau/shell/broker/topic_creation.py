@@ -30,6 +30,7 @@ class TopicCreation:
         self._pending: dict[str, None] = {}
 
     def is_valid_name(self, name: str) -> bool:
+        """Whether a topic may have this name, by Kafka's rules for names alone."""
         return topic_name_fault(name) is None
 
     def begin(self, name: str) -> bool:

@@ -39,6 +39,7 @@ class Traffic:
         self.produce_requests += count
 
     def add(self, partition: Partition) -> None:
+        """Adds what went through `partition` since the broker opened it."""
         self.bytes_in += partition.appended_bytes
         self.bytes_out += partition.fetched_bytes
         self.messages_in += partition.appended_records
@@ -46,6 +47,7 @@ class Traffic:
         self.fetch_requests += partition.fetch_requests
 
     def add_all(self, other: Traffic) -> None:
+        """Adds the sums of `other`."""
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
         self.messages_in += other.messages_in

@@ -51,7 +51,9 @@ class EndingTransaction(Protocol):
         """What was decided; None once it has ended."""
 
     @property
-    def coordinator_epoch(self) -> int: ...
+    def coordinator_epoch(self) -> int:
+        """The leader epoch of the coordinator's partition of `__transaction_state`; markers name it."""
+        ...
 
     async def report(self, request: MarkersWritten) -> int:
         """Every partition has its marker. Gives an error code."""

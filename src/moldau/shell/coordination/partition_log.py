@@ -44,10 +44,12 @@ class PartitionLog(Generic[Record]):
 
     @property
     def end_offset(self) -> int:
+        """The log end offset: where the next record goes."""
         return self.partition.log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
+        """The offset below which records are committed."""
         return self.partition.high_watermark
 
     # -- loading

@@ -64,10 +64,14 @@ class MachineLog(Protocol[_Record]):
     """The log of one machine, as its owner keeps it."""
 
     @property
-    def end_offset(self) -> int: ...
+    def end_offset(self) -> int:
+        """The log end offset: where the next record goes."""
+        ...
 
     @property
-    def high_watermark(self) -> int: ...
+    def high_watermark(self) -> int:
+        """The offset below which records are committed: replies to what lies below it may leave."""
+        ...
 
     def encode(self, decision: Decision[Any, Any, _Record], now: Now) -> Pausing[bytearray]:
         """One batch. Raises MoldauError for what cannot be written."""

@@ -105,10 +105,12 @@ class RequestContext(msgspec.Struct, eq=False):
 
     @property
     def principal(self) -> str:
+        """Who asks, as "User:NAME"."""
         return self.reply.principal
 
     @property
     def listener_name(self) -> str:
+        """The name of the listener on which the request came."""
         return self.reply.listener_name
 
     @property

@@ -450,6 +450,7 @@ class Dispatcher:
         self._tasks.spawn(work)
 
     def close(self) -> None:
+        """Cancels the handlers that still wait; their requests get no answer."""
         self._tasks.cancel()
 
     def _unforeseen(self, connection: Reply, name: str, error: Exception) -> None:

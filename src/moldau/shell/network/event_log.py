@@ -41,12 +41,14 @@ class LeftOut:
         """At most MAX_NAMES, one more where there were more."""
 
     def add(self, level: int, name: str) -> None:
+        """One more line was left out: its level, and the name of what it was about."""
         self.count += 1
         self.level = max(self.level, level)
         if len(self.names) <= MAX_NAMES:
             self.names[name if len(name) <= MAX_NAME_LENGTH else name[:MAX_NAME_LENGTH] + "..."] = None
 
     def listed(self) -> str:
+        """The names with commas between them, at most MAX_NAMES; then ", and others" where there were more."""
         names = list(self.names)
         others = ", and others" if len(names) > MAX_NAMES else ""
         return ", ".join(names[:MAX_NAMES]) + others
@@ -93,12 +95,15 @@ class EventLog:
                 self.write(left_out.level, kind, f"{kind}, {left_out.count} more: {left_out.listed()}")
 
     def info(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
+        """`write` with the level INFO: something happened that may be of use to know."""
         self.write(logging.INFO, kind, message, about=about, **fields)
 
     def warn(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
+        """`write` with the level WARNING: something is wrong, and the node goes on as well as before."""
         self.write(logging.WARNING, kind, message, about=about, **fields)
 
     def error(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
+        """`write` with the level ERROR: something failed that the node should have done."""
         self.write(logging.ERROR, kind, message, about=about, **fields)
 
     def finding(self, level: int, kind: str, message: str) -> None:

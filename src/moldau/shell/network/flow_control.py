@@ -63,10 +63,13 @@ class FlowControl(ABC):
         self._holds |= reason
 
     def release(self, reason: int) -> None:
+        """Ends the hold for `reason`. Where no other reason holds, requests begin again in the next turn of the
+        loop."""
         self._holds &= ~reason
         self._resume_later()
 
     def mute(self, throttle_ms: int) -> None:
+        """No further request begins for `throttle_ms`. The later end counts where the connection is muted already."""
         end_s = self.group.loop.time() + throttle_ms / 1_000
         if self.is_closed or (self._muted is not None and self._muted.when() >= end_s):
             return

@@ -42,6 +42,7 @@ class LongFrame:
 
     @property
     def is_whole(self) -> bool:
+        """Whether all bytes of the frame have come."""
         return self.filled == self.size
 
     @property

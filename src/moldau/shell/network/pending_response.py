@@ -17,9 +17,13 @@ class ResponseQueue(Protocol):
     """Sends responses in the order of their requests."""
 
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether the connection has ended: no response is sent any more."""
+        ...
 
-    def response_completed(self, response: PendingResponse) -> None: ...
+    def response_completed(self, response: PendingResponse) -> None:
+        """`response` has its answer: it is sent once all responses before it are."""
+        ...
 
 
 class PendingResponse:

@@ -66,4 +66,8 @@ class Reply(Protocol):
 class FrameHandler(Protocol):
     """Where whole frames go: the dispatcher, or what a test puts in front of it."""
 
-    def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None: ...
+    def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
+        """Takes one request, without the length in front of it; `frame` is valid until this returns. Gives the answer,
+        or its place in the order of responses where it comes later; None: nothing is answered. Raises ProtocolError for
+        a frame that ends the connection."""
+        ...

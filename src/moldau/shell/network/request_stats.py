@@ -39,6 +39,7 @@ class Histogram:
         self.max = 0.0
 
     def observe(self, value: float, now_s: float) -> None:
+        """Counts one value, seen at `now_s` of a steady clock."""
         if now_s - self._window_start_s >= WINDOW_S:
             # after a quiet time the window before is too old to count
             is_recent = now_s - self._window_start_s < 2 * WINDOW_S
@@ -94,13 +95,16 @@ class RequestStats:
         self.request_bytes.observe(size, ended_s)
 
     def completed(self, started_s: float, parked_s: float, ended_s: float) -> None:
+        """The answer of a request is there that was parked at `parked_s`. All times in seconds of the loop's clock."""
         self.waited.observe(ended_s - parked_s, ended_s)
         self.total.observe(ended_s - started_s, ended_s)
 
     def count_errors(self, response: msgspec.Struct) -> None:
+        """Counts every error code that stands in the response, 0 too."""
         self.count_codes(error_codes(response))
 
     def count_codes(self, codes: Iterable[int]) -> None:
+        """As `count_errors`, for a long response, whose codes come in pieces."""
         errors = self.errors
         for code in codes:
             errors[code] = errors.get(code, 0) + 1

@@ -55,11 +55,17 @@ class Group(Shared, Protocol):
     receive_buffer: bytearray
     spares: list[bytearray]
 
-    def add(self, connection: ServerConnection) -> int: ...
+    def add(self, connection: ServerConnection) -> int:
+        """Takes a new connection into the registry, and gives its number."""
+        ...
 
-    def admit(self, connection: ServerConnection) -> None: ...
+    def admit(self, connection: ServerConnection) -> None:
+        """The connection has its number and addresses: it may be held, or ended, where there are too many."""
+        ...
 
-    def remove(self, connection: ServerConnection) -> None: ...
+    def remove(self, connection: ServerConnection) -> None:
+        """The connection has ended."""
+        ...
 
 
 class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):

@@ -86,10 +86,12 @@ class Node:
 
     @property
     def host(self) -> str:
+        """The host that the first listener is bound to. Raises MoldauError before `start`."""
         return self._first_listener().host
 
     @property
     def port(self) -> int:
+        """The port of the first listener, also where the settings name port 0. Raises MoldauError before `start`."""
         return self._first_listener().port
 
     @property

@@ -64,6 +64,7 @@ class NodeDirectories:
             self._disks.append((disk, path))
 
     def unlock(self) -> None:
+        """Lets other processes lock the directories; twice does no harm."""
         releases, self._releases = self._releases, []
         for release in releases:
             release()

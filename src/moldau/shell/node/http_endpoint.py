@@ -51,6 +51,7 @@ class HttpEndpoint:
         self.connections: dict[HttpConnection, None] = {}
 
     def close(self) -> None:
+        """Ends every connection at once, answered or not."""
         for connection in list(self.connections):
             connection.end()
 

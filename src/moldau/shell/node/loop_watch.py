@@ -35,9 +35,11 @@ class LoopWatch:
         return max(self._window_max_s, self._last_window_max_s)
 
     def start(self) -> None:
+        """Sets the first timer."""
         self._arm()
 
     def stop(self) -> None:
+        """Cancels the timer; what was seen stays."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

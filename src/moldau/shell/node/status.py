@@ -42,6 +42,7 @@ class NodeStatus:
         """How long it took to collect the last page of metrics."""
 
     def recovering(self) -> None:
+        """The logs are being opened, and recovered where they need it."""
         self.state = BrokerState.RECOVERY
 
     def serving(self, quorum: QuorumRole, broker: Broker | None = None, dispatcher: Dispatcher | None = None) -> None:
@@ -50,12 +51,15 @@ class NodeStatus:
         self.state = BrokerState.RUNNING
 
     def stopping(self) -> None:
+        """The node has begun to stop."""
         self.state = BrokerState.SHUTTING_DOWN
 
     def ended(self) -> None:
+        """The node has stopped."""
         self.state = BrokerState.NOT_RUNNING
 
     def scraped(self, elapsed_s: float) -> None:
+        """A page of metrics was collected, in `elapsed_s` seconds."""
         self.last_scrape_s = elapsed_s
 
     def reason_not_ready(self) -> str | None:

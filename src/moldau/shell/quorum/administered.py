@@ -26,6 +26,7 @@ class AdministeredController:
 
     @property
     def image(self) -> MetadataImage:
+        """The committed metadata that this controller knows."""
         return self._quorum.image
 
     def _metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:

@@ -71,6 +71,7 @@ class QuorumChannel:
 
     @property
     def bootstrap_ids(self) -> tuple[int, ...]:
+        """The ids of the bootstrap servers: -2 and down, in the order of the setting."""
         return tuple(self._bootstrap)
 
     async def ask(self, node_id: int, request: Request, voters: VoterSet) -> Standing | None:

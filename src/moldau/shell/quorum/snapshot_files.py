@@ -22,6 +22,8 @@ REPLACING_SUFFIX = ".replacing"
 
 
 def path_of(snapshot: SnapshotId) -> str:
+    """Where the snapshot lies: in the directory of the metadata log, with Kafka's name ("<end
+    offset>-<epoch>.checkpoint")."""
     return f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(snapshot.end_offset), snapshot.epoch)}"
 
 

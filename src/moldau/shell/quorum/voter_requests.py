@@ -34,7 +34,9 @@ from moldau.wire.protocol.messages.raft_voters import AddRaftVoterRequest
 class Addresses(Protocol):
     """Who is reached where."""
 
-    def listener_of(self, node_id: int) -> BrokerListener | None: ...
+    def listener_of(self, node_id: int) -> BrokerListener | None:
+        """Where the node listens for the quorum; None: nobody said so yet."""
+        ...
 
 
 async def change_voters(

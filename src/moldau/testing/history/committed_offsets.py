@@ -39,6 +39,8 @@ class CommittedOffset:
         """Of all that were ever tried."""
 
     def begin(self, offset: int, line: int) -> Attempt:
+        """A commit of `offset` began at `line` of the history. Give it to `done` or `failed` when its outcome is
+        known."""
         attempt = Attempt(offset, line)
         self._attempts.append(attempt)
         self.highest = max(self.highest, offset)
@@ -51,6 +53,7 @@ class CommittedOffset:
         self.highest = max(self.highest, offset)
 
     def done(self, attempt: Attempt, line: int) -> None:
+        """The commit was acknowledged at `line`."""
         attempt.end = line
         if self._settled is None or attempt.begin > self._settled.begin:
             self._settled = attempt
@@ -58,9 +61,11 @@ class CommittedOffset:
             self._attempts = self._possible(self._settled)
 
     def failed(self, attempt: Attempt) -> None:
+        """The commit was refused: the group never had its offset."""
         self._attempts = [other for other in self._attempts if other is not attempt]
 
     def ask(self, line: int) -> Question:
+        """Somebody asks for the committed offset at `line`. Give the question to `answer`, or call `drop`."""
         self._open_questions += 1
         return Question(line, self._settled)
 

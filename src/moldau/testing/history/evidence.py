@@ -20,10 +20,12 @@ class Attempts(msgspec.Struct, frozen=True):
     parts: tuple[tuple[CommittedOffset, Attempt], ...]
 
     def done(self, line: int) -> None:
+        """The commit was acknowledged at `line`, for all its partitions."""
         for committed, attempt in self.parts:
             committed.done(attempt, line)
 
     def failed(self) -> None:
+        """The commit was refused, for all its partitions."""
         for committed, attempt in self.parts:
             committed.failed(attempt)
 
@@ -103,6 +105,7 @@ class Evidence:
         }
 
     def fold(self, history: Iterable[events.Event]) -> None:
+        """Takes all events of a history, in their order. Raises KeyError for an event of an unknown kind."""
         processes, folds = self._processes, self._folds
         for line, event in enumerate(history, 1):
             process = processes.get(event.process)
@@ -117,6 +120,7 @@ class Evidence:
                 yield log
 
     def transaction_of(self, row: int) -> Transaction | None:
+        """The transaction that the send in this row of `sends` belongs to; None for a send outside transactions."""
         index = self.sends.transactions[row]
         return None if index == NOTHING else self.transactions[index]
 

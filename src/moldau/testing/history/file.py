@@ -60,7 +60,9 @@ class Appender:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def append(self, event: Event) -> None:
+        """Writes one event as one line. It is in the page cache then, and not flushed."""
         os.write(self._descriptor, _encoder.encode(event) + b"\n")
 
     def close(self) -> None:
+        """Closes the file."""
         os.close(self._descriptor)

@@ -41,6 +41,8 @@ class Transaction(msgspec.Struct):
     read_from: dict[int, int] = {}
 
     def begin_end(self, line: int, read_from: dict[int, int], *, is_commit: bool) -> None:
+        """Its producer began to commit or abort it at `line`; `read_from`: what its consumer had read since the
+        transaction before."""
         self.read_from |= read_from
         if is_commit:
             self.commit_line = self.commit_line or line
@@ -50,6 +52,7 @@ class Transaction(msgspec.Struct):
         self.commit_line = 0
 
     def end(self, line: int, *, is_commit: bool) -> None:
+        """It was committed or aborted for certain; acknowledged at `line`."""
         self.outcome, self.end_line = Outcome.DONE if is_commit else Outcome.FAILED, line
 
     def see(self, line: int) -> None:
@@ -58,10 +61,12 @@ class Transaction(msgspec.Struct):
 
     @property
     def is_committed(self) -> bool:
+        """Whether its commit was acknowledged, or one of its records was seen by a reader of committed records."""
         return self.outcome is Outcome.DONE or self.is_proven
 
     @property
     def is_aborted(self) -> bool:
+        """Whether its abort was acknowledged."""
         return self.outcome is Outcome.FAILED
 
     def __str__(self) -> str:
@@ -157,6 +162,7 @@ class Slot(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> int:
+        """The line of a read of this offset, by a reader of committed records if there was one; 0 if nobody read it."""
         return self.committed_line or self.raw_line
 
 
@@ -182,6 +188,7 @@ class PartitionLog:
         return chunk
 
     def slot(self, offset: int) -> Slot:
+        """What is known of the offset; `send` is NOTHING where no record is known to stand."""
         sends, committed, raw = self.chunk(offset)
         index = offset & CHUNK - 1
         return Slot(offset, sends[index], committed[index], raw[index])
@@ -200,6 +207,7 @@ class PartitionLog:
         return self._acknowledged_offsets[index - 1] if index else NOTHING
 
     def acknowledged(self, offset: int, line: int) -> None:
+        """A record at `offset` was acknowledged at `line`. Call it in the order of the lines."""
         if not self._acknowledged_offsets or offset > self._acknowledged_offsets[-1]:
             self._acknowledged_lines.append(line)
             self._acknowledged_offsets.append(offset)
@@ -220,6 +228,7 @@ class Topic:
         return self._keys.setdefault(key, len(self._keys))
 
     def log(self, partition: int) -> PartitionLog:
+        """The log of the partition, made when it is first asked for."""
         log = self.partitions.get(partition)
         if log is None:
             log = self.partitions[partition] = PartitionLog(self, partition)

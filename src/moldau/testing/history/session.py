@@ -32,21 +32,26 @@ class Session:
         self._operations = itertools.count(1)
 
     def next_operation(self) -> int:
+        """A number that no other operation of the session has, from 1 on."""
         return next(self._operations)
 
     def write_error(self, process: str, operation: int, error: KafkaError) -> None:
+        """The operation ended with `error`: failed for certain (REFUSED), or with an unknown outcome."""
         ended = events.Failed if error.code() in REFUSED else events.Unknown
         self.write(ended(process=process, operation=operation, error=str(error), at_ms=now_ms()))
 
     def write_done(self, process: str, operation: int) -> None:
+        """The operation was acknowledged."""
         self.write(events.Done(process=process, operation=operation, at_ms=now_ms()))
 
 
 def now_ms() -> int:
+    """The time of the line of a history: milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def partition_name(topic: str, partition: int) -> str:
+    """A partition as histories name it: "orders-0"."""
     return f"{topic}-{partition}"
 
 

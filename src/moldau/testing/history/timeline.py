@@ -24,6 +24,7 @@ class Row(msgspec.Struct):
     counts: dict[int, int] = {}
 
     def count(self, at_ms: int, many: int) -> None:
+        """Adds `many` things at this millisecond since the epoch."""
         self.counts[at_ms] = self.counts.get(at_ms, 0) + many
 
 

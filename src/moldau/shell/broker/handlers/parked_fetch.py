@@ -143,10 +143,12 @@ class ParkedFetch:
 
     @property
     def has_nothing_to_wait_for(self) -> bool:
+        """Whether the fetch is about no partition: it is answered at once."""
         return not self.entries
 
     @property
     def is_cold(self) -> bool:
+        """Whether the last look found records that must be read from the disk first."""
         return self._cold is not None
 
     # -- looking

@@ -55,6 +55,7 @@ def known_code(code: int, version: int, fenced_from: int = FENCED_FROM) -> int:
 
 
 def may_write(context: RequestContext, transactional_id: str) -> bool:
+    """Whether the client has the right to write with this transactional id."""
     return context.authorize(WRITE_TRANSACTIONAL_ID, transactional_id)
 
 

@@ -150,6 +150,7 @@ class CountingWorkers:
         await self._workers.drain()
 
     def is_busy(self) -> bool:
+        """Whether any work is under way, or waits for a thread."""
         return self.pending > 0
 
     def close(self) -> None:
