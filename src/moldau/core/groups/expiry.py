@@ -23,9 +23,9 @@ from collections.abc import Iterator
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.committed_offsets import CommittedOffset
+from moldau.core.groups.draft import Draft
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord
 from moldau.core.groups.requests import ContinueDeletion, DeleteGroup, ExpireOffsets, ForgetTopics
-from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.group_admin import (
@@ -51,48 +51,48 @@ _INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
 # -- by age
 
 
-def expire(turn: Turn, request: ExpireOffsets) -> None:
+def expire(draft: Draft, request: ExpireOffsets) -> None:
     """One stretch of the check: as many groups as fit a decision; the rest follows at once."""
-    state = turn.state
+    state = draft.state
     group_ids = request.group_ids if request.group_ids is not None else tuple(state.groups)
     looked_at = 0
     for position, group_id in enumerate(group_ids):
-        if looked_at >= MAX_POSITIONS_A_TURN or len(turn.records) >= MAX_TOMBSTONES:
-            turn.arm_expiry(0, ExpireOffsets(group_ids[position:]))
+        if looked_at >= MAX_POSITIONS_A_TURN or len(draft.records) >= MAX_TOMBSTONES:
+            draft.arm_expiry(0, ExpireOffsets(group_ids[position:]))
             return
         group = state.groups.get(group_id)
         if group is None or group_id in state.other_kinds:
             continue
         looked_at += 1 + sum(map(len, state.offsets.get(group_id, {}).values()))
-        if not _expire_group(turn, group):
-            turn.arm_expiry(0, ExpireOffsets(group_ids[position:]))
+        if not _expire_group(draft, group):
+            draft.arm_expiry(0, ExpireOffsets(group_ids[position:]))
             return
-    turn.arm_expiry(turn.settings.offsets_retention_check_interval_ms, ExpireOffsets())
+    draft.arm_expiry(draft.settings.offsets_retention_check_interval_ms, ExpireOffsets())
 
 
-def _expire_group(turn: Turn, group: Group) -> bool:
+def _expire_group(draft: Draft, group: Group) -> bool:
     """Whether the group is done with: False if the batch is full before."""
     is_anything_left = False
-    subscribed = _read_topics(turn, group)
-    for key, offset in _positions(turn, group.group_id):
+    subscribed = _read_topics(draft, group)
+    for key, offset in _positions(draft, group.group_id):
         is_read = subscribed is None or key.topic in subscribed
-        if is_read or not _is_expired(turn, group, key, offset):
+        if is_read or not _is_expired(draft, group, key, offset):
             is_anything_left = True
-        elif len(turn.records) >= MAX_TOMBSTONES:
+        elif len(draft.records) >= MAX_TOMBSTONES:
             return False
         else:
-            turn.records.append(OffsetRecord(key, None))
+            draft.records.append(OffsetRecord(key, None))
     if (
         not is_anything_left
         and group.is_empty()
         and not group.pending_members
-        and group.group_id not in turn.state.pending.producers
+        and group.group_id not in draft.state.pending.producers
     ):
-        turn.records.append(_end_of(group))
+        draft.records.append(_end_of(group))
     return True
 
 
-def _is_expired(turn: Turn, group: Group, key: OffsetCommitKey, offset: CommittedOffset) -> bool:
+def _is_expired(draft: Draft, group: Group, key: OffsetCommitKey, offset: CommittedOffset) -> bool:
     if group.protocol_type is None:
         since_ms = offset.commit_timestamp
     elif group.state is GroupState.EMPTY:
@@ -103,31 +103,31 @@ def _is_expired(turn: Turn, group: Group, key: OffsetCommitKey, offset: Committe
     else:
         return False
     if offset.expire_timestamp != -1:
-        is_old = turn.wall_ms >= offset.expire_timestamp
+        is_old = draft.wall_ms >= offset.expire_timestamp
     else:
-        is_old = turn.wall_ms - since_ms >= turn.settings.offsets_retention_ms
-    return is_old and not turn.state.pending.has(group.group_id, key.topic, key.partition)
+        is_old = draft.wall_ms - since_ms >= draft.settings.offsets_retention_ms
+    return is_old and not draft.state.pending.has(group.group_id, key.topic, key.partition)
 
 
-def _read_topics(turn: Turn, group: Group) -> dict[str, None] | None:
+def _read_topics(draft: Draft, group: Group) -> dict[str, None] | None:
     """Topics whose positions stay because a member reads them; None: all of them."""
-    if group.group_id not in turn.state.offsets:
+    if group.group_id not in draft.state.offsets:
         return {}
     return group.subscribed_topics()
 
 
-def _positions(turn: Turn, group_id: str) -> Iterator[tuple[OffsetCommitKey, CommittedOffset]]:
-    for topic, partitions in turn.state.offsets.get(group_id, {}).items():
+def _positions(draft: Draft, group_id: str) -> Iterator[tuple[OffsetCommitKey, CommittedOffset]]:
+    for topic, partitions in draft.state.offsets.get(group_id, {}).items():
         for partition, offset in partitions.items():
             yield OffsetCommitKey(group=group_id, topic=topic, partition=partition), offset
 
 
-def _held_positions(turn: Turn, group_id: str) -> Iterator[OffsetCommitKey]:
+def _held_positions(draft: Draft, group_id: str) -> Iterator[OffsetCommitKey]:
     """Committed ones, and those that only open transactions commit; each once."""
-    committed = turn.state.offsets.get(group_id, {})
-    for key, _ in _positions(turn, group_id):
+    committed = draft.state.offsets.get(group_id, {})
+    for key, _ in _positions(draft, group_id):
         yield key
-    for key in turn.state.pending.positions_of(group_id):
+    for key in draft.state.pending.positions_of(group_id):
         if key.partition not in committed.get(key.topic, {}):
             yield key
 
@@ -139,40 +139,40 @@ def _end_of(group: Group) -> GroupMetadataRecord:
 # -- by request
 
 
-def delete_group(turn: Turn, parked: Parked, request: DeleteGroup) -> None:
+def delete_group(draft: Draft, parked: Parked, request: DeleteGroup) -> None:
     """68 for a group with members, 69 for one that is not there."""
-    group = turn.state.groups.get(request.group_id)
-    if group is None or request.group_id in turn.state.other_kinds:
-        turn.reply(parked, DeletableGroupResult(request.group_id, _GROUP_ID_NOT_FOUND))
+    group = draft.state.groups.get(request.group_id)
+    if group is None or request.group_id in draft.state.other_kinds:
+        draft.reply(parked, DeletableGroupResult(request.group_id, _GROUP_ID_NOT_FOUND))
     elif not group.is_empty():
-        turn.reply(parked, DeletableGroupResult(request.group_id, _NON_EMPTY_GROUP))
+        draft.reply(parked, DeletableGroupResult(request.group_id, _NON_EMPTY_GROUP))
     else:
-        _delete(turn, parked, group)
+        _delete(draft, parked, group)
 
 
-def continue_deletion(turn: Turn, firing: ContinueDeletion) -> None:
+def continue_deletion(draft: Draft, firing: ContinueDeletion) -> None:
     """The group has had too many positions for one batch. If a member joined since, the rest stays, with answer 68."""
-    delete_group(turn, firing.parked, DeleteGroup(firing.group_id))
+    delete_group(draft, firing.parked, DeleteGroup(firing.group_id))
 
 
-def _delete(turn: Turn, parked: Parked, group: Group) -> None:
-    for key in _held_positions(turn, group.group_id):
-        if len(turn.records) == MAX_TOMBSTONES:
-            turn.continue_deletion(ContinueDeletion(group.group_id, parked))
+def _delete(draft: Draft, parked: Parked, group: Group) -> None:
+    for key in _held_positions(draft, group.group_id):
+        if len(draft.records) == MAX_TOMBSTONES:
+            draft.continue_deletion(ContinueDeletion(group.group_id, parked))
             return
-        turn.records.append(OffsetRecord(key, None))
-    turn.records.append(_end_of(group))
-    turn.reply(parked, DeletableGroupResult(group.group_id))
+        draft.records.append(OffsetRecord(key, None))
+    draft.records.append(_end_of(group))
+    draft.reply(parked, DeletableGroupResult(group.group_id))
 
 
-def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> Pausing[None]:
+def delete_offsets(draft: Draft, parked: Parked, message: OffsetDeleteRequest) -> Pausing[None]:
     """Positions of topics that exist, by name. 86 where a member subscribes to the topic; what is not there is done."""
-    code = _deletion_fault(turn, message.group_id)
+    code = _deletion_fault(draft, message.group_id)
     if code:
-        turn.reply(parked, OffsetDeleteResponse(error_code=code))
+        draft.reply(parked, OffsetDeleteResponse(error_code=code))
         return
-    group = turn.state.groups[message.group_id]
-    stored, pending = turn.state.offsets.get(message.group_id, {}), turn.state.pending
+    group = draft.state.groups[message.group_id]
+    stored, pending = draft.state.offsets.get(message.group_id, {}), draft.state.pending
     topics = []
     ended: dict[tuple[str, int], None] = {}
     subscribed = group.subscribed_topics()
@@ -188,17 +188,17 @@ def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> 
         topics.append(OffsetDeleteResponseTopic(topic.name, tuple(partitions)))
         yield
     for name, index in ended:
-        turn.records.append(OffsetRecord(OffsetCommitKey(message.group_id, name, index), None))
+        draft.records.append(OffsetRecord(OffsetCommitKey(message.group_id, name, index), None))
         yield
-    turn.reply(parked, OffsetDeleteResponse(topics=tuple(topics)))
+    draft.reply(parked, OffsetDeleteResponse(topics=tuple(topics)))
 
 
-def _deletion_fault(turn: Turn, group_id: str) -> int:
+def _deletion_fault(draft: Draft, group_id: str) -> int:
     """Why no position of the group may be deleted; 0 if some may."""
     if group_id == "":
         return _INVALID_GROUP_ID
-    group = turn.state.groups.get(group_id)
-    if group is None or group_id in turn.state.other_kinds:
+    group = draft.state.groups.get(group_id)
+    if group is None or group_id in draft.state.other_kinds:
         return _GROUP_ID_NOT_FOUND
     if not group.is_empty() and not group.is_of_consumers():
         # nobody here knows what its members read
@@ -209,16 +209,16 @@ def _deletion_fault(turn: Turn, group_id: str) -> int:
 # -- with their topics
 
 
-def forget_topics(turn: Turn, request: ForgetTopics) -> None:
+def forget_topics(draft: Draft, request: ForgetTopics) -> None:
     """Tombstones for the offsets of deleted topics, also of those that open transactions commit, so that a new topic
     of the same name begins without any."""
-    state = turn.state
+    state = draft.state
     for group_id in dict.fromkeys((*state.offsets, *state.pending.producers)):
         committed, pending = state.offsets.get(group_id, {}), state.pending.producers.get(group_id, {})
         for topic in request.topics:
             for partition in dict.fromkeys((*committed.get(topic, ()), *pending.get(topic, ()))):
-                if len(turn.records) == MAX_TOMBSTONES:
-                    turn.continue_forgetting(request)
+                if len(draft.records) == MAX_TOMBSTONES:
+                    draft.continue_forgetting(request)
                     return
                 key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-                turn.records.append(OffsetRecord(key, None))
+                draft.records.append(OffsetRecord(key, None))

@@ -1,8 +1,8 @@
 """The group coordinator of one partition of `__consumer_offsets`, as a log-backed machine.
 
-Requests and responses: requests.py. Records: records.py (`encode_group_record` and `decode_group_record` turn them into
-the log's keys and values). What is durable and what is not: state.py. Steady time ends sessions and rebalances, wall
-time goes into records.
+Requests and responses: requests.py. Records: records.py (`decode_group_record` makes a record of a key and a value of
+the log, `encode_group_record` the reverse). What is durable and what is not: state.py. Steady time ends sessions and
+rebalances, wall time goes into records.
 
 Every refusal is a reply with Kafka's error code; `decide` raises no KafkaError. A request id that was replied to may
 be replied to again only if its append failed in between.
@@ -21,6 +21,7 @@ from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.classic.rebalance import join_phase_over, prepare
 from moldau.core.groups.classic.sync import group_not_written, sync, sync_phase_over
 from moldau.core.groups.describe import describe_group, list_groups
+from moldau.core.groups.draft import Draft, GroupDecision
 from moldau.core.groups.expiry import continue_deletion, delete_group, delete_offsets, expire, forget_topics
 from moldau.core.groups.offsets import commit_in_transaction, commit_offsets, fetch_offsets
 from moldau.core.groups.records import GroupRecord
@@ -43,7 +44,6 @@ from moldau.core.groups.requests import (
     TransactionEnded,
 )
 from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end, topics_with_offsets
-from moldau.core.groups.turn import GroupDecision, Turn
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.ports import Random
 from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId
@@ -74,52 +74,52 @@ class GroupMachine:
     ) -> GroupDecision | Pausing[GroupDecision]:
         if isinstance(request, EndTransaction):
             return _end_transaction(request_id, request)
-        turn = Turn(state, self._settings, self._random, now)
+        draft = Draft(state, self._settings, self._random, now)
         if isinstance(request, GroupRequest):
-            work = _decide_message(turn, Parked(request_id, request.api_version), request)
+            work = _decide_message(draft, Parked(request_id, request.api_version), request)
             if work is not None:
-                return _decided(turn, work)
+                return _decided(draft, work)
         elif isinstance(request, SessionExpired):
-            session_expired(turn, request)
+            session_expired(draft, request)
         elif isinstance(request, JoinPhaseOver):
-            join_phase_over(turn, request)
+            join_phase_over(draft, request)
         elif isinstance(request, SyncPhaseOver):
-            sync_phase_over(turn, request)
+            sync_phase_over(draft, request)
         elif isinstance(request, ForgetTopics):
-            forget_topics(turn, request)
+            forget_topics(draft, request)
         elif isinstance(request, ExpireOffsets):
-            expire(turn, request)
+            expire(draft, request)
         elif isinstance(request, ContinueDeletion):
-            continue_deletion(turn, request)
+            continue_deletion(draft, request)
         elif isinstance(request, GroupNotWritten):
-            group_not_written(turn, request)
+            group_not_written(draft, request)
         else:
             assert_never(request)
-        return turn.decision()
+        return draft.decision()
 
     def decide_loaded(self, state: GroupsState, image: MetadataImage, now: Now) -> GroupDecision:
         """Every recorded member gets one session timeout to be heard of; what is too old ends at the first check;
         positions in topics that are gone end now."""
-        turn = Turn(state, self._settings, self._random, now)
+        draft = Draft(state, self._settings, self._random, now)
         state.is_loaded = True
-        turn.arm_expiry(self._settings.offsets_retention_check_interval_ms, ExpireOffsets())
+        draft.arm_expiry(self._settings.offsets_retention_check_interval_ms, ExpireOffsets())
         for group in state.groups.values():
             for member in group.members.values():
-                turn.arm_session(group, member)
+                draft.arm_session(group, member)
             if len(group.members) > self._settings.group_max_size:
                 # the bound was lowered meanwhile: the last to join again are out
-                prepare(turn, group)
+                prepare(draft, group)
         gone = tuple(name for name in topics_with_offsets(state) if image.topic(name) is None)
-        forget_topics(turn, ForgetTopics(gone))
-        return turn.decision()
+        forget_topics(draft, ForgetTopics(gone))
+        return draft.decision()
 
     def decide_metadata(
         self, state: GroupsState, image: MetadataImage, delta: MetadataDelta, now: Now
     ) -> GroupDecision:
         """A new topic of the name of a deleted one begins without positions."""
-        turn = Turn(state, self._settings, self._random, now)
-        forget_topics(turn, ForgetTopics(tuple(topic.name for topic in delta.deleted_topics.values())))
-        return turn.decision()
+        draft = Draft(state, self._settings, self._random, now)
+        forget_topics(draft, ForgetTopics(tuple(topic.name for topic in delta.deleted_topics.values())))
+        return draft.decision()
 
     def apply(
         self,
@@ -149,40 +149,40 @@ def _end_transaction(request_id: int, request: EndTransaction) -> GroupDecision:
     )
 
 
-def _decided(turn: Turn, work: Pausing[None]) -> Pausing[GroupDecision]:
+def _decided(draft: Draft, work: Pausing[None]) -> Pausing[GroupDecision]:
     yield from work
-    return turn.decision()
+    return draft.decision()
 
 
-def _reply(turn: Turn, parked: Parked, work: Pausing[GroupResponse]) -> Pausing[None]:
-    turn.reply(parked, (yield from work))
+def _reply(draft: Draft, parked: Parked, work: Pausing[GroupResponse]) -> Pausing[None]:
+    draft.reply(parked, (yield from work))
 
 
-def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> Pausing[None] | None:
+def _decide_message(draft: Draft, parked: Parked, request: GroupRequest) -> Pausing[None] | None:
     """Decides it, or gives the work that does: of a message that may name many."""
     message = request.message
     if isinstance(message, HeartbeatRequest):
-        heartbeat(turn, parked, message)
+        heartbeat(draft, parked, message)
     elif isinstance(message, OffsetCommitRequest):
-        return commit_offsets(turn, parked, message)
+        return commit_offsets(draft, parked, message)
     elif isinstance(message, CommitInTransaction):
-        return commit_in_transaction(turn, parked, message)
+        return commit_in_transaction(draft, parked, message)
     elif isinstance(message, FetchOffsets):
-        return _reply(turn, parked, fetch_offsets(turn.state, message))
+        return _reply(draft, parked, fetch_offsets(draft.state, message))
     elif isinstance(message, JoinGroupRequest):
-        join(turn, parked, request, message)
+        join(draft, parked, request, message)
     elif isinstance(message, SyncGroupRequest):
-        return sync(turn, parked, message)
+        return sync(draft, parked, message)
     elif isinstance(message, LeaveGroupRequest):
-        return leave(turn, parked, message)
+        return leave(draft, parked, message)
     elif isinstance(message, DescribeGroup):
-        turn.reply(parked, describe_group(turn.state, message.group_id, parked.api_version))
+        draft.reply(parked, describe_group(draft.state, message.group_id, parked.api_version))
     elif isinstance(message, ListGroupsRequest):
-        turn.reply(parked, list_groups(turn.state, message))
+        draft.reply(parked, list_groups(draft.state, message))
     elif isinstance(message, DeleteGroup):
-        delete_group(turn, parked, message)
+        delete_group(draft, parked, message)
     elif isinstance(message, OffsetDeleteRequest):
-        return delete_offsets(turn, parked, message)
+        return delete_offsets(draft, parked, message)
     else:
         assert_never(message)
     return None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.committed_offsets import CommittedOffset
+from moldau.core.groups.draft import Draft
 from moldau.core.groups.records import OffsetRecord
 from moldau.core.groups.refusals import refused_commit
 from moldau.core.groups.requests import CommitInTransaction, FetchOffsets
 from moldau.core.groups.state import GroupsState
-from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.types import ZERO_UUID, Pausing, Uuid, all_of
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -33,34 +33,34 @@ _OFFSET_METADATA_TOO_LARGE = ERROR_CODES["OFFSET_METADATA_TOO_LARGE"]
 _UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 
 
-def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> Pausing[None]:
+def commit_offsets(draft: Draft, parked: Parked, message: OffsetCommitRequest) -> Pausing[None]:
     """Records each partition that can be recorded; the others get their own error."""
     try:
-        group = _committing_group(turn, message, parked.api_version)
+        group = _committing_group(draft, message, parked.api_version)
     except KafkaError as error:
-        turn.reply(parked, (yield from refused_commit(message, error.code)))
+        draft.reply(parked, (yield from refused_commit(message, error.code)))
         return
-    response = yield from _record(turn, message)
+    response = yield from _record(draft, message)
     member = None if group is None else group.members.get(message.member_id)
     if group is not None and member is not None:
         # a classic member that commits is alive
-        turn.arm_session(group, member)
-    turn.reply(parked, response)
+        draft.arm_session(group, member)
+    draft.reply(parked, response)
 
 
-def commit_in_transaction(turn: Turn, parked: Parked, message: CommitInTransaction) -> Pausing[None]:
+def commit_in_transaction(draft: Draft, parked: Parked, message: CommitInTransaction) -> Pausing[None]:
     """As `commit_offsets`, for the transaction that the producer has open in this log: its marker decides. Prolongs no
     session, as in Kafka."""
     try:
-        _committing_group(turn, message.commit, parked.api_version, is_transactional=True)
+        _committing_group(draft, message.commit, parked.api_version, is_transactional=True)
     except KafkaError as error:
-        turn.reply(parked, (yield from refused_commit(message.commit, error.code)))
+        draft.reply(parked, (yield from refused_commit(message.commit, error.code)))
         return
-    turn.producer_id, turn.producer_epoch = message.producer_id, message.producer_epoch
-    turn.reply(parked, (yield from _record(turn, message.commit)))
+    draft.producer_id, draft.producer_epoch = message.producer_id, message.producer_epoch
+    draft.reply(parked, (yield from _record(draft, message.commit)))
 
 
-def _record(turn: Turn, message: OffsetCommitRequest) -> Pausing[OffsetCommitResponse]:
+def _record(draft: Draft, message: OffsetCommitRequest) -> Pausing[OffsetCommitResponse]:
     """Of a partition that stands there more than once the last row is recorded: one batch must hold them all, and each
     would take the place of the one before."""
     topics: list[OffsetCommitResponseTopic] = []
@@ -69,7 +69,7 @@ def _record(turn: Turn, message: OffsetCommitRequest) -> Pausing[OffsetCommitRes
         partitions: list[OffsetCommitResponsePartition] = []
         for partition in topic.partitions:
             code = 0
-            if _utf16_length(partition.committed_metadata or "") > turn.settings.offset_metadata_max_bytes:
+            if _utf16_length(partition.committed_metadata or "") > draft.settings.offset_metadata_max_bytes:
                 code = _OFFSET_METADATA_TOO_LARGE
             else:
                 latest[topic.name, partition.partition_index] = topic.topic_id, partition
@@ -77,13 +77,13 @@ def _record(turn: Turn, message: OffsetCommitRequest) -> Pausing[OffsetCommitRes
             yield
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
     for (name, _), (topic_id, partition) in latest.items():
-        turn.records.append(_offset_record(turn, message, name, topic_id, partition))
+        draft.records.append(_offset_record(draft, message, name, topic_id, partition))
         yield
     return OffsetCommitResponse(topics=tuple(topics))
 
 
 def _committing_group(
-    turn: Turn, message: OffsetCommitRequest, api_version: int, *, is_transactional: bool = False
+    draft: Draft, message: OffsetCommitRequest, api_version: int, *, is_transactional: bool = False
 ) -> Group | None:
     """The group, or None for a first commit without one. Raises the KafkaError that refuses the commit.
 
@@ -93,16 +93,19 @@ def _committing_group(
     if message.group_id == "":
         # Kafka takes it, and nobody can ever see it in a list
         raise kafka_error("INVALID_GROUP_ID")
-    if turn.state.other_kinds.get(message.group_id) == "share":
+    if draft.state.other_kinds.get(message.group_id) == "share":
         # as in Kafka: the positions of a share group are not kept here
         raise kafka_error("GROUP_ID_NOT_FOUND")
     generation = message.generation_id_or_member_epoch
-    group = turn.state.groups.get(message.group_id)
+    group = draft.state.groups.get(message.group_id)
     if group is None:
         if generation >= 0:
             raise kafka_error("GROUP_ID_NOT_FOUND" if api_version >= 9 else "ILLEGAL_GENERATION")
-        offsets = turn.state.offsets
-        if message.group_id not in offsets and max(len(turn.state.groups), len(offsets)) >= turn.settings.moldau_groups:
+        offsets = draft.state.offsets
+        if (
+            message.group_id not in offsets
+            and max(len(draft.state.groups), len(offsets)) >= draft.settings.moldau_groups
+        ):
             raise kafka_error("GROUP_MAX_SIZE_REACHED")
         return None
     if generation < 0 and group.state is GroupState.EMPTY:
@@ -127,16 +130,16 @@ def _utf16_length(text: str) -> int:
 
 
 def _offset_record(
-    turn: Turn, message: OffsetCommitRequest, topic: str, topic_id: Uuid, partition: OffsetCommitRequestPartition
+    draft: Draft, message: OffsetCommitRequest, topic: str, topic_id: Uuid, partition: OffsetCommitRequestPartition
 ) -> OffsetRecord:
     has_expiry = message.retention_time_ms != -1
     value = OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
-        commit_timestamp=turn.wall_ms,
+        commit_timestamp=draft.wall_ms,
         # Java's sum would wrap, and the position of who wants to keep it for ever would be gone at the next check
-        expire_timestamp=min(turn.wall_ms + message.retention_time_ms, MAX_TIMESTAMP_MS) if has_expiry else -1,
+        expire_timestamp=min(draft.wall_ms + message.retention_time_ms, MAX_TIMESTAMP_MS) if has_expiry else -1,
         topic_id=topic_id,
     )
     key = OffsetCommitKey(group=message.group_id, topic=topic, partition=partition.partition_index)

@@ -12,6 +12,7 @@ from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.coordination.host import CoordinatorHost, LoadedRecord, LoadedTransactionEnd
 from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Now, Timer
 from moldau.core.groups.classic.memory import MemberMemory
+from moldau.core.groups.draft import GroupDecision
 from moldau.core.groups.machine import GroupMachine
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, decode_group_record, encode_group_record
 from moldau.core.groups.requests import (
@@ -24,7 +25,6 @@ from moldau.core.groups.requests import (
     TransactionEnded,
 )
 from moldau.core.groups.state import GroupsState, topics_with_offsets
-from moldau.core.groups.turn import GroupDecision
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.errors import MoldauError, kafka_error
 from moldau.types import ZERO_UUID, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition, whole

@@ -15,10 +15,10 @@ from moldau.core.groups.classic.rebalance import (
     has_memory,
     prepare_or_complete_join,
 )
+from moldau.core.groups.draft import Draft
 from moldau.core.groups.records import group_metadata_record, new_group_record
 from moldau.core.groups.refusals import refused_join
 from moldau.core.groups.requests import GroupNotWritten, GroupRequest
-from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.ports import Random
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
@@ -31,41 +31,41 @@ MAX_PENDING_MEMBERS = 10_000
 _FENCED_INSTANCE_ID = ERROR_CODES["FENCED_INSTANCE_ID"]
 
 
-def join(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest) -> None:
+def join(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest) -> None:
     """Decides a JoinGroup; a member that must wait for others is parked."""
-    error = _refusal_before_group(turn, message)
+    error = _refusal_before_group(draft, message)
     if error is not None:
-        _refuse(turn, parked, "", error)
+        _refuse(draft, parked, "", error)
         return
-    group = turn.state.groups.get(message.group_id)
+    group = draft.state.groups.get(message.group_id)
     if group is None:
         if message.member_id != "":
-            _refuse(turn, parked, message.member_id, "UNKNOWN_MEMBER_ID")
+            _refuse(draft, parked, message.member_id, "UNKNOWN_MEMBER_ID")
             return
-        if len(turn.state.groups) >= turn.settings.moldau_groups:
-            turn.state.memory.bound_reached("groups")
-            _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
+        if len(draft.state.groups) >= draft.settings.moldau_groups:
+            draft.state.memory.bound_reached("groups")
+            _refuse(draft, parked, "", "GROUP_MAX_SIZE_REACHED")
             return
-        group = Group(group_id=message.group_id, state_timestamp_ms=turn.wall_ms, memory=turn.state.memory)
-        _join_group(turn, parked, request, message, group)
+        group = Group(group_id=message.group_id, state_timestamp_ms=draft.wall_ms, memory=draft.state.memory)
+        _join_group(draft, parked, request, message, group)
         if group.members or group.pending_members:
             # Kafka makes the group for a refused member too
-            turn.state.groups[message.group_id] = group
-            turn.records.append(new_group_record(group))
+            draft.state.groups[message.group_id] = group
+            draft.records.append(new_group_record(group))
     else:
-        _join_group(turn, parked, request, message, group)
+        _join_group(draft, parked, request, message, group)
 
 
-def _refusal_before_group(turn: Turn, message: JoinGroupRequest) -> str | None:
+def _refusal_before_group(draft: Draft, message: JoinGroupRequest) -> str | None:
     if message.group_id == "":
         return "INVALID_GROUP_ID"
-    settings = turn.settings
+    settings = draft.settings
     if not settings.group_min_session_timeout_ms <= message.session_timeout_ms <= settings.group_max_session_timeout_ms:
         return "INVALID_SESSION_TIMEOUT"
-    if turn.state.other_kinds.get(message.group_id, "consumer") != "consumer":
+    if draft.state.other_kinds.get(message.group_id, "consumer") != "consumer":
         return "INCONSISTENT_GROUP_PROTOCOL"
     if _asked_bytes(message) > settings.moldau_group_member_bytes:
-        turn.state.memory.bound_reached("group.member.bytes")
+        draft.state.memory.bound_reached("group.member.bytes")
         return "INVALID_REQUEST"
     return None
 
@@ -76,33 +76,33 @@ def _asked_bytes(message: JoinGroupRequest) -> int:
     return MEMBER_BYTES + ids + protocols_bytes(message.protocols)
 
 
-def _refuse(turn: Turn, parked: Parked, member_id: str, error: str) -> None:
-    turn.reply(parked, refused_join(ERROR_CODES[error], member_id, parked.api_version))
+def _refuse(draft: Draft, parked: Parked, member_id: str, error: str) -> None:
+    draft.reply(parked, refused_join(ERROR_CODES[error], member_id, parked.api_version))
 
 
-def _join_group(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group) -> None:
-    if not _has_room(turn, group, message.member_id):
+def _join_group(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group) -> None:
+    if not _has_room(draft, group, message.member_id):
         group.remove(message.member_id)
-        _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
-    elif not _has_memory(turn, request, message, group):
+        _refuse(draft, parked, "", "GROUP_MAX_SIZE_REACHED")
+    elif not _has_memory(draft, request, message, group):
         # a member that was in the group before stays in it as it was
-        _refuse(turn, parked, message.member_id, "GROUP_MAX_SIZE_REACHED")
+        _refuse(draft, parked, message.member_id, "GROUP_MAX_SIZE_REACHED")
     elif not group.supports(message.protocol_type, message.protocols):
-        _refuse(turn, parked, message.member_id, "INCONSISTENT_GROUP_PROTOCOL")
+        _refuse(draft, parked, message.member_id, "INCONSISTENT_GROUP_PROTOCOL")
     elif message.member_id != "":
-        _join_known_member(turn, parked, request, message, group)
+        _join_known_member(draft, parked, request, message, group)
     elif message.group_instance_id is not None:
-        _join_static_member(turn, parked, request, message, group)
+        _join_static_member(draft, parked, request, message, group)
     elif parked.api_version >= 4:
-        member_id = _new_member_id(turn.random, request.client_id or "")
-        group.add_pending(member_id, turn.now_ms + message.session_timeout_ms)
-        turn.arm_pending_session(group, member_id, message.session_timeout_ms)
-        _refuse(turn, parked, member_id, "MEMBER_ID_REQUIRED")
+        member_id = _new_member_id(draft.random, request.client_id or "")
+        group.add_pending(member_id, draft.now_ms + message.session_timeout_ms)
+        draft.arm_pending_session(group, member_id, message.session_timeout_ms)
+        _refuse(draft, parked, member_id, "MEMBER_ID_REQUIRED")
     else:
-        _add_member(turn, parked, request, message, group, _new_member_id(turn.random, request.client_id or ""))
+        _add_member(draft, parked, request, message, group, _new_member_id(draft.random, request.client_id or ""))
 
 
-def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
+def _has_room(draft: Draft, group: Group, member_id: str) -> bool:
     if member_id == "" and len(group.pending_members) >= MAX_PENDING_MEMBERS:
         return False
     if group.state is GroupState.EMPTY:
@@ -111,18 +111,18 @@ def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
         # members that wait already are counted, not members: after max_size was lowered the last to come again are out
         member = group.members.get(member_id)
         is_waiting = member is not None and member.awaiting_join is not None
-        return is_waiting or group.awaiting_join_count < turn.settings.group_max_size
-    return member_id in group.members or len(group.members) < turn.settings.group_max_size
+        return is_waiting or group.awaiting_join_count < draft.settings.group_max_size
+    return member_id in group.members or len(group.members) < draft.settings.group_max_size
 
 
-def _has_memory(turn: Turn, request: GroupRequest, message: JoinGroupRequest, group: Group) -> bool:
+def _has_memory(draft: Draft, request: GroupRequest, message: JoinGroupRequest, group: Group) -> bool:
     member_id = message.member_id or group.static_members.get(message.group_instance_id or "", "")
     member = group.members.get(member_id)
     if member is not None and member.protocols == message.protocols:
-        return True  # a member that comes again with the same words is never turned away
+        return True  # a member that comes again with the same words is never refused
     # a static member's id begins with its instance id, a dynamic member's with the client's
     grown_bytes = _asked_bytes(message) + 2 * max(len(request.client_id or ""), len(message.group_instance_id or ""))
-    return has_memory(turn, group, grown_bytes)
+    return has_memory(draft, group, grown_bytes)
 
 
 def _new_member_id(random: Random, prefix: str) -> str:
@@ -152,7 +152,7 @@ def _rebalance_timeout_ms(parked: Parked, message: JoinGroupRequest) -> int:
 
 
 def _add_member(
-    turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group, member_id: str
+    draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group, member_id: str
 ) -> None:
     member = _new_member(parked, request, message, member_id)
     member.is_new = True
@@ -162,62 +162,62 @@ def _add_member(
     if not group.members:
         group.protocol_type = message.protocol_type
     group.add(member)
-    turn.arm_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-    prepare_or_complete_join(turn, group)
+    draft.arm_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    prepare_or_complete_join(draft, group)
 
 
 # a member that is known
 
 
 def _join_known_member(
-    turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group
+    draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group
 ) -> None:
     if message.member_id in group.pending_members:
         if message.group_instance_id is not None:
             # a static member never gets a pending id
-            _refuse(turn, parked, message.member_id, "UNKNOWN_SERVER_ERROR")
+            _refuse(draft, parked, message.member_id, "UNKNOWN_SERVER_ERROR")
             return
-        _add_member(turn, parked, request, message, group, message.member_id)
+        _add_member(draft, parked, request, message, group, message.member_id)
         return
     try:
         group.check_member(message.member_id, message.group_instance_id)
     except KafkaError as error:
-        turn.reply(parked, refused_join(error.code, message.member_id, parked.api_version))
+        draft.reply(parked, refused_join(error.code, message.member_id, parked.api_version))
         return
     member = group.members[message.member_id]
     has_changed = member.protocols != message.protocols
     if group.state is GroupState.EMPTY:
-        _refuse(turn, parked, message.member_id, "UNKNOWN_MEMBER_ID")
+        _refuse(draft, parked, message.member_id, "UNKNOWN_MEMBER_ID")
     elif group.state is GroupState.COMPLETING_REBALANCE and not has_changed:
         # it may have missed the answer to its last join
-        turn.reply(parked, generation_reply(group, member))
+        draft.reply(parked, generation_reply(group, member))
     elif group.state is GroupState.STABLE and not has_changed and group.leader_id != member.member_id:
         # a leader that comes again wants a rebalance: it may know of a change that no member's metadata shows
-        turn.reply(parked, generation_reply(group, member))
+        draft.reply(parked, generation_reply(group, member))
     else:
-        _update_member(turn, parked, message, group, member)
-        prepare_or_complete_join(turn, group)
+        _update_member(draft, parked, message, group, member)
+        prepare_or_complete_join(draft, group)
 
 
-def _update_member(turn: Turn, parked: Parked, message: JoinGroupRequest, group: Group, member: Member) -> None:
+def _update_member(draft: Draft, parked: Parked, message: JoinGroupRequest, group: Group, member: Member) -> None:
     group.update(member, message.protocols, _rebalance_timeout_ms(parked, message), message.session_timeout_ms)
     earlier = group.park_join(member, parked)
     if earlier is not None:
         # Kafka leaves the earlier request without an answer for ever
-        turn.reply(earlier, refused_join(REBALANCE_IN_PROGRESS, member.member_id, earlier.api_version))
+        draft.reply(earlier, refused_join(REBALANCE_IN_PROGRESS, member.member_id, earlier.api_version))
 
 
 # static members
 
 
 def _join_static_member(
-    turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group
+    draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group
 ) -> None:
     instance_id = message.group_instance_id or ""
-    member_id = _new_member_id(turn.random, instance_id)
+    member_id = _new_member_id(draft.random, instance_id)
     old_member_id = group.static_members.get(instance_id)
     if old_member_id is None:
-        _add_member(turn, parked, request, message, group, member_id)
+        _add_member(draft, parked, request, message, group, member_id)
         return
     old = group.members[old_member_id]
     new = _new_member(parked, request, message, member_id)
@@ -225,47 +225,47 @@ def _join_static_member(
     new.assignment, new.is_new = old.assignment, False
     if new.protocols == old.protocols:
         new.protocols = old.protocols  # one copy of the metadata
-    _fence(turn, group, old)
-    turn.cancel_session(group, old.member_id)
-    turn.arm_session(group, new)
+    _fence(draft, group, old)
+    draft.cancel_session(group, old.member_id)
+    draft.arm_session(group, new)
     if group.state is GroupState.STABLE:
         members = tuple(new if member is old else member for member in group.members.values())
         if select_protocol(members) == group.protocol_name:
-            _replace_in_stable_group(turn, parked, group, old, new, members)
+            _replace_in_stable_group(draft, parked, group, old, new, members)
             return
     new.awaiting_join = parked
     group.replace_static(old.member_id, new)
     group.pending_sync.pop(old.member_id, None)
     if group.state is GroupState.PREPARING_REBALANCE:
-        complete_join_if_all_joined(turn, group)
+        complete_join_if_all_joined(draft, group)
     else:
         # in CompletingRebalance the leader may be assigning to the old member id right now
-        prepare_or_complete_join(turn, group)
+        prepare_or_complete_join(draft, group)
 
 
-def _fence(turn: Turn, group: Group, old: Member) -> None:
+def _fence(draft: Draft, group: Group, old: Member) -> None:
     """The member that had the instance id until now learns that it is out."""
     joining = group.unpark_join(old)
     if joining is not None:
-        turn.reply(joining, refused_join(_FENCED_INSTANCE_ID, old.member_id, joining.api_version))
+        draft.reply(joining, refused_join(_FENCED_INSTANCE_ID, old.member_id, joining.api_version))
     syncing, old.awaiting_sync = old.awaiting_sync, None
     if syncing is not None:
-        turn.reply(syncing, SyncGroupResponse(error_code=_FENCED_INSTANCE_ID))
+        draft.reply(syncing, SyncGroupResponse(error_code=_FENCED_INSTANCE_ID))
 
 
 def _replace_in_stable_group(
-    turn: Turn, parked: Parked, group: Group, old: Member, new: Member, members: tuple[Member, ...]
+    draft: Draft, parked: Parked, group: Group, old: Member, new: Member, members: tuple[Member, ...]
 ) -> None:
     """The successor takes over the assignment without a rebalance, once the log says so (see state.py)."""
     group.replacement = new
     is_leader = group.leader_id == old.member_id
     leader_id = new.member_id if is_leader else group.leader_id
     assignments = {member.member_id: member.assignment for member in members}
-    turn.records.append(group_metadata_record(group, members, leader_id, assignments))
-    turn.if_refused.append(GroupNotWritten(group.group_id))
+    draft.records.append(group_metadata_record(group, members, leader_id, assignments))
+    draft.if_refused.append(GroupNotWritten(group.group_id))
     can_skip = parked.api_version >= 9
     # before v9 a leader is named by its old id, so that it does not take itself for one and assign again
-    turn.reply(
+    draft.reply(
         parked,
         JoinGroupResponse(
             generation_id=group.generation,

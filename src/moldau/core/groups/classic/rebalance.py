@@ -6,73 +6,73 @@ prepare -> (the initial delay, or all members joined, or the rebalance timeout) 
 from __future__ import annotations
 
 from moldau.core.groups.classic.group import Group, GroupState, Member, members_for_leader
+from moldau.core.groups.draft import Draft
 from moldau.core.groups.records import empty_group_record
 from moldau.core.groups.requests import JoinPhaseOver
-from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES
 from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse, SyncGroupResponse
 
 REBALANCE_IN_PROGRESS = ERROR_CODES["REBALANCE_IN_PROGRESS"]
 
 
-def prepare_or_complete_join(turn: Turn, group: Group) -> None:
+def prepare_or_complete_join(draft: Draft, group: Group) -> None:
     """A member came, changed or went: begins a rebalance, or sees whether the present one can end."""
     if group.can_rebalance():
-        prepare(turn, group)
+        prepare(draft, group)
     else:
-        complete_join_if_all_joined(turn, group)
+        complete_join_if_all_joined(draft, group)
 
 
-def prepare(turn: Turn, group: Group) -> None:
+def prepare(draft: Draft, group: Group) -> None:
     """Begins a rebalance: members have to join again until the rebalance timeout, or the initial delay of a new group,
     is over."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        _give_up_assignment(turn, group)
-    turn.cancel_sync(group)
+        _give_up_assignment(draft, group)
+    draft.cancel_sync(group)
     if group.state is GroupState.EMPTY:
         # the group is new: give the other members time to start
-        delay_ms = turn.settings.group_initial_rebalance_delay_ms
+        delay_ms = draft.settings.group_initial_rebalance_delay_ms
         remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
-        group.transition_to(GroupState.PREPARING_REBALANCE, turn.wall_ms)
+        group.transition_to(GroupState.PREPARING_REBALANCE, draft.wall_ms)
         firing = JoinPhaseOver(group.group_id, group.generation, is_initial=True, remaining_ms=remaining_ms)
-        turn.arm_join(group, delay_ms, firing)
+        draft.arm_join(group, delay_ms, firing)
         return
-    group.transition_to(GroupState.PREPARING_REBALANCE, turn.wall_ms)
+    group.transition_to(GroupState.PREPARING_REBALANCE, draft.wall_ms)
     if group.has_all_members_joined():
-        complete_join(turn, group)
+        complete_join(draft, group)
     else:
-        turn.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
+        draft.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
 
 
-def _give_up_assignment(turn: Turn, group: Group) -> None:
+def _give_up_assignment(draft: Draft, group: Group) -> None:
     """Members that wait for their assignment have to join again."""
     for member in group.members.values():
         group.assign(member, b"")
-        answer_sync(turn, group, member, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+        answer_sync(draft, group, member, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
 
 
-def answer_sync(turn: Turn, group: Group, member: Member, response: SyncGroupResponse) -> None:
+def answer_sync(draft: Draft, group: Group, member: Member, response: SyncGroupResponse) -> None:
     """Answers the member's parked SyncGroup, if there is one; its session begins anew."""
     parked, member.awaiting_sync = member.awaiting_sync, None
     if parked is not None:
-        turn.reply(parked, response)
+        draft.reply(parked, response)
         # a session that ran out while the member waited for others was not held against it
-        turn.arm_session(group, member)
+        draft.arm_session(group, member)
 
 
-def complete_join_if_all_joined(turn: Turn, group: Group) -> None:
+def complete_join_if_all_joined(draft: Draft, group: Group) -> None:
     """An empty group's first rebalance always waits for its delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.previous_state is not GroupState.EMPTY
         and group.has_all_members_joined()
     ):
-        complete_join(turn, group)
+        complete_join(draft, group)
 
 
-def join_phase_over(turn: Turn, firing: JoinPhaseOver) -> None:
+def join_phase_over(draft: Draft, firing: JoinPhaseOver) -> None:
     """The timer of the join phase."""
-    group = turn.state.groups.get(firing.group_id)
+    group = draft.state.groups.get(firing.group_id)
     if (
         group is None
         or group.state is not GroupState.PREPARING_REBALANCE
@@ -82,39 +82,39 @@ def join_phase_over(turn: Turn, firing: JoinPhaseOver) -> None:
         return
     if firing.is_initial and group.was_member_added and firing.remaining_ms != 0:
         group.was_member_added = False
-        delay_ms = min(turn.settings.group_initial_rebalance_delay_ms, firing.remaining_ms)
+        delay_ms = min(draft.settings.group_initial_rebalance_delay_ms, firing.remaining_ms)
         remaining_ms = max(firing.remaining_ms - delay_ms, 0)
         again = JoinPhaseOver(group.group_id, group.generation, is_initial=True, remaining_ms=remaining_ms)
-        turn.arm_join(group, delay_ms, again)
+        draft.arm_join(group, delay_ms, again)
     else:
-        complete_join(turn, group)
+        complete_join(draft, group)
 
 
-def complete_join(turn: Turn, group: Group) -> None:
+def complete_join(draft: Draft, group: Group) -> None:
     """Ends the join phase: members that did not join are out (static ones stay), the others get the new generation."""
-    turn.cancel_join(group)
+    draft.cancel_join(group)
     for member in list(group.members.values()):
         if member.awaiting_join is None and member.instance_id is None:
             group.remove(member.member_id)
-            turn.cancel_session(group, member.member_id)
+            draft.cancel_session(group, member.member_id)
     if group.members and not group.elect_joined_leader():
         # only static members are left, and none has joined yet: wait for them once more
-        turn.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
+        draft.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
         return
     group.was_member_added = False
-    group.begin_generation(turn.wall_ms)
+    group.begin_generation(draft.wall_ms)
     if group.state is GroupState.EMPTY:
         # should this append fail, the log's last generation has members that are gone: they time out after a reload
-        turn.records.append(empty_group_record(group))
+        draft.records.append(empty_group_record(group))
         return
     for member in group.members.values():
         parked = group.unpark_join(member)
         if parked is not None:
-            turn.reply(parked, generation_reply(group, member))
-        turn.arm_session(group, member)
+            draft.reply(parked, generation_reply(group, member))
+        draft.arm_session(group, member)
         member.is_new = False
         group.pending_sync[member.member_id] = None
-    turn.arm_sync(group)
+    draft.arm_sync(group)
 
 
 def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
@@ -131,10 +131,10 @@ def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
     )
 
 
-def has_memory(turn: Turn, group: Group, grown_bytes: int) -> bool:
+def has_memory(draft: Draft, group: Group, grown_bytes: int) -> bool:
     """May the group hold so much more? What the log held at a load was taken in without asking."""
-    memory = turn.state.memory
-    if group.held_bytes + grown_bytes > turn.settings.moldau_group_bytes:
+    memory = draft.state.memory
+    if group.held_bytes + grown_bytes > draft.settings.moldau_group_bytes:
         memory.bound_reached("group.bytes")
         return False
     if memory.used_bytes + grown_bytes > memory.limit_bytes:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.classic.rebalance import REBALANCE_IN_PROGRESS, answer_sync, has_memory, prepare
+from moldau.core.groups.draft import Draft
 from moldau.core.groups.records import group_metadata_record
 from moldau.core.groups.requests import GroupNotWritten, SyncPhaseOver
-from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.groups_classic import SyncGroupRequest, SyncGroupResponse
@@ -18,38 +18,38 @@ _INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 _GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 
 
-def sync(turn: Turn, parked: Parked, message: SyncGroupRequest) -> Pausing[None]:
+def sync(draft: Draft, parked: Parked, message: SyncGroupRequest) -> Pausing[None]:
     """Decides a SyncGroup; members are parked until the leader's assignments are in the log."""
     given: dict[str, bytes] = {}
     for assignment in message.assignments:
         given[assignment.member_id] = assignment.assignment
         yield
     try:
-        group = _checked_group(turn, parked, message)
+        group = _checked_group(draft, parked, message)
     except KafkaError as error:
-        turn.reply(parked, SyncGroupResponse(error_code=error.code))
+        draft.reply(parked, SyncGroupResponse(error_code=error.code))
         return
     group.pending_sync.pop(message.member_id, None)
     if not group.pending_sync:
-        turn.cancel_sync(group)
+        draft.cancel_sync(group)
     member = group.members[message.member_id]
     if group.state is GroupState.STABLE:
-        turn.reply(parked, _assignment_reply(group, member.assignment))
+        draft.reply(parked, _assignment_reply(group, member.assignment))
         return
     earlier, member.awaiting_sync = member.awaiting_sync, parked
     if earlier is not None:
         # Kafka leaves the earlier request without an answer for ever
-        turn.reply(earlier, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+        draft.reply(earlier, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
     if group.leader_id == message.member_id:
-        _hand_out(turn, group, given)
+        _hand_out(draft, group, given)
 
 
-def _checked_group(turn: Turn, parked: Parked, message: SyncGroupRequest) -> Group:
+def _checked_group(draft: Draft, parked: Parked, message: SyncGroupRequest) -> Group:
     if parked.api_version >= 5 and None in (message.protocol_type, message.protocol_name):
         raise kafka_error("INCONSISTENT_GROUP_PROTOCOL")
     if message.group_id == "":
         raise kafka_error("INVALID_GROUP_ID")
-    group = turn.state.groups.get(message.group_id)
+    group = draft.state.groups.get(message.group_id)
     if group is None:
         raise kafka_error("UNKNOWN_MEMBER_ID")
     group.check_member(message.member_id, message.group_instance_id)
@@ -66,47 +66,47 @@ def _differs(asked: str | None, present: str | None) -> bool:
     return asked is not None and present is not None and asked != present
 
 
-def _hand_out(turn: Turn, group: Group, given: dict[str, bytes]) -> None:
+def _hand_out(draft: Draft, group: Group, given: dict[str, bytes]) -> None:
     members = tuple(group.members.values())
-    fault = _fault_of(turn, group, given)
+    fault = _fault_of(draft, group, given)
     if fault:
         # as Kafka answers assignments that cannot be written: all that wait for theirs get the error, and begin anew
         for member in members:
-            answer_sync(turn, group, member, SyncGroupResponse(error_code=fault))
-        prepare(turn, group)
+            answer_sync(draft, group, member, SyncGroupResponse(error_code=fault))
+        prepare(draft, group)
         return
-    turn.records.append(group_metadata_record(group, members, group.leader_id, given))
-    turn.if_refused.append(GroupNotWritten(group.group_id))
+    draft.records.append(group_metadata_record(group, members, group.leader_id, given))
+    draft.if_refused.append(GroupNotWritten(group.group_id))
     for member in members:
-        answer_sync(turn, group, member, _assignment_reply(group, given.get(member.member_id, b"")))
+        answer_sync(draft, group, member, _assignment_reply(group, given.get(member.member_id, b"")))
 
 
-def _fault_of(turn: Turn, group: Group, given: dict[str, bytes]) -> int:
+def _fault_of(draft: Draft, group: Group, given: dict[str, bytes]) -> int:
     """42 where a member would hold too much with its assignment, 81 where the group or the node would; 0: none."""
     grown_bytes = 0
     for member_id, member in group.members.items():
         change_bytes = len(given.get(member_id, b"")) - len(member.assignment)
-        if change_bytes > 0 and member.held_bytes() + change_bytes > turn.settings.moldau_group_member_bytes:
-            turn.state.memory.bound_reached("group.member.bytes")
+        if change_bytes > 0 and member.held_bytes() + change_bytes > draft.settings.moldau_group_member_bytes:
+            draft.state.memory.bound_reached("group.member.bytes")
             return _INVALID_REQUEST
         grown_bytes += change_bytes
-    return 0 if grown_bytes <= 0 or has_memory(turn, group, grown_bytes) else _GROUP_MAX_SIZE_REACHED
+    return 0 if grown_bytes <= 0 or has_memory(draft, group, grown_bytes) else _GROUP_MAX_SIZE_REACHED
 
 
-def group_not_written(turn: Turn, failed: GroupNotWritten) -> None:
+def group_not_written(draft: Draft, failed: GroupNotWritten) -> None:
     """The generation whose assignments are not in the log begins anew; a static member's successor is forgotten, and
     the member that it was to follow has its session again."""
-    group = turn.state.groups.get(failed.group_id)
+    group = draft.state.groups.get(failed.group_id)
     if group is None:
         return
     if group.state is GroupState.COMPLETING_REBALANCE:
-        prepare(turn, group)
+        prepare(draft, group)
     replacement, group.replacement = group.replacement, None
     if replacement is not None:
-        turn.cancel_session(group, replacement.member_id)
+        draft.cancel_session(group, replacement.member_id)
         old = group.members.get(group.static_members.get(replacement.instance_id or "", ""))
         if old is not None:
-            turn.arm_session(group, old)
+            draft.arm_session(group, old)
 
 
 def _assignment_reply(group: Group, assignment: bytes) -> SyncGroupResponse:
@@ -115,14 +115,14 @@ def _assignment_reply(group: Group, assignment: bytes) -> SyncGroupResponse:
     )
 
 
-def sync_phase_over(turn: Turn, firing: SyncPhaseOver) -> None:
+def sync_phase_over(draft: Draft, firing: SyncPhaseOver) -> None:
     """The timer of the sync phase: who has not asked for its assignment is out, and the rest begins anew."""
-    group = turn.state.groups.get(firing.group_id)
+    group = draft.state.groups.get(firing.group_id)
     if group is None or group.generation != firing.generation or not group.pending_sync:
         return
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return
     for member_id in list(group.pending_sync):
         group.remove(member_id)
-        turn.cancel_session(group, member_id)
-    prepare(turn, group)
+        draft.cancel_session(group, member_id)
+    prepare(draft, group)

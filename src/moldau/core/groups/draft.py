@@ -1,4 +1,4 @@
-"""One decision of a group machine, while it is being made: collects records, replies and timers."""
+"""The draft of a decision: what a group machine collects while it decides, that is records, replies and timers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 
 
-class Turn:
-    """Handed through the functions that decide. Of a timer set twice in one turn the last setting counts."""
+class Draft:
+    """Of one decision; handed through the functions that decide. A timer that is set twice has the last setting."""
 
     __slots__ = (
         "_timers",
@@ -58,7 +58,7 @@ class Turn:
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
 
     def decision(self) -> GroupDecision:
-        """What this turn has gathered, as one value for the runtime."""
+        """What was collected, as one value for the runtime."""
         timers = tuple(self._timers.values())
         return Decision(
             tuple(self.records),
@@ -70,7 +70,7 @@ class Turn:
         )
 
     def reply(self, parked: Parked, response: GroupResponse) -> None:
-        """Answers a request that waits; the answer is sent once the turn's records are committed."""
+        """Answers a request that waits; the answer is sent once the draft's records are committed."""
         self.replies.append((parked.request_id, response))
 
     # timers
