@@ -181,7 +181,7 @@ targets:
                 produce(orders, [(None, str(n).encode())])
                 query.processAllAvailable()
                 produce(users, [(str(n + 1).encode(), b"x")])
-                tables.turn()
+                tables.refresh()
         finally:
             query.stop()
     assert seen == [

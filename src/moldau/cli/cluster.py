@@ -154,7 +154,7 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
 
 @contextmanager
 def explained(arguments: argparse.Namespace) -> Iterator[None]:
-    """Turns what confluent-kafka raises into a CommandError.
+    """Raises a CommandError in the place of what confluent-kafka raises.
 
     That client tries for long, and in silence: so it is checked first that a broker listens.
     """

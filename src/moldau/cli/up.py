@@ -148,7 +148,7 @@ def cluster_to_run(arguments: argparse.Namespace, given: dict[str, str]) -> tupl
 
 @contextmanager
 def explained_failures(directory: Path | None = None) -> Iterator[None]:
-    """Turns what a start fails with into the one sentence of a CommandError; `directory` is named where that does not
+    """Makes of what a start fails with the one sentence of a CommandError; `directory` is named where that does not
     name it itself."""
     from moldau.errors import MoldauError, StorageFailedError, StorageFullError
 

@@ -80,7 +80,7 @@ def partitions_of_keys(keys: pa.Array, partition_count: int) -> IntArray:
 
 
 class StickyPartitions:
-    """Partitions for records without a key: runs of about `run_bytes` to each in turn, so that batches are full."""
+    """Partitions for records without a key: a run of about `run_bytes` to one, then to the next, for full batches."""
 
     def __init__(self, partition_count: int, run_bytes: int) -> None:
         self._partition_count = partition_count

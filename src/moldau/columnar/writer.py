@@ -362,7 +362,7 @@ class TopicWriter:
     def _send_request(
         self, leader_id: int, requests: deque[list[_PartitionQueue]], queues: deque[_PartitionQueue]
     ) -> None:
-        """One request with a batch from each queue in turn, up to _REQUEST_BYTES; drops queues that have no more."""
+        """One request with one batch from each queue, up to _REQUEST_BYTES; drops queues that have no more."""
         chosen: list[_PartitionQueue] = []
         size = 0
         for _ in range(len(queues)):

@@ -15,7 +15,7 @@ LATER_MS = 10
 
 def beat_ms(now_ms: int, wait_ms: int) -> int:
     """When a wait of `wait_ms` that begins now ends: at most SOONER_MS sooner or LATER_MS later than it would. Only one
-    of whole beats is moved: repeated, it drifts to the beat within ten turns, and stays there."""
+    of whole beats is moved: repeated, it drifts to the beat within ten waits, and stays there."""
     due_ms = now_ms + wait_ms
     if wait_ms <= 0 or wait_ms % BEAT_MS:
         return due_ms

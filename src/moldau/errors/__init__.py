@@ -9,7 +9,7 @@
     |   |-- DamagedLogError   what was on the disk is damaged or missing: a start is refused
     |-- InvariantError        our own mistake: the node stops
 
-A `KafkaError` is raised where the fact is known and turned into a response field in one place (the handler's entry for
+A `KafkaError` is raised where the fact is known, and becomes a response field in one place (the handler's entry for
 that partition, topic or group).
 """
 

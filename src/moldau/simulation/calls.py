@@ -1,4 +1,4 @@
-"""Requests and answers between hosts of the network: each is a message, which may be late, lost or out of turn.
+"""Requests and answers between hosts of the network: each is a message, which may be late, lost or out of order.
 
 A message over a cut link is lost. Nobody sends it again but the host that waits for its answer.
 """

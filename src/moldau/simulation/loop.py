@@ -162,7 +162,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._cancelled_timers += handle._scheduled  # type: ignore[attr-defined]
 
     def _run_once(self) -> None:
-        """One turn: what is ready now runs, in order. Where nothing is, the clock jumps to the next timer first."""
+        """One turn of the loop: what is ready runs, in order. Where nothing is, the clock jumps to the next timer."""
         timers, ready, selector = self._timers, self._ready, self._selector
         if len(timers) > MIN_TIMERS and self._cancelled_timers > len(timers) // 2:
             self._timers = timers = [entry for entry in timers if not entry[1]._cancelled]

@@ -258,15 +258,15 @@ class Cluster:
         self._members.links.heal()
 
     def troubles(self, seed: int, count: int = 10, kinds: Sequence[Kind] = ()) -> Generator[Trouble]:
-        """`for trouble in cluster.troubles(seed=7):` does to a broker, for the length of each turn of the loop, what
+        """`for trouble in cluster.troubles(seed=7):` does to a broker, for the length of each pass of the loop, what
         the seed says: kills it, restarts it cleanly, pauses it, cuts it off, slows it down; or those of `kinds`.
 
         The same seed draws the same troubles. Raises ValueError for a kind that is none.
         """
-        from moldau.testing.troubles import drawn, each_in_turn
+        from moldau.testing.troubles import drawn, one_after_the_other
 
         self._check_started()
-        return each_in_turn(self, drawn(seed, count, self._ids(None), kinds))
+        return one_after_the_other(self, drawn(seed, count, self._ids(None), kinds))
 
     # -- faults
 

@@ -98,8 +98,8 @@ def drawn(seed: int, count: int, brokers: Sequence[int], kinds: Sequence[Kind]) 
     return troubles
 
 
-def each_in_turn(cluster: Brokers, troubles: Sequence[Trouble]) -> Generator[Trouble]:
-    """Each one lasts for a turn of the caller's loop; the last one ends with the loop, also with one that is left."""
+def one_after_the_other(cluster: Brokers, troubles: Sequence[Trouble]) -> Generator[Trouble]:
+    """Each one lasts for one pass of the caller's loop; the last one ends with the loop, also with one that is left."""
     for trouble in troubles:
         trouble.begin(cluster)
         try:

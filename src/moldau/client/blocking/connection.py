@@ -109,7 +109,7 @@ class ClientConnection:
         return self.receive_message(cast("type[ResponseType]", API_VERSIONS[api_key].response))
 
     def send(self, message: Request[Any], version: int) -> None:
-        """Writes one request; its answer comes from `receive`, in turn. Blocks while the socket is full."""
+        """Writes one request; `receive` gives answers in the order of the requests. Blocks while the socket is full."""
         self._connected()
         self._write(self._protocol.request(message, version))
 

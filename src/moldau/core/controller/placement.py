@@ -52,7 +52,7 @@ def _is_cordoned(broker: BrokerImage) -> bool:
 
 
 def _ring(brokers: Sequence[BrokerImage], random: Random) -> list[int]:
-    """The ids, shuffled inside each rack, taken from the racks in turn."""
+    """The ids, shuffled inside each rack, taken from one rack after the other."""
     racks: dict[str, list[int]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):
         racks.setdefault(broker.rack or "", []).append(broker.broker_id)

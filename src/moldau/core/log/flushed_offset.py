@@ -6,9 +6,9 @@ the checkpoint of the other logs is, would be too old. An fsync of its own would
 
 The note is therefore written behind the fsync of the log, into the page cache only. A crash of the process keeps it. A
 crash of the machine leaves this note or an older one: too small, never too large. It may tear the write, so there are
-two places, written in turn, each with a checksum; the larger valid one counts. Neither is Kafka's: Apache Kafka leaves
-the file alone, and what it appends lies behind the note. A clean stop writes both and flushes them before it leaves its
-mark: the next start appends while that mark is still there, and the note says what lies behind the mark.
+two places, written alternately, each with a checksum; the larger valid one counts. Neither is Kafka's: Apache Kafka
+leaves the file alone, and what it appends lies behind the note. A clean stop writes both and flushes them before it
+leaves its mark: the next start appends while that mark is still there, and the note says what lies behind the mark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A partition on its way to another log directory (KIP-113): a copy that catches up, then takes the place of the log.
 
 The copy lies in `topic-0.<32 hex>-future`, as in Apache Kafka. It takes whole batches as they lie in the log, offsets
-and holes included, rolls its own segments, and serves nobody. Once it has every batch, in that turn of the loop,
+and holes included, rolls its own segments, and serves nobody. Once it has every batch, in the same turn of the loop,
 `take_over` gives it what is not in the batches and its final name. A crash before that leaves a directory that the next
 start removes; a crash before the old directory is gone leaves both, see duplicates.
 """

@@ -6,7 +6,7 @@ forget; it asks for all partitions of the session, and its answer leaves out tho
 error, a diverging epoch, a moved high watermark or log start offset. Epoch -1 closes the session.
 
 Order is fairness: a partition that gave records in an incremental answer goes to the end, so that with a small
-`max_bytes` every partition has its turn.
+`max_bytes` every partition is served.
 
 Who keeps a session when there are too many (`max.incremental.fetch.session.cache.slots`): a session unused for two
 minutes goes first; else one that has lived for two minutes, the smallest first, goes for a larger one; a replica's may
@@ -156,7 +156,7 @@ class FetchSession:
                 self.memory_bytes -= PARTITION_MEMORY_BYTES + len(key[0])
 
     def news(self, results: Iterable[FetchResult]) -> list[FetchResult]:
-        """Those of `results` that must be sent; a partition that gives records has had its turn."""
+        """Those of `results` that must be sent; a partition that gives records goes to the end."""
         partitions = self.partitions
         told: list[FetchResult] = []
         for result in results:

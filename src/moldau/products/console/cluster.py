@@ -317,7 +317,7 @@ class Cluster:
     # -- asking
 
     def ask(self, question: Callable[[ClusterAdmin], T]) -> T:
-        """Asks; what the client raises becomes a ClusterError. Each turn of the loop takes a client that was idle."""
+        """Asks; what the client raises becomes a ClusterError. Each attempt takes a client that was idle."""
         while True:
             try:
                 admin, was_idle = self._idle.pop(), True

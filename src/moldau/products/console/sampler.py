@@ -115,7 +115,7 @@ class Sampler:
             self._thread.start()
 
     def _run(self) -> None:
-        turn = 0
+        sample = 0
         groups: tuple[GroupFacts, ...] = ()
         transactions = OpenTransactions()
         while True:
@@ -124,7 +124,7 @@ class Sampler:
                 overview = self._cluster.overview()
                 shown = self._cluster.with_offsets(overview.topics[:MAX_SAMPLED_TOPICS])
                 topics = (*shown, *overview.topics[MAX_SAMPLED_TOPICS:])
-                has_groups = turn % GROUPS_EVERY == 0
+                has_groups = sample % GROUPS_EVERY == 0
                 if has_groups:
                     groups = self._groups()
                     transactions = self._cluster.open_transactions()
@@ -137,7 +137,7 @@ class Sampler:
             except Exception as error:
                 # our own mistake: the page shows it, and the next look may succeed
                 snapshot = msgspec.structs.replace(self._snapshot, error=f"{type(error).__name__}: {error}")
-            turn += 1
+            sample += 1
             with self._condition:
                 self._snapshot = snapshot
                 self._version += 1

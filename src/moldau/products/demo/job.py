@@ -45,7 +45,7 @@ from moldau.shell.io.tcp import TCP
 
 CLIENT_ID = "moldau-demo"
 PARTITIONS = 4
-TURN_SECONDS = 0.2
+LOOK_SECONDS = 0.2
 CATCH_UP_SECONDS = 180.0
 OUTPUT_MARK = ".moldau-demo"
 
@@ -175,7 +175,7 @@ class _Job:
         try:
             while thread.is_alive():
                 self._look(display)
-                thread.join(TURN_SECONDS)
+                thread.join(LOOK_SECONDS)
         finally:
             stop.set()
             thread.join()
@@ -256,7 +256,7 @@ class _Job:
             if time.monotonic() > deadline:
                 display.say(f"{self._phase} did not finish within {CATCH_UP_SECONDS:.0f} s")
                 return
-            pause.wait(TURN_SECONDS)
+            pause.wait(LOOK_SECONDS)
 
     def _look(self, display: DemoDisplay) -> list[int]:
         """Publishes and shows how far everything is; gives the lags. Raises DemoError for a query that failed."""

@@ -76,7 +76,7 @@ async def act_describe_configs(
     """Versions 1-4. v1 sources and synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible (KIP-482).
 
     Resource types 2 topic, 4 broker, 8 broker logger (KIP-412), 16 client metrics (KIP-714), 32 group (KIP-1043).
-    Each resource as it is when its turn comes. Better than Kafka: a response has a bound (44 for what is beyond it),
+    Each resource as it is when it is looked at. Better than Kafka: a response has a bound (44 for what is beyond it),
     however often a request names the same topic. Ignored on purpose: the texts of Kafka's documentation; a setting has
     our own remark, or none.
     """

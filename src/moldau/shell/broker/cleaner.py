@@ -148,7 +148,7 @@ class Cleaner:
         node.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
         uncleanable = sum(1 for failed in self._failures.values() if failed.count >= MAX_FAILURES)
         node.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
-        # the loop has turned since it was looked at
+        # other work has run since it was looked at
         return None if best is None or self._is_gone(best[0], best[1]) else best
 
     def _compacted(self) -> Iterator[Partition]:

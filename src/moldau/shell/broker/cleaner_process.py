@@ -1,7 +1,7 @@
 """One round of compaction outside the event loop: in a child process over a real directory, with pauses over any other.
 
 A round holds Python's lock for seconds, so a thread would stall every connection. In memory there is nothing that a
-child could open, and the logs are small: there the loop turns between two pieces of about 1 ms.
+child could open, and the logs are small: there the loop serves others between two pieces of about 1 ms.
 """
 
 from __future__ import annotations

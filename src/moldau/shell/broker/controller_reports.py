@@ -47,7 +47,7 @@ class ControllerReports(Generic[Said]):
 
     async def _send(self) -> None:
         try:
-            # one turn of patience: what one event leads to in many partitions is one report
+            # waits for one turn of the loop: what one event leads to in many partitions is one report
             await asyncio.sleep(0)
             while self._unsent:
                 sent = dict(islice(self._unsent.items(), MAX_PARTITIONS))

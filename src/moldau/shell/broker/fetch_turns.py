@@ -1,8 +1,8 @@
 """How much the fetches of one turn of the loop may read: 200 that are woken at once must not hold up everybody else.
 
-Reading a MiB and handing it to the kernel takes about half a millisecond. A fetch that finds much when the turn has
-given away its bytes waits for a later turn, in order; between two turns every other connection is served. A fetch for
-which there is little is answered at once.
+Reading a MiB and handing it to the kernel takes about half a millisecond. A fetch that finds much when the bytes
+of a turn are given away waits for a later turn, in order; between two turns every other connection is served. A fetch
+for which there is little is answered at once.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Flusher:
             await waiter
 
     async def _run(self) -> None:
-        # one turn of patience: requests of the same read event join this flush instead of waiting for the next
+        # waits for one turn of the loop: requests of the same read event join this flush, and do not wait for the next
         await asyncio.sleep(0)
         try:
             while self._asked:

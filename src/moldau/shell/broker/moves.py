@@ -2,10 +2,10 @@
 
 Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, with a pause behind each; as fast as
 `replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
-happen in one turn, so that no append can come between. Before that turn the metadata log holds the new directory
-(KIP-858): records go to the copy alone from then on; where the new directory is offline at a start, the partition is
-offline, too, instead of being served without those records. The old directory goes once the new one is durable; a crash
-before that leaves both (see core/log/duplicates).
+happen in one turn of the loop, so that no append can come between. Before that turn the metadata log holds the new
+directory (KIP-858): records go to the copy alone from then on; where the new directory is offline at a start, the
+partition is offline, too, instead of being served without those records. The old directory goes once the new one is
+durable; a crash before that leaves both (see core/log/duplicates).
 """
 
 from __future__ import annotations

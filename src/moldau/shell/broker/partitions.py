@@ -44,7 +44,7 @@ CLOSERS = 4
 """How many Workers close logs at a clean stop: nearly all of it is fsync."""
 LOGS_CLOSED_AT_ONCE = 32
 SLICE_TOPICS = 50
-"""Topics whose settings are looked at again in one piece of such a turn."""
+"""Topics whose settings are looked at again in one piece, in one turn of the loop."""
 SLICE_PARTITIONS = 8
 """Directories made or renamed in one turn of the loop: about 2 ms."""
 

@@ -111,13 +111,13 @@ class Shards(Generic[ShardT]):
         self._shards: dict[int, ShardT] = {}
         self._by_number: dict[int, ShardT] = {}
         self._creating: asyncio.Task[None] | None = None
-        self.load_turn = asyncio.Lock()
+        self.load_lock = asyncio.Lock()
         """Held by the shard that folds its log."""
         self.load_times = LoadTimes()
 
     @property
     def is_ready(self) -> bool:
-        """Whether the topic is there and served: the metadata names it some turns before that."""
+        """Whether the topic is there and served: the metadata names it some turns of the loop before that."""
         return self.topic in self._partitions.image.topics_by_name and (self._creating is None or self._creating.done())
 
     async def ensure_topic(self) -> None:
@@ -182,7 +182,7 @@ class Shards(Generic[ShardT]):
 
     async def _load(self, shard: ShardT, due_ms: int) -> None:
         # one shard at a time: each holds a part of its log
-        async with self.load_turn:
+        async with self.load_lock:
             await shard.load(shard.log.replay, self._partitions.image, shard.log.contents)
         if shard.loading is None and shard.host.stopped is None:
             now_ms = self._node.clock.monotonic_ms()

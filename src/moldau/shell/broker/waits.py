@@ -19,7 +19,8 @@ class Waiter(Protocol):
     """Something parked on partitions."""
 
     def partition_changed(self, partition: Partition) -> None:
-        """A watermark of `partition` moved, or it has another leader, went away or offline; once per turn."""
+        """A watermark of `partition` moved, or it has another leader, went away or offline. Once per turn of
+        the loop."""
         ...
 
 

@@ -54,7 +54,8 @@ class LongWork(Protocol):
     """What a machine needs of the node's pauses (`shell/network/pauses.py`)."""
 
     async def pause(self, things: int = 1) -> None:
-        """Lets others have a turn once the time of this one is spent; `things`: what was done since the last pause."""
+        """Lets others run once the time for long work in this turn of the loop is spent. `things`: how many were done
+        since the last pause."""
 
     async def finish(self, work: Pausing[Result]) -> Result:
         """Drives the generator to its end, with pauses, and gives its result."""

@@ -1,7 +1,8 @@
 """What one node's connections may hold in memory together, and for how long.
 
-Requests: bytes of incomplete frames and of frames that wait their turn. Over the limit, sockets that need more are not
-read until others give back. Responses: bytes that a peer has not read yet; near the limit, fetches get smaller.
+Requests: bytes of incomplete frames, and of frames that wait for the answers to earlier ones. Over the limit, sockets
+that need more are not read until others give back. Responses: bytes that a peer has not read yet; near the limit,
+fetches get smaller.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class RequestContext(msgspec.Struct, eq=False):
 
     def pause(self, things: int = 1) -> Awaitable[None]:
         """To be awaited behind `things` that the request names and that are done (a few microseconds each): a request
-        that names many lets others have a turn. Not within what nobody else may see half done."""
+        that names many lets others run. Not within what nobody else may see half done."""
         self._things += things
         pauses = self._node.pauses
         return pauses.pause(things) if self._things > SHORT_WORK_THINGS else pauses.nothing

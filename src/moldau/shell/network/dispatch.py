@@ -2,7 +2,7 @@
 
 A handler is one coroutine function, `act(broker, context, request) -> response`. Its first step is taken at once (see
 first_step.py); if it waits, a task goes on with it, and until it is answered its connection begins no other request. It
-lets others have a turn where it pauses (see pauses.py), and so do the decoding of a long frame and the encoding of a
+lets others run where it pauses (see pauses.py), and so do the decoding of a long frame and the encoding of a
 long answer.
 
 Produce and Fetch are raw: fast paths that get the frame itself, keep no view of it, and give bytes or one response that

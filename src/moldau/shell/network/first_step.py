@@ -73,22 +73,22 @@ class FirstSteps:
     awaits each handler; where a handler waits, it goes on with that one alone, and another takes its place.
     """
 
-    __slots__ = ("_driver", "_has_ended", "_result", "_turn")
+    __slots__ = ("_driver", "_has_ended", "_result", "_token")
 
     def __init__(self) -> None:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._turn = object()
+        self._token = object()
         self._result: Any = None
-        self._driver = self._drive(self._turn)
+        self._driver = self._drive(self._token)
         self._driver.send(None)
 
-    async def _drive(self, turn: object) -> Any:
+    async def _drive(self, token: object) -> Any:
         while True:
             work: Any = await self._next_work()
             result = await work
-            if self._turn is not turn:
+            if self._token is not token:
                 return result
             self._result, result, work = result, None, None
 

@@ -1,4 +1,4 @@
-"""Where long work lets others have a turn: it shares one budget of time in each turn of the loop.
+"""Where long work lets others run: all long work of a node shares one budget of time in each turn of the loop.
 
 A request that names thousands, a long decision, a long answer, housekeeping: each awaits `pause` behind each few things
 that it has done. That does nothing until the long work of this turn, whoever's it is, has taken its millisecond; then

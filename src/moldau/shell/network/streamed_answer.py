@@ -66,7 +66,8 @@ class StreamedAnswer:
         """Of the first part, if it is read later and was begun."""
 
     def write_on(self) -> None:
-        """Writes until the peer takes no more, the disk must be awaited, or others have their turn."""
+        """Writes until the peer takes no more, the disk must be awaited, or this turn of the loop has written its
+        PIECES_PER_TURN."""
         connection = self._connection
         for _ in range(PIECES_PER_TURN):
             if connection.is_closed:

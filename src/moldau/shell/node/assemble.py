@@ -533,7 +533,7 @@ class Node:
 
     def _directory_failed(self) -> None:
         """Without the metadata log, or without any log directory, the node halts as Apache Kafka does, with its words:
-        what it leads is led by others soon. What is answered in this turn is still answered."""
+        what it leads is led by others soon. What is answered in this turn of the loop is still sent."""
         if self._logs is None or self.failure is not None:
             return
         reason = self._logs.fatal_failure

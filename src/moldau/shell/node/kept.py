@@ -54,7 +54,8 @@ def tell_logs(log: EventLog, logs: LogDirectories) -> None:
 
 
 async def tell_groups(log: EventLog, broker: Broker) -> None:
-    """Loads the groups, in turns of the loop, and says which are of another kind. `__consumer_offsets` is there."""
+    """Loads the groups, in several turns of the loop, and says which are of another kind. `__consumer_offsets` is
+    there."""
     counts: dict[str, int] = {}
     try:
         shards = broker.coordinators.all_shards()

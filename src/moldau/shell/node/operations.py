@@ -1,6 +1,6 @@
 """What a node shows its operators over HTTP: `/metrics`, `/live`, `/ready`. Open from before recovery to the end.
 
-/live      200 as long as the loop turns: restart the process if it does not answer
+/live      200 as long as the event loop runs: restart the process if it does not answer
 /ready     200 while clients are served; 503 with the reason: starting, stopping
 /metrics   Prometheus' text
 """

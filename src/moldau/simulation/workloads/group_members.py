@@ -150,7 +150,7 @@ class GroupMember(Consumer):
         await self.sync(client, answer, plan)
 
     def plan(self, answer: JoinGroupResponse) -> dict[str, tuple[int, ...]]:
-        """Every member in turn gets a partition; some get none."""
+        """One member after the other gets a partition; some get none."""
         members = sorted(member.member_id for member in answer.members)
         partitions = range(self.topic.partitions)
         return {

@@ -161,7 +161,7 @@ def _api(
 
 
 API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
-    # KAFKA-18659: librdkafka before 2.8 turns compression off unless Produce 0 is advertised
+    # KAFKA-18659: librdkafka before 2.8 switches compression off unless Produce 0 is advertised
     ApiKey.PRODUCE: _api(3, 13, 9, "produce", "Produce", advertised_min_version=0),
     ApiKey.FETCH: _api(4, 18, 12, "fetch", "Fetch"),
     ApiKey.LIST_OFFSETS: _api(1, 11, 6, "list_offsets", "ListOffsets"),

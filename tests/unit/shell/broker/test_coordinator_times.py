@@ -78,7 +78,7 @@ async def test_a_coordinator_that_waits_for_its_turn_to_load_counts_from_when_it
         shards.close(kafka_error("NOT_COORDINATOR"))
         node.clock.advance(60_001)
         assert all(map(math.isnan, shards.recent_load_times()))
-        async with shards.load_turn:
+        async with shards.load_lock:
             shard = shards.shard(0)
             assert shard.loading is not None
             await node.turns(2)
@@ -95,7 +95,7 @@ async def test_a_log_that_cannot_be_read_counts_as_no_load(start_node: Any) -> N
     shards = node.node.broker.transactions
     shards.close(kafka_error("NOT_COORDINATOR"))
     node.clock.advance(60_001)
-    async with shards.load_turn:
+    async with shards.load_lock:
         shard = shards.shard(0)
         await node.turns(1)
         shard.host.stop("not to be read")

@@ -2,7 +2,7 @@
 (`avro_columns`), else record by record with `fastavro`.
 
 With a `registry`, a value names the schema that it was written with, and is read with the reader's schema: that of
-`schema_file`, or the newest one of the subject when the pipeline starts. A schema that turns up while the pipeline runs
+`schema_file`, or the newest one of the subject when the pipeline starts. A schema that is new while the pipeline runs
 is asked for then. Without a registry, values are bare, and all are written with the schema of `schema_file`.
 (Avro specification, "Schema Resolution".)
 """

@@ -25,7 +25,7 @@ from moldau.spark import QUICK_START, open_session, spark_error
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
-_TURN_S = 1
+_LOOK_S = 1
 
 
 class QueryOutlook(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str
         try:
             with state_store_for(spark, page.plan.upstream(name)):
                 running = stream.trigger(availableNow=True).foreachBatch(partial(_keep_rows, found, rows)).start()
-            while len(_kept_rows(found)) < rows and not running.awaitTermination(_TURN_S):
+            while len(_kept_rows(found)) < rows and not running.awaitTermination(_LOOK_S):
                 pass
             running.stop()
         except spark_error() as error:

@@ -42,8 +42,8 @@ def failures_of(page: PipelinePage, case: Case) -> list[str]:
 
 
 def run_cases(cases: Sequence[tuple[PipelinePage, Case]]) -> Iterator[tuple[list[str], float]]:
-    """Of each case in turn `failures_of`, and the seconds that it took; as many run at once as there are cores. Raises
-    as `failures_of` does."""
+    """Of each case, in their order, `failures_of` and the seconds that it took; as many run at once as there are cores.
+    Raises as `failures_of` does."""
     spark = _open_session()
 
     def run(page: PipelinePage, case: Case) -> tuple[list[str], float]:

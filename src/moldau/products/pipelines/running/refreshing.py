@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 
 class KeptTables:
-    """The tables of one run. Call `turn` now and then; close it."""
+    """The tables of one run. Call `refresh` now and then, and `close` at the end."""
 
     def __init__(self, page: PipelinePage, views: Mapping[str, DataFrame]) -> None:
         """`views`: by the names of the sources. Nothing is read before the first micro-batch that joins a table."""
         sources = page.sources().items()
         self._kept = [_KeptTable(views[name], source.refresh_ms) for name, source in sources if source.refresh_ms]
 
-    def turn(self) -> None:
+    def refresh(self) -> None:
+        """Lets go of each table that is older than the page wants: the next micro-batch reads it anew."""
         for table in self._kept:
-            table.turn()
+            table.refresh()
 
     def close(self) -> None:
         for table in self._kept:
@@ -40,7 +41,7 @@ class _KeptTable:
         self._kept_at = time.monotonic()
         rows.persist()
 
-    def turn(self) -> None:
+    def refresh(self) -> None:
         if time.monotonic() - self._kept_at >= self._refresh_s:
             self._rows.unpersist()
             self._rows.persist()

@@ -28,7 +28,7 @@ from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.running.refreshing import KeptTables
-from moldau.products.pipelines.running.supervision import TURN_SECONDS, Supervised
+from moldau.products.pipelines.running.supervision import LOOK_SECONDS, Supervised
 from moldau.products.pipelines.running.watching import QueryProgress
 
 if TYPE_CHECKING:
@@ -161,9 +161,9 @@ def _until_the_end(
             onlooker.show(states)
         return states
 
-    while not all(query.is_over for query in queries) and not stop.wait(TURN_SECONDS):
-        tables.turn()
-        states = [query.turn() for query in queries]
+    while not all(query.is_over for query in queries) and not stop.wait(LOOK_SECONDS):
+        tables.refresh()
+        states = [query.supervise() for query in queries]
         if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
             show(states)
     lease.withdraw()

@@ -20,7 +20,7 @@ from moldau.spark import spark_error
 if TYPE_CHECKING:
     from moldau.spark import StreamingQuery
 
-TURN_SECONDS = 0.2
+LOOK_SECONDS = 0.2
 STOP_WITHIN_SECONDS = 30.0
 READING_WITHIN_SECONDS = 10.0
 RETRY_FIRST_SECONDS = 1.0
@@ -59,7 +59,7 @@ class Supervised:
                 READING_WITHIN_SECONDS,
             )
 
-    def turn(self) -> PipelineState:
+    def supervise(self) -> PipelineState:
         """Looks at the query, and starts it again where that is due."""
         if not self.is_over:
             try:
@@ -130,7 +130,7 @@ class Supervised:
 def _wait_until(is_so: Callable[[], bool], within_seconds: float) -> None:
     """Returns then, or after that time."""
     pause = threading.Event()
-    for _ in range(int(within_seconds / TURN_SECONDS)):
+    for _ in range(int(within_seconds / LOOK_SECONDS)):
         if is_so():
             break
-        pause.wait(TURN_SECONDS)
+        pause.wait(LOOK_SECONDS)

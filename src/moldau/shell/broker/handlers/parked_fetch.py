@@ -139,7 +139,7 @@ class ParkedFetch:
         self._timer: asyncio.TimerHandle | None = None
         self._is_answering = False
         self._is_next = False
-        """Queued for a later turn while it is parked."""
+        """Queued for a later turn of the loop while it is parked."""
 
     @property
     def has_nothing_to_wait_for(self) -> bool:
@@ -164,8 +164,8 @@ class ParkedFetch:
         results = self.collect(is_only_little=True)
         return None if self._is_cut or self.is_cold else results
 
-    def _look_in_turn(self) -> list[FetchResult]:
-        """As `collect`; called by the turns, for a fetch that waited for them."""
+    def _look_in_later_turn(self) -> list[FetchResult]:
+        """As `collect`; called by FetchTurns, for a fetch that waited for a later turn of the loop."""
         results = self.collect()
         self.broker.fetch_turns.read(self.size)
         return results
@@ -181,7 +181,7 @@ class ParkedFetch:
             if reply.is_write_paused:
                 reply.when_writable(partial(self.broker.fetch_turns.wait, look))
                 return
-            results = self._look_in_turn()
+            results = self._look_in_later_turn()
             if self.is_cold:
                 self.broker.spawn(self._read_cold())
             elif self.is_urgent or self.size >= self.min_bytes or max_wait_ms <= 0:
@@ -467,16 +467,16 @@ class ParkedFetch:
             self._judge(results)
         elif not self._is_next:
             self._is_next = True
-            self.broker.fetch_turns.wait(self._look_again_in_turn)
+            self.broker.fetch_turns.wait(self._look_again_in_later_turn)
 
-    def _look_again_in_turn(self) -> None:
+    def _look_again_in_later_turn(self) -> None:
         self._is_next = False
         if self._timer is None:
             return
         if self.context.reply.is_write_paused:
             self._answer_later()
         else:
-            self._judge(self._look_in_turn())
+            self._judge(self._look_in_later_turn())
 
     def _judge(self, results: list[FetchResult]) -> None:
         """Answers if there is enough, else goes on waiting."""
@@ -507,16 +507,16 @@ class ParkedFetch:
     def _answer_now(self) -> None:
         results = self.look()
         if results is None:
-            self.broker.fetch_turns.wait(self._answer_in_turn)
+            self.broker.fetch_turns.wait(self._answer_in_later_turn)
         else:
             self._answer_with(results)
 
-    def _answer_in_turn(self) -> None:
+    def _answer_in_later_turn(self) -> None:
         reply = self.context.reply
         if reply.is_write_paused:
             reply.when_writable(self._answer_now)
         elif not reply.is_closed:
-            self._answer_with(self._look_in_turn())
+            self._answer_with(self._look_in_later_turn())
 
     def _answer_with(self, results: list[FetchResult]) -> None:
         if self.is_cold:

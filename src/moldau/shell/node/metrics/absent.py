@@ -9,15 +9,15 @@ _ONE_LOOP = (
     "requests are handled on one event loop: there are no queues and no thread pools; see moldau_loop_late_seconds"
 )
 _NO_SHARES = "share groups are not served yet"
-_IN_TURN = "the controller decides each request when it comes: it has no event queue"
+_AT_ONCE = "the controller decides each request when it comes: it has no event queue"
 _NOT_MEASURED = "not measured yet"
 _IN_PLACE = "a coordinator decides and appends in one step: no background queue, no lingering batch"
 
 ABSENT: tuple[tuple[str, str, str], ...] = (
-    ("kafka.controller:ControllerEventManager", "", _IN_TURN),
+    ("kafka.controller:ControllerEventManager", "", _AT_ONCE),
     ("kafka.controller:ControllerStats", "ElectionFromEligibleLeaderReplicasPerSec", _NOT_MEASURED),
     ("kafka.controller:KafkaController", "EventQueueOperationsStartedCount, EventQueueOperationsTimedOutCount",
-     _IN_TURN),
+     _AT_ONCE),
     ("kafka.controller:KafkaController", "TimeSinceLastHeartbeatReceivedMs, TimedOutBrokerHeartbeatCount",
      _NOT_MEASURED),
     ("kafka.controller:KafkaController", "LastAppliedRecordLagMs, LastAppliedRecordTimestamp, IgnoredStaticVoters",
