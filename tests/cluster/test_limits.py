@@ -88,7 +88,7 @@ def test_connections_over_the_limit_of_the_broker_wait_for_room(start_broker: St
         connection.start(MetadataRequest(topics=()), 1)
     assert is_answered(connections[0])
     for _ in range(100):
-        connections[0].assert_alive()  # meanwhile the loop has turned for all others
+        connections[0].assert_alive()  # meanwhile the loop has served all others
     waiting = [connection for connection in connections[1:] if not has_bytes(connection)]
     assert len(waiting) >= 5
     served = [connection for connection in connections if connection not in waiting]

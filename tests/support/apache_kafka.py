@@ -138,7 +138,7 @@ def create_topics(servers: str, factor: int = 1) -> None:
 
 
 def produce(servers: str, tag: str) -> None:
-    """Ten records to each partition of each topic: keys, nulls, headers; idempotent, compressed in turn."""
+    """Ten records to each partition of each topic: keys, nulls, headers; idempotent, each batch with the next codec."""
     for number, compression in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
         producer = Producer(
             {"bootstrap.servers": servers, "enable.idempotence": True, "compression.type": compression, "linger.ms": 50}

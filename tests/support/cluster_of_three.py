@@ -327,7 +327,8 @@ def cluster_of_three(
 
 
 def check_that_each_may_die(cluster: ClusterOfThree) -> None:
-    """kill -9 of each node in turn, under an idempotent producer: no acknowledged record is lost, none comes twice.
+    """kill -9 of one node after the other, while an idempotent producer sends: no acknowledged record is lost, none
+    comes twice.
 
     The producer is there before the first kill: without a controller no broker gives out ids of producers for long."""
     cluster.create_topic()

@@ -58,7 +58,7 @@ def stories(path: Path) -> Iterator[Story]:
 
 
 class Teller:
-    """Turns the lines of one story into events."""
+    """Makes events of the lines of one story."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -43,7 +43,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 STATE_RECORDS = SOURCE / "core"
 """A machine's state is plain records, in modules beside the decisions that change them."""
 SIMULATED_WORLD = SOURCE / "simulation"
-"""Its stories turn the knobs of simulated doors, and keep ledgers of plain records."""
+"""Its stories set the knobs of simulated doors, and keep ledgers of plain records."""
 OF_A_LIBRARY = {
     "cli/parser.py": "argparse",
     "cli/strangers.py": "ssl",

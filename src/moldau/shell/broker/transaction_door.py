@@ -90,7 +90,7 @@ class LocalTransactionDoor:
         self.add_partitions = add_partitions
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """As of TransactionDoor. One marker after the other; more than a few of them pause."""
+        """See TransactionDoor. One marker after the other; more than a few of them pause."""
         results = []
         for marker in request.markers:
             results.append(await self._write(marker))

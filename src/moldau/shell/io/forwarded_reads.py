@@ -12,17 +12,17 @@ class ForwardedReads:
         self.disk = disk
 
     def exists(self, path: str) -> bool:
-        """As of Disk."""
+        """See Disk."""
         return self.disk.exists(path)
 
     def is_directory(self, path: str) -> bool:
-        """As of Disk."""
+        """See Disk."""
         return self.disk.is_directory(path)
 
     def list_directory(self, path: str) -> list[str]:
-        """As of Disk."""
+        """See Disk."""
         return self.disk.list_directory(path)
 
     def read_file(self, path: str) -> bytes:
-        """As of Disk."""
+        """See Disk."""
         return self.disk.read_file(path)

@@ -55,13 +55,13 @@ class ResponseQueue(FlowControl):
         self._wait_for_write: list[Callable[[], None]] = []
 
     def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
-        """As of Reply."""
+        """See Reply."""
         response = PendingResponse(self, may_produce_begin=may_produce_begin)
         self._responses.append(response)
         return response
 
     def let_produce_begin(self) -> None:
-        """As of Reply."""
+        """See Reply."""
         if self._responses:
             self._responses[-1].may_produce_begin = True
             self._resume_later()
@@ -121,7 +121,7 @@ class ResponseQueue(FlowControl):
             self.press()
 
     def press(self) -> None:
-        """As of Reply. It ends when all is sent (`resume_writing`)."""
+        """See Reply. It ends when all is sent (`resume_writing`)."""
         if not self._is_pressed and self._transport is not None and not self._transport.is_closing():
             self._is_pressed = True
             self._transport.set_write_buffer_limits(high=0, low=0)
@@ -146,7 +146,7 @@ class ResponseQueue(FlowControl):
             self._note_written(transport, len(piece))
 
     def when_writable(self, resume: Callable[[], None]) -> None:
-        """As of Reply. Those that wait are called in their order, until the transport is full again."""
+        """See Reply. Those that wait are called in their order, until the transport is full again."""
         if self.is_write_paused:
             self._wait_for_write.append(resume)
         else:
@@ -174,12 +174,12 @@ class ResponseQueue(FlowControl):
         )
 
     def pause_writing(self) -> None:
-        """Called by the transport, as of asyncio.Protocol: what is not sent yet is more than its high water."""
+        """Called by the transport (see asyncio.Protocol): what is not sent yet is more than its high water."""
         self.is_write_paused = True
         self.count_unsent()
 
     def resume_writing(self) -> None:
-        """Called by the transport, as of asyncio.Protocol: what is not sent yet is below its low water."""
+        """Called by the transport (see asyncio.Protocol): what is not sent yet is below its low water."""
         self.is_write_paused = False
         self.count_unsent()
         if self._is_pressed and self._transport is not None:
@@ -203,7 +203,7 @@ class ResponseQueue(FlowControl):
                 response.on_abandoned()
 
     def close(self) -> None:
-        """As of Reply."""
+        """See Reply."""
         self._flush_out()
         self.is_closed = True
         if self._transport is not None:

@@ -47,27 +47,27 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
     # -- where it reads
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As of Consumer; the positions are written down before."""
+        """As in Consumer. The history gets the positions first."""
         self._session.write(events.Assign(process=self._process, positions=_positions(partitions), at_ms=now_ms()))
         super().assign(partitions)
 
     def unassign(self) -> None:
-        """As of Consumer; an empty assignment is written down before."""
+        """As in Consumer. The history gets an empty assignment first."""
         self._session.write(events.Assign(process=self._process, positions={}, at_ms=now_ms()))
         super().unassign()
 
     def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As of Consumer; the added positions are written down before."""
+        """As in Consumer. The history gets the added positions first."""
         self._assigned(partitions)
         super().incremental_assign(partitions)
 
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As of Consumer; the revoked partitions are written down before."""
+        """As in Consumer. The history gets the revoked partitions first."""
         self._revoked(partitions)
         super().incremental_unassign(partitions)
 
     def seek(self, partition: TopicPartition) -> None:
-        """As of Consumer; the position is written down before."""
+        """As in Consumer. The history gets the position first."""
         self._session.write(events.Seek(process=self._process, positions=_positions([partition]), at_ms=now_ms()))
         super().seek(partition)
 
@@ -78,8 +78,8 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         on_revoke: OnRebalance | None = None,
         on_lost: OnRebalance | None = None,
     ) -> None:
-        """As of Consumer. What is assigned is written down before `on_assign` is called, what is revoked or lost after
-        the caller's function."""
+        """As in Consumer. The history gets assigned partitions before `on_assign` is called, and revoked or lost ones
+        after `on_revoke` or `on_lost`."""
 
         def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             self._assigned(partitions)
@@ -108,14 +108,14 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
     # -- what it reads
 
     def poll(self, *timeout: float, **named: float) -> Message | None:
-        """As of Consumer; a record is written down before it is returned."""
+        """As in Consumer. The history gets a record before the caller does."""
         message = super().poll(*timeout, **named)
         if message is not None:
             self._note([message])
         return message
 
     def consume(self, *how_many: Any, **named: Any) -> list[Message]:
-        """As of Consumer; the records are written down before they are returned."""
+        """As in Consumer. The history gets the records before the caller does."""
         messages: list[Message] = super().consume(*how_many, **named)
         self._note(messages)
         return messages
@@ -158,8 +158,8 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         offsets: Sequence[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
-        """As of Consumer. The offsets are written down before; the outcome when it is known, at once or in the
-        callback."""
+        """As in Consumer. The history gets the offsets first, and the outcome when it is known: on return, or, where
+        `asynchronous`, when the broker's answer is served."""
         if message is not None:
             positions = {partition_name(message.topic(), message.partition()): message.offset() + 1}
         else:
@@ -174,7 +174,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         return done
 
     def committed(self, partitions: Sequence[TopicPartition], *more: Any, **named: Any) -> list[TopicPartition]:
-        """As of Consumer; the question and the answer are written down."""
+        """As in Consumer. The history gets the question first, then the answer."""
         operation = self._session.next_operation()
         asked = events.AskCommitted(process=self._process, operation=operation, group=self._group, at_ms=now_ms())
         self._session.write(asked)
@@ -188,7 +188,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         return found
 
     def consumer_group_metadata(self) -> bytes:
-        """As of Consumer; remembered, so that the group of `send_offsets_to_transaction` is known."""
+        """As in Consumer. The session keeps which group it is of: `send_offsets_to_transaction` asks."""
         metadata: bytes = super().consumer_group_metadata()
         self._session.groups[metadata] = self._group
         return metadata

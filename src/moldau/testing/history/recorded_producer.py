@@ -41,8 +41,8 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         callback: OnDelivery | None = None,
         **named: Any,
     ) -> None:
-        """As of Producer. The send is written down before; its outcome when the delivery is reported. A send that the
-        client did not take is written down as failed, and the error is raised."""
+        """As in Producer. The history gets the send first, and its outcome when the delivery is reported. A send that
+        the client does not take stands there as failed; its error is raised."""
         operation = self._session.next_operation()
         send = events.Send(
             process=self._process,
@@ -89,7 +89,7 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         return delivered
 
     def begin_transaction(self) -> None:
-        """As of Producer; the transaction, by its number, is written down after."""
+        """As in Producer. The history gets the number of the transaction after that."""
         super().begin_transaction()
         self._transaction, self._is_open = self._transaction + 1, True
         self._session.write(
@@ -97,7 +97,7 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         )
 
     def send_offsets_to_transaction(self, positions: Sequence[TopicPartition], group: bytes, *more: Any) -> None:
-        """As of Producer; the offsets are written down before, unless the consumer of `group` is not recorded."""
+        """As in Producer. The history gets the offsets first, unless the consumer of `group` is not recorded."""
         name = self._session.groups.get(group)
         if name is not None:  # else the consumer is not recorded
             self._session.write(
@@ -112,11 +112,11 @@ class RecordedProducer(Producer):  # type: ignore[misc]
         super().send_offsets_to_transaction(positions, group, *more)
 
     def commit_transaction(self, *more: Any) -> None:
-        """As of Producer; begin and outcome are written down."""
+        """As in Producer. The history gets begin and outcome of the commit."""
         self._end(lambda: super(RecordedProducer, self).commit_transaction(*more), is_commit=True)
 
     def abort_transaction(self, *more: Any) -> None:
-        """As of Producer; begin and outcome are written down."""
+        """As in Producer. The history gets begin and outcome of the abort."""
         self._end(lambda: super(RecordedProducer, self).abort_transaction(*more), is_commit=False)
 
     def _end(self, act: Callable[[], None], *, is_commit: bool) -> None:

@@ -1,4 +1,4 @@
-"""Compaction against a model, however it is cut off: the disk crashes before every one of its operations in turn.
+"""Compaction against a model, however it is cut off: the disk crashes before every one of its operations.
 
 The model: below the cleaned offset exactly the last record of each key is left (a tombstone until its horizon), at its
 old offset; from there on everything is.

@@ -62,7 +62,7 @@ class FollowerFetch(ParkedFetch):
 
     @property
     def has_nothing_to_wait_for(self) -> bool:
-        """As of ParkedFetch; a watched session waits for all its partitions, also where this request looks at none."""
+        """As in ParkedFetch; a watched session waits for all its partitions, also where this request looks at none."""
         return self._watch is None and not self.entries
 
     def collect(self, **how: Any) -> list[FetchResult]:
