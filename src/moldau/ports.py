@@ -119,19 +119,19 @@ class Disk(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """With its parents; silent if it is there."""
+        """Makes the directory and its parents; silent if it is there."""
         ...
 
     def remove(self, path: str) -> None:
-        """A file; silent if absent."""
+        """Removes a file; silent if absent."""
         ...
 
     def remove_tree(self, path: str) -> None:
-        """A directory with all that is in it; silent if absent."""
+        """Removes a directory with all that is in it; silent if absent."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Atomic; durable only after `flush_directory` of the parents."""
+        """Gives the file or directory another name. Atomic; durable only after `flush_directory` of the parents."""
         ...
 
     def flush_directory(self, path: str) -> None:
@@ -139,7 +139,7 @@ class Disk(Protocol):
         ...
 
     def read_file(self, path: str) -> bytes:
-        """FileNotFoundError if absent."""
+        """The content of a file. Raises FileNotFoundError if absent."""
         ...
 
     def replace_file(self, path: str, data: bytes) -> None:

@@ -20,7 +20,7 @@ def origins_of(batch: pa.RecordBatch) -> pa.StructArray | None:
 
 
 def origin_text(origins: pa.StructArray | None, row: int) -> str:
-    """For the end of an error's message; empty where it is not known."""
+    """Where the row comes from, for the end of an error's message; empty where it is not known."""
     if origins is None or not 0 <= row < len(origins):
         return ""
     origin = origins[row].as_py()

@@ -143,7 +143,7 @@ class TransactionalWriter:
         return 0 if committed is None else committed.offset
 
     def share(self) -> TransactionalProducer:
-        """For other writers of the open transaction; they must write something before it is committed."""
+        """The producer of the open transaction, for other writers; they must write something before it is committed."""
         self._join()
         return self._producer
 

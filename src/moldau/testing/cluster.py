@@ -366,7 +366,7 @@ class Cluster:
         return self._contents.records(topic, partition, is_stable=isolation == "read_committed")
 
     def record_counts(self, topic: str) -> dict[int, int]:
-        """By partition: how many offsets the log spans (on a compacted topic some of them have no record)."""
+        """How many offsets the log of each partition spans (on a compacted topic some of them have no record)."""
         self._check_started()
         return {index: end - start for index, (start, end) in self._contents.sizes(topic).items()}
 

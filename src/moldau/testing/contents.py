@@ -49,7 +49,7 @@ class Contents:
         return planned.in_order(written)
 
     def sizes(self, topic: str, partition: int | None = None, *, is_stable: bool = False) -> dict[int, tuple[int, int]]:
-        """By partition: the first offset, and the high watermark, or with `is_stable` the last stable offset."""
+        """By partition its first offset, and its high watermark, or with `is_stable` its last stable offset."""
         return {
             index: self._members.ask_leader(
                 topic, index, partial(inside.partition_size, topic=topic, index=index, is_stable=is_stable)

@@ -62,7 +62,8 @@ class GroupView(msgspec.Struct, frozen=True):
 
 
 async def partition_indexes(broker: Broker, topic: str) -> list[int]:
-    """In their order. Raises UNKNOWN_TOPIC_OR_PARTITION, naming the topics that there are."""
+    """The indexes of the topic's partitions, ascending. Raises UNKNOWN_TOPIC_OR_PARTITION, naming the topics that there
+    are."""
     found = broker.image.topics_by_name.get(topic)
     if found is None:
         names = ", ".join(sorted(broker.image.topics_by_name)) or "none"
@@ -139,7 +140,7 @@ def _led_partition(broker: Broker, topic: str, index: int) -> Partition:
 
 
 async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: int) -> bytes:
-    """At the leader: whole batches from `offset` on; nothing where the log holds no more."""
+    """Whole batches from `offset` on, at the leader; nothing where the log holds no more."""
     log = _led_partition(broker, topic, index).log
     offset = max(offset, log.log_start_offset)
     for attempt in range(MAX_COLD_READS + 1):
@@ -153,8 +154,8 @@ async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: i
 async def aborted_ranges(
     broker: Broker, topic: str, index: int, start: int, end: int
 ) -> dict[int, list[tuple[int, int]]]:
-    """At the leader: by producer id the (first, last) offsets of its aborted transactions, the last one that of the
-    marker."""
+    """The (first, last) offsets of the aborted transactions of each producer id, at the leader; the last one is that of
+    the marker."""
     found: dict[int, list[tuple[int, int]]] = {}
     for aborted in _led_partition(broker, topic, index).aborted_transactions(start, end):
         found.setdefault(aborted.producer_id, []).append((aborted.first_offset, aborted.last_offset))
@@ -204,7 +205,7 @@ def iterate_records(
 
 
 async def partition_size(broker: Broker, topic: str, index: int, *, is_stable: bool = False) -> tuple[int, int]:
-    """At the leader: the first offset, and the high watermark, or with `is_stable` the last stable offset.
+    """The first offset, and the high watermark, or with `is_stable` the last stable offset, at the leader.
 
     Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet what was committed before it."""
     partition = _led_partition(broker, topic, index)
@@ -215,7 +216,8 @@ async def partition_size(broker: Broker, topic: str, index: int, *, is_stable: b
 
 
 async def group_facts(broker: Broker, group_id: str) -> GroupFacts:
-    """At the group's coordinator. Raises GROUP_ID_NOT_FOUND for a group that it does not know, NOT_COORDINATOR."""
+    """What the group's coordinator knows. Raises GROUP_ID_NOT_FOUND for a group that it does not know,
+    NOT_COORDINATOR."""
     if OFFSETS_TOPIC not in broker.image.topics_by_name:
         raise _no_such_group(group_id)
     shard = broker.coordinators.shard_for(group_id)

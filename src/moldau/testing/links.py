@@ -20,7 +20,7 @@ Post = Callable[[Callable[[], object]], None]
 
 
 class Links:
-    """Of one cluster. `cut`, `slow` and `heal` are for any thread; the connections look at what they set."""
+    """The links of one cluster. `cut`, `slow` and `heal` are for any thread; the connections look at what they set."""
 
     def __init__(self) -> None:
         self._node_of_port: dict[int, int] = {}

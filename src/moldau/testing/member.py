@@ -214,7 +214,7 @@ class Member:
 
     @property
     def ahead_ms(self) -> int:
-        """Of its clock, before that of the machine."""
+        """How far its clock is ahead of that of the machine."""
         return self._travel.ahead_ms
 
     def skip(self, duration_ms: int) -> None:
@@ -224,14 +224,14 @@ class Member:
             self.runtime.post(lambda: None)  # its loop looks at its timers
 
     async def travel(self, broker: Broker, duration_ms: int) -> None:
-        """On its loop: goes from timer to timer, and returns when everything that this leads to has happened."""
+        """Goes from timer to timer, on its loop, and returns when everything that this leads to has happened."""
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._travel.begin(duration_ms, lambda: arrived.set_result(None))
         await arrived
         await self.settle(broker)
 
     async def settle(self, broker: Broker) -> None:
-        """On its loop: takes away what is too old now, and returns when no work is left."""
+        """Takes away what is too old now, on its loop, and returns when no work is left."""
         await self.alive().apply_retention()
         for _ in range(SETTLE_LOOKS):
             if not broker.has_work:

@@ -69,7 +69,7 @@ def settings_of_several(brokers: int, given: Container[str]) -> dict[str, str]:
 
 
 class Members:
-    """From `open` to `close`; by node id, 1 and up."""
+    """The brokers from `open` to `close`; by node id, 1 and up."""
 
     def __init__(self, texts: Mapping[str, str], data_dir: str | None, brokers: int) -> None:
         """Raises INVALID_CONFIG for settings that no broker takes."""

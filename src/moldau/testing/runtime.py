@@ -107,7 +107,7 @@ class Runtime:
             self._serving.cancel()  # it is still starting, and may wait for others
 
     async def apply_retention(self) -> None:
-        """On the node's loop: takes away what is too old now, whenever the next check would be."""
+        """Takes away what is too old now, on the node's loop, whenever the next check would be."""
         if self.node is not None and self.node.housekeeping is not None:
             await self.node.housekeeping.apply_retention()
 

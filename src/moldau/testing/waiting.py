@@ -23,11 +23,11 @@ class Observed(Protocol):
     """What conditions look at: a Cluster."""
 
     def record_counts(self, topic: str) -> dict[int, int]:
-        """By partition: how many offsets the log spans. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """How many offsets the log of each partition spans. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         ...
 
     def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]:
-        """By partition: the ids of the in-sync replicas. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """The ids of the in-sync replicas of each partition. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         ...
 
     def group(self, group_id: str) -> GroupView:

@@ -206,9 +206,9 @@ def find_hanging(
     longer_than_ms: int,
     now_ms: int,
 ) -> tuple[list[OpenTransaction], dict[TopicPartition, KafkaError]]:
-    """Of these partitions the transactions that are open for longer, counted from their last record, and that no
-    coordinator will end: none knows the producer, or its transaction has not this partition. Second: the partitions
-    that could not be looked at."""
+    """The transactions in these partitions that are open for longer than `longer_than_ms`, counted from their last
+    record, and that no coordinator will end: none knows the producer, or its transaction has not this partition.
+    Second: the partitions that could not be looked at."""
     candidates: list[OpenTransaction] = []
     failed: dict[TopicPartition, KafkaError] = {}
     for partition, producers in describe_producers(admin, partitions, broker_id).items():

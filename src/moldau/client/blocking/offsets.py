@@ -34,8 +34,8 @@ from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 def list_offsets(
     client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_COMMITTED
 ) -> Offsets:
-    """For each partition the first offset at or after its timestamp (ms), or its end (LATEST, EARLIEST_TIMESTAMP); -1
-    where no record is that late.
+    """Gives for each partition the first offset at or after its timestamp (ms), or its end (LATEST,
+    EARLIEST_TIMESTAMP); -1 where no record is that late.
 
     The latest offset of READ_COMMITTED is the last stable offset, of READ_UNCOMMITTED the high watermark.
     """

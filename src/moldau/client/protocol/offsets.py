@@ -58,7 +58,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 def list_offsets_request(
     timestamps: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int], isolation_level: int
 ) -> ListOffsetsRequest:
-    """For partitions of one leader: the first offset at or after each timestamp (ms), or an end."""
+    """Asks the leader of all these partitions for the first offset at or after each timestamp (ms), or for an end."""
     topics = tuple(
         ListOffsetsTopic(
             name=topic,
@@ -91,7 +91,7 @@ def take_offsets(response: ListOffsetsResponse, found: Offsets) -> KafkaError | 
 
 
 def coordinator_request(key: str, key_type: int = GROUP_KEY) -> FindCoordinatorRequest:
-    """For versions up to FIND_ONE_COORDINATOR. `key_type`: what `key` is the id of."""
+    """Asks for one coordinator, in a version up to FIND_ONE_COORDINATOR. `key_type`: what `key` is the id of."""
     return FindCoordinatorRequest(key=key, key_type=key_type)
 
 
@@ -102,7 +102,7 @@ def check_coordinator(response: FindCoordinatorResponse, key: str) -> None:
 
 
 def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
-    """For versions up to OFFSET_COMMIT_BY_NAME; from outside of the group, without being a member."""
+    """Commits offsets from outside of the group, without being a member, in a version up to OFFSET_COMMIT_BY_NAME."""
     topics = tuple(
         OffsetCommitRequestTopic(
             name=topic,

@@ -40,7 +40,8 @@ class TransactionalProducer(msgspec.Struct, frozen=True):
 
 
 class GroupMember(msgspec.Struct, frozen=True):
-    """On whose behalf positions are committed; the default is a group without members (KIP-447)."""
+    """The group, and its member, on whose behalf offsets are committed; the default is a group without members
+    (KIP-447)."""
 
     group_id: str
     generation_id: int = -1

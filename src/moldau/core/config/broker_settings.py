@@ -270,7 +270,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def bounds(cls) -> dict[str, str]:
-        """By field, what is counted: the settings that bound what is held at once."""
+        """The settings that bound what is held at once: by field, what is counted."""
         return {field: row.held for field, row in _rows_by_field() if row.held}
 
     def get(self, name: str) -> SettingValue:

@@ -22,8 +22,8 @@ NOT_LEADER_OR_FOLLOWER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 
 
 def quorum_response(quorum: QuorumDescription) -> DescribeQuorumResponse:
-    """In the highest version. Only the leader knows how far the replicas are: any other node names it, with
-    NOT_LEADER_OR_FOLLOWER."""
+    """The answer to DescribeQuorum, in its highest version. Only the leader knows how far the replicas are: any other
+    node names the leader, with NOT_LEADER_OR_FOLLOWER."""
     partition = QuorumPartition(
         error_code=0 if quorum.voters else NOT_LEADER_OR_FOLLOWER,
         leader_id=quorum.leader_id,

@@ -75,7 +75,7 @@ class QuorumReplica(msgspec.Struct, frozen=True):
     caught_up_ms: int | None
 
     def in_wall_time(self, offset_ms: int) -> QuorumReplica:
-        """With times that are `offset_ms` later."""
+        """The same with both times `offset_ms` later: steady time becomes wall time."""
         return msgspec.structs.replace(
             self,
             fetched_ms=None if self.fetched_ms is None else self.fetched_ms + offset_ms,

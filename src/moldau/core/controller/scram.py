@@ -113,7 +113,8 @@ def _record(kept: UnservedRecords, change: Change) -> RemoveUserScramCredentialR
 def credential_record(
     name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int
 ) -> UserScramCredentialRecord:
-    """Of the password only what a server needs is kept (RFC 5802). `mechanism`: 1 or 2, as the protocol has them."""
+    """The record that keeps of a password only what a server needs (RFC 5802). `mechanism`: 1 or 2, as the protocol has
+    them."""
     algorithm = _HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", algorithm)
     return UserScramCredentialRecord(

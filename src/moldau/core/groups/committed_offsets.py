@@ -71,7 +71,7 @@ class PendingOffsets(msgspec.Struct):
 
 
 def remove_position(positions: dict[str, dict[str, dict[int, Value]]], key: OffsetCommitKey) -> None:
-    """Of a dictionary by group, topic and partition. Leaves no empty dictionaries behind."""
+    """Takes the position out of a dictionary by group, topic and partition. Leaves no empty dictionaries behind."""
     topics = positions.get(key.group, {})
     partitions = topics.get(key.topic, {})
     partitions.pop(key.partition, None)

@@ -26,7 +26,8 @@ GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 
 
 class Draft:
-    """Of one decision; handed through the functions that decide. A timer that is set twice has the last setting."""
+    """The draft of one decision, which is handed through the functions that decide. A timer that is set twice has the
+    last setting."""
 
     __slots__ = (
         "_timers",
@@ -110,7 +111,7 @@ class Draft:
         self._cancel(("sync", group.group_id))
 
     def continue_forgetting(self, firing: ForgetTopics) -> None:
-        """At once, as a decision of its own: one decision is one batch, and batches have a size."""
+        """Goes on at once, with a decision of its own: one decision is one batch, and batches have a size."""
         key = ("forget", firing.topics)
         self._timers[key] = Timer(key, self.now_ms, firing)
 

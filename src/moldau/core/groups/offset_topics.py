@@ -132,7 +132,7 @@ def _in_order(
 
 
 class FetchPlan(msgspec.Struct, frozen=True):
-    """For one group: what its coordinator is asked, and the topics refused before."""
+    """What the coordinator of one group is asked, and the topics that were refused before."""
 
     request: FetchOffsets
     refused: tuple[OffsetFetchResponseTopics, ...]

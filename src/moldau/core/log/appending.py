@@ -158,8 +158,8 @@ def _aborted_by(producers: ProducerState, buffer: Buffer, batch: OwnBatch) -> li
 def check_transactional(
     producers: ProducerState, fields: BatchFields, origin: AppendOrigin, settings: LogSettings
 ) -> None:
-    """Of a client's transactional batch. Raises KafkaError 53 where its request named no transactional id that the
-    client may write under, 87, and what the producer state refuses it for (45, 47, 48)."""
+    """Checks a transactional batch of a client. Raises KafkaError 53 where its request named no transactional id that
+    the client may write under, 87, and what the producer state refuses it for (45, 47, 48)."""
     if origin is AppendOrigin.CLIENT:
         raise kafka_error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "a transactional batch without a transactional id")
     delta, producer_id, epoch, base_sequence = fields[6], fields[9], fields[10], fields[11]

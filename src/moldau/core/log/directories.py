@@ -47,7 +47,7 @@ class LogDirectories:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """Of the last clean stop (KIP-966): -1 unless all directories were left by the same one."""
+        """The broker epoch of the last clean stop (KIP-966): -1 unless all directories were left by the same one."""
         epochs = dict.fromkeys(directory.previous_broker_epoch for directory in self.directories)
         return self.first.previous_broker_epoch if len(epochs) == 1 else -1
 

@@ -13,10 +13,9 @@ from moldau.types import ZERO_UUID, Uuid
 
 
 def is_first_kept(first: Log, second: Log, topic_id: Uuid, is_second_assigned: bool) -> bool:
-    """Of two logs just opened. `topic_id`: what the metadata knows under the name, ZERO_UUID if nothing; a log of
-    another topic goes. `is_second_assigned`: the metadata names the directory of `second`, which decides between two
-    equals.
-    """
+    """Whether `first` is kept of two logs that were just opened. `topic_id`: what the metadata knows under the name,
+    ZERO_UUID if nothing; a log of another topic goes. `is_second_assigned`: the metadata names the directory of
+    `second`, which decides between two equals."""
     if topic_id != ZERO_UUID:
         is_first_ours = first.topic_id in (topic_id, ZERO_UUID)
         is_second_ours = second.topic_id in (topic_id, ZERO_UUID)

@@ -524,7 +524,7 @@ class Log:
         return True
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those with records in [start, end), for readers of committed records; reads small files, each once."""
+        """The aborted transactions with records in [start, end); reads small files, each once."""
         return self._segments.aborted_transactions(start_offset, end_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:

@@ -94,7 +94,7 @@ class ProducerEntry:
 
 
 class Verification:
-    """Of a producer's transaction that is not open on this log: whether the partition belongs to it."""
+    """Whether the partition belongs to a producer's transaction that is not open on this log."""
 
     __slots__ = ("begun_ms", "first_sequence", "joins", "transactional_id")
 
@@ -165,7 +165,7 @@ class ProducerState:
         return None
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
-        """Of a batch whose sequences are not checked: a coordinator's. Raises KafkaError 47."""
+        """Checks a batch of a coordinator, whose sequences are not checked. Raises KafkaError 47."""
         if self.is_fenced(producer_id, epoch):
             raise _stale_epoch(producer_id, epoch, self.entries[producer_id].epoch)
 
@@ -222,7 +222,7 @@ class ProducerState:
             self.entries[producer_id].transactional_id = verification.transactional_id
 
     def check_transactional(self, producer_id: int, epoch: int, base_sequence: int) -> None:
-        """Of a client's transactional batch that `check` takes. Raises KafkaError 48, and 45 for a batch that would
+        """Checks a client's transactional batch that `check` takes. Raises KafkaError 48, and 45 for a batch that would
         overtake the first of its transaction."""
         entry = self.entries.get(producer_id)
         if entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch:
@@ -239,15 +239,16 @@ class ProducerState:
             )
 
     def check_not_transactional(self, producer_id: int) -> None:
-        """Of a client's batch outside of a transaction. Raises KafkaError 48 while one of its producer is open."""
+        """Checks a client's batch outside of transactions. Raises KafkaError 48 while a transaction of its producer is
+        open."""
         if producer_id in self._open_transactions:
             raise kafka_error("INVALID_TXN_STATE", f"a transaction of producer {producer_id} is open on the partition")
 
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """Of a commit or abort marker. Raises KafkaError 47 for one of an earlier transaction, 52 for one of an earlier
-        coordinator.
+        """Checks a commit or abort marker. Raises KafkaError 47 for one of an earlier transaction, 52 for one of an
+        earlier coordinator.
 
         From `transaction_version` 2 on a marker has a higher epoch than the records of its transaction (KIP-1228), so a
         late one is known by an epoch that is not higher; but one that is repeated, with nothing open, is taken.

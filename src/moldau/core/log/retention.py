@@ -95,8 +95,8 @@ def rename_deleted(segments: Sequence[Segment], *, end_offset: int, purge_at_ms:
 
 
 def remove_files(disk: Disk, paths: Iterable[str]) -> None:
-    """For good; waits: tens of milliseconds for a large one. Silent for what is gone already, with its directory
-    perhaps. Raises StorageFailedError."""
+    """Removes files for good. Waits: tens of milliseconds for a large one. Silent for what is gone already, with its
+    directory perhaps. Raises StorageFailedError."""
     for path in paths:
         disk.remove(path)
 

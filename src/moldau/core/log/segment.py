@@ -54,7 +54,7 @@ def parse_base_offset(name: str, suffix: str) -> int | None:
 
 
 def base_offsets(names: Iterable[str], suffix: str) -> list[int]:
-    """Those of the file names that have this suffix, in the order of the names."""
+    """The base offsets in the file names that have this suffix, in the order of the names."""
     return [base for name in names if (base := parse_base_offset(name, suffix)) is not None]
 
 

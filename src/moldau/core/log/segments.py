@@ -92,8 +92,8 @@ class Segments:
         return self._sealed_bytes + (self.active.size if self.active is not None else 0)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those with records in [start, end). A marker may lie segments behind the records, so the search goes on until
-        an entry says that every transaction before the end had ended."""
+        """The aborted transactions with records in [start, end). A marker may lie segments behind the records, so the
+        search goes on until an entry says that every transaction before the end had ended."""
         found: list[AbortedTransaction] = []
         for segment in self.in_order:
             if segment.next_offset <= start_offset:

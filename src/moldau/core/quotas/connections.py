@@ -58,7 +58,7 @@ class ConnectionQuotas:
         self._served = 0
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
-        """Of addresses (KIP-612)."""
+        """Takes the quotas of addresses (KIP-612) from `quotas`."""
         self._quotas = quotas
 
     def limits_changed(self, limits: ConnectionLimits) -> None:

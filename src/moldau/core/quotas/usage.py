@@ -119,7 +119,7 @@ class MutationBuckets:
         self._buckets: dict[Share, TokenBucket] = {}
 
     def charge(self, quota: MutationQuota, now_ms: int) -> MutationCharge:
-        """For one request. `now_ms`: steady time."""
+        """Begins to charge one request. `now_ms`: steady time."""
         bucket = self._buckets.get(quota.share)
         if bucket is None:
             _make_room(self._buckets, self._windows, now_ms)

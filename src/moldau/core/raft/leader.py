@@ -178,7 +178,7 @@ class Leader:
     # --- requests of replicas ---
 
     def fetch(self, request_id: int, request: Fetch, now_ms: int) -> tuple[Output, ...]:
-        """For a request of this epoch."""
+        """Answers a Fetch of this epoch, or parks it until there is something new."""
         log = self._log
         key = self._heard(request.replica, now_ms)
         snapshot = log.snapshot_for(request.offset, request.last_fetched_epoch)
@@ -203,7 +203,7 @@ class Leader:
         return (*outputs, *self._answer_parked(), *self._end_parked(now_ms))
 
     def fetch_snapshot(self, request_id: int, request: FetchSnapshot, now_ms: int) -> tuple[Output, ...]:
-        """For a request of this epoch."""
+        """Answers a FetchSnapshot of this epoch."""
         self._heard(request.replica, now_ms)
         standing = FetchSnapshotAnswer("", self._node.node_id, self.leader_epoch)
         return (AnswerSnapshot(request_id, standing, request.snapshot, request.position),)

@@ -33,7 +33,7 @@ class Progress(msgspec.Struct):
 
 
 class VoterChanges:
-    """Of one leader."""
+    """The changes of voters that one leader decides, one at a time."""
 
     def __init__(self, log: OwnLog, leader_epoch: LeaderEpoch, epoch_start_offset: int) -> None:
         self._log = log

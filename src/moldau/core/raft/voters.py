@@ -70,7 +70,7 @@ class VoterSet(msgspec.Struct, frozen=True):
 
 
 def configured_voters(node_ids: Iterable[int], endpoints: Mapping[int, Endpoint] | None = None) -> VoterSet:
-    """Those of `controller.quorum.voters`; `endpoints`: where each is reached, if others are to be asked."""
+    """The voters of `controller.quorum.voters`; `endpoints`: where each is reached, if others are to be asked."""
     known = endpoints or {}
     return VoterSet(
         tuple(
@@ -99,7 +99,8 @@ class VoterHistory:
 
     @property
     def latest_offset(self) -> int:
-        """Of the record of the set in force: at the high watermark or above it, the change is not committed."""
+        """The offset of the record of the set in force: at the high watermark or above it, the change is not
+        committed."""
         return self._entries[-1][0]
 
     def may_stand(self, replica: ReplicaKey, high_watermark: int) -> bool:

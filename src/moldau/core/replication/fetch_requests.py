@@ -23,7 +23,7 @@ PartitionKey = tuple[Uuid, int]
 
 
 class FetchRequests:
-    """Those of one follower to one leader, one at a time."""
+    """The requests of one follower to one leader, one at a time."""
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION_ID

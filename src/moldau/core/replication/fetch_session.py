@@ -156,7 +156,7 @@ class FetchSession:
                 self.memory_bytes -= PARTITION_MEMORY_BYTES + len(key[0])
 
     def news(self, results: Iterable[FetchResult]) -> list[FetchResult]:
-        """Those of `results` that must be sent; a partition that gives records goes to the end."""
+        """The results that must be sent; a partition that gives records goes to the end."""
         partitions = self.partitions
         told: list[FetchResult] = []
         for result in results:

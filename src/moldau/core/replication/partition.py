@@ -238,8 +238,8 @@ class Partition:
             raise kafka_error("KAFKA_STORAGE_ERROR")
 
     def aborted_transactions(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
-        """Those with records in [offset, end). The first call reads the log's small files, the others look only at what
-        may concern the range. Raises 56."""
+        """The aborted transactions with records in [offset, end). The first call reads the log's small files, the
+        others look only at what may concern the range. Raises KafkaError 56."""
         try:
             if not self._looked_for_aborted:
                 if not self.log.aborted_transactions(0, self.log.log_end_offset):

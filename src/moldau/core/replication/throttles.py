@@ -17,7 +17,7 @@ UNLIMITED = 2**63 - 1
 
 
 class ThrottledReplicas(msgspec.Struct, frozen=True):
-    """Of one topic on one broker: the indexes of the partitions whose replica there is throttled."""
+    """The indexes of the partitions of one topic whose replica on one broker is throttled."""
 
     indexes: frozenset[int] = frozenset()
     is_every: bool = False
@@ -40,7 +40,7 @@ def throttled_replicas(text: str, broker_id: int) -> ThrottledReplicas:
 
 
 class ReplicationThrottle:
-    """Of one broker, as leader or as follower."""
+    """The throttle of one broker, as leader or as follower."""
 
     def __init__(self, windows: Windows, now_ms: int) -> None:
         self._rate = PromptRate(windows, now_ms)

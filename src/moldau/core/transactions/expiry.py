@@ -11,8 +11,8 @@ MAX_BATCH_BYTES = 1 << 18
 
 
 def expired_ids(state: TransactionsState, latest_ms: int) -> Pausing[tuple[list[str], bool]]:
-    """Those whose last change was at `latest_ms` or before, and whether these are all. An open or ending transaction
-    keeps its id."""
+    """The transactional ids whose last change was at `latest_ms` or before, and whether these are all. An open or
+    ending transaction keeps its id."""
     found: list[str] = []
     size = 0
     for name, known in state.transactions.items():

@@ -37,7 +37,7 @@ class Administered(Protocol):
 
     @property
     def settings(self) -> BrokerSettings:
-        """Those in force."""
+        """The settings in force."""
 
     @property
     def static_settings(self) -> BrokerSettings:

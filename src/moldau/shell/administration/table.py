@@ -81,5 +81,5 @@ def handler_specs() -> dict[int, HandlerSpec]:
 
 
 def controller_specs() -> dict[int, HandlerSpec]:
-    """Those of a controller's listener: what Apache Kafka's own serves there."""
+    """The handlers of a controller's listener: what Apache Kafka's own serves there."""
     return {key: spec for key, spec in handler_specs().items() if key not in _ONLY_OF_BROKERS}

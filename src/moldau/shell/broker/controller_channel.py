@@ -43,7 +43,7 @@ _LOOPBACK = bytes((127, 0, 0, 1))
 
 
 class Client(Protocol):
-    """For whom a request is made."""
+    """The client for whom a request is made."""
 
     @property
     def principal(self) -> str:
@@ -108,7 +108,7 @@ class ControllerChannel:
 
     @property
     def kraft_version(self) -> int:
-        """Of the quorum, as far as this node knows."""
+        """The `kraft.version` of the quorum, as far as this node knows."""
         return self._quorum.kraft_version
 
     async def describe_quorum(self) -> DescribeQuorumResponse:

@@ -16,7 +16,7 @@ MOST_LOADS = 10_000
 
 
 class LoadTimes:
-    """Of the coordinators of one internal topic, from when a coordinator was due until it served."""
+    """How long the coordinators of one internal topic took to load: from when a coordinator was due until it served."""
 
     __slots__ = ("_loads",)
 

@@ -40,7 +40,7 @@ def is_watched(session: FetchSession | None) -> bool:
 
 
 class FollowerWatch:
-    """Of one session, from its second request to its end. Used from the broker's loop only."""
+    """Watches for one session, from its second request to its end. Used from the broker's loop only."""
 
     def __init__(
         self, waits: PartitionWaits, session: FetchSession, follower_id: int, replica_lag_time_max_ms: int

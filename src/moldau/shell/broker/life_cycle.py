@@ -33,7 +33,7 @@ class OwnController(Protocol):
 
 
 class LifeCycle:
-    """Of one broker."""
+    """The life cycle of one broker."""
 
     def __init__(self, node_id: BrokerId, controller: OwnController) -> None:
         self._node_id = node_id

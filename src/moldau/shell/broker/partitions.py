@@ -386,7 +386,7 @@ class Partitions:
             self._reports.add(partition.topic_id, partition.topic_partition.partition, directory.directory_id)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Of each partition on this node, as `replication-offset-checkpoint` holds them."""
+        """The high watermark of each partition on this node, as `replication-offset-checkpoint` holds them."""
         return {partition.topic_partition: partition.position.high_watermark for partition in self}
 
     async def close_logs(self, broker_epoch: int) -> None:

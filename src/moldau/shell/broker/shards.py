@@ -151,7 +151,7 @@ class Shards(Generic[ShardT]):
         return [self.shard(index) for index in self.indexes()]
 
     def indexes(self) -> list[int]:
-        """Of the partitions of the topic that this node leads."""
+        """The indexes of the topic's partitions that this node leads."""
         topic = self._partitions.image.topics_by_name.get(self.topic)
         partitions = {} if topic is None else topic.partitions
         return [index for index, partition in partitions.items() if partition.leader == self._node.node_id]

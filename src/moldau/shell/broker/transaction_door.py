@@ -56,7 +56,7 @@ class AddPartitions(Protocol):
 
 
 class TransactionDoor(Protocol):
-    """To the leaders of partitions, and from them to the coordinators of transactions."""
+    """The door to the leaders of partitions, and from them to the coordinators of transactions."""
 
     @property
     def add_partitions(self) -> AddPartitions:
@@ -69,7 +69,7 @@ class TransactionDoor(Protocol):
 
 
 class LocalTransactionDoor:
-    """To the partitions and the coordinators of this broker."""
+    """The door to the partitions and the coordinators of this broker."""
 
     def __init__(
         self,

@@ -237,7 +237,8 @@ class TransactionCoordinators(Shards[TransactionShard]):
         return codes
 
     def loaded_states(self) -> Iterator[tuple[int, Mapping[str, TransactionMetadata]]]:
-        """By partition of `__transaction_state` the transactional ids of each coordinator that has loaded them."""
+        """The transactions of each coordinator that has loaded them, by partition of `__transaction_state` and by
+        transactional id."""
         for index, shard in self._shards.items():
             if shard.loading is None and shard.closed is None:
                 yield index, shard.host.state.transactions

@@ -55,8 +55,8 @@ class PartitionLog(Generic[Record]):
     # -- loading
 
     async def replay(self, fold: Fold) -> None:
-        """Of what one read gives, only the last record of each key is decoded and folded, as if compaction had been
-        there: groups commit the same few positions again and again."""
+        """Folds the whole log. Of what one read gives, only the last record of each key is decoded and folded, as if
+        compaction had been there: groups commit the same few positions again and again."""
         log = self.partition.log
         offset, goes_on = log.log_start_offset, True
         while goes_on and offset < log.log_end_offset:

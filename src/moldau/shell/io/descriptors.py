@@ -43,7 +43,8 @@ def raise_descriptor_limit() -> int:
 
 
 def share_out(limit: int, *, wanted_files: int) -> DescriptorShares:
-    """Of `limit` descriptors: at most half of what is not kept back for files, what is left for connections."""
+    """Shares out `limit` descriptors: at most half of what is not kept back is for files, what is left for
+    connections."""
     free = max(limit - KEPT_BACK, limit // 2)
     files = min(wanted_files, free // 2)
     return DescriptorShares(files, free - files)

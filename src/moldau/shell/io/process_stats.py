@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def process_stats() -> dict[str, float]:
-    """By Prometheus' names."""
+    """What the system says of this process, by Prometheus' names; what it does not say is left out."""
     times = os.times()
     stats: dict[str, float] = {
         "process_cpu_seconds_total": times.user + times.system,

@@ -14,7 +14,8 @@ MAX_RANGES = 16
 
 
 class Residency:
-    """Of one file. Positions in bytes, *end* exclusive. Called under the file's lock."""
+    """What the event loop may read at once of one file. Positions in bytes, *end* exclusive. Called under the file's
+    lock."""
 
     __slots__ = ("_ranges", "cold_end")
 

@@ -82,7 +82,8 @@ class ConnectionGroup:
         return self._next_id
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """Those of all connections, also to come. May be called in another thread."""
+        """From now on `handler` gets the frames of all connections, also of those to come. May be called in another
+        thread."""
         self.dispatcher = handler
         for connection in list(self.connections.values()):
             connection.hand_frames_to(handler)

@@ -167,12 +167,12 @@ class RequestContext(msgspec.Struct, eq=False):
         return value
 
     def serve_long(self, frame: memoryview, position: int) -> PendingResponse:
-        """For a raw handler: the place of the answer that its `function_for_many` gives."""
+        """The place of the answer that the `function_for_many` of a raw handler gives."""
         self.request_bytes = len(frame)
         return self._node.serve_long(self, frame, position)
 
     def answer_later(self, work: Work, *, may_produce_begin: bool = False) -> PendingResponse:
-        """For a raw handler: the place of the answer that `work` gives. `may_produce_begin`: see PendingResponse."""
+        """The place of the answer that `work` of a raw handler gives. `may_produce_begin`: see PendingResponse."""
         return self._node.answer_later(self, work, may_produce_begin=may_produce_begin)
 
     def authorize(self, right: Right, name: str | bytes = CLUSTER_NAME) -> bool:
@@ -190,7 +190,7 @@ class RequestContext(msgspec.Struct, eq=False):
             raise kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
 
     def authorized_operations(self, rights: Sequence[Right], name: str = CLUSTER_NAME) -> int:
-        """Those of `rights` that the principal has to `name`, as bits by the code of their operation (KIP-430)."""
+        """The rights that the principal has to `name`, as bits by the code of their operation (KIP-430)."""
         return sum(1 << right.operation for right in rights if self.authorize(right, name))
 
     def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:

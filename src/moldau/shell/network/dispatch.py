@@ -92,7 +92,8 @@ class HandlerSpec(msgspec.Struct, frozen=True):
 def handler_spec(
     key: ApiKey, module: str, rights: tuple[Right, ...], *, is_raw: bool = False, ends_with_connection: bool = False
 ) -> HandlerSpec:
-    """Of a function that is called as the API is, `act_list_offsets`; a raw one has a sister for long requests."""
+    """The spec of a function that is called as the API is, `act_list_offsets`; a raw one has a sister for long
+    requests."""
     versions, function = declared_api(key), f"act_{key.name.lower()}"
     return HandlerSpec(
         api_key=int(key),
@@ -287,7 +288,8 @@ class Dispatcher:
         return act
 
     def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse:
-        """For a raw handler whose frame is long to decode: `function_for_many` has it."""
+        """The place of the answer to a frame that is too long for its raw handler to decode: `function_for_many` has
+        it."""
         entry = self._entries[context.api_key]
         spec = entry.spec
         handler = cast(Handler, entry.act_many)
@@ -470,7 +472,7 @@ class Dispatcher:
         return {entry.name: entry.stats.count for entry in self._entries.values()}
 
     def request_stats(self) -> dict[int, RequestStats]:
-        """By API key, of all that are served."""
+        """The counts of each API that is served, by API key."""
         return {key: entry.stats for key, entry in self._entries.items()}
 
 

@@ -38,7 +38,7 @@ class Shared(Protocol):
 
 
 class FlowControl(ABC):
-    """Of one connection: it goes on in `_resume`."""
+    """The holds of one connection, which goes on in `_resume`."""
 
     __slots__ = ("_held", "_holds", "_is_paused", "_is_resuming", "_muted", "_transport", "group", "is_closed")
 

@@ -18,7 +18,7 @@ class Verdict(enum.Enum):
 
 
 class IdleWatch:
-    """Of one connection; asked once a second."""
+    """Watches one connection; asked once a second."""
 
     __slots__ = ("_active_ms", "_frames", "_limits", "_progress_bytes", "_progress_ms", "_received_bytes")
 

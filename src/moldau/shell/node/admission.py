@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def new_admission(settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry) -> ConnectionAdmission:
-    """For the connections of a node that starts: by its file alone until its metadata is read."""
+    """Admits the connections of a node that starts: by its file of settings alone, until its metadata is read."""
     windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
     quotas = ConnectionQuotas(limits_of(settings), windows)
     return ConnectionAdmission(

@@ -104,28 +104,28 @@ class Node:
 
     @property
     def broker(self) -> Broker:
-        """For tests and the simulator. Raises MoldauError before `start`."""
+        """The broker, for tests and the simulator. Raises MoldauError before `start`."""
         if self._broker is None:
             raise MoldauError("the node is not running")
         return self._broker
 
     @property
     def quorum(self) -> QuorumRole:
-        """For the test kit and the simulator. Raises MoldauError before `start`."""
+        """The quorum role, for the test kit and the simulator. Raises MoldauError before `start`."""
         if self._quorum is None:
             raise MoldauError("the node is not running")
         return self._quorum
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """For tests: its counts and its authorizer. Raises MoldauError before `start`."""
+        """The dispatcher, for tests: its counts and its authorizer. Raises MoldauError before `start`."""
         if self._dispatcher is None:
             raise MoldauError("the node is not running")
         return self._dispatcher
 
     @property
     def connections(self) -> ConnectionGroup:
-        """For tests: what the clients' frames go through. Raises MoldauError before `start`."""
+        """The connections, for tests: what the clients' frames go through. Raises MoldauError before `start`."""
         if self._group is None:
             raise MoldauError("the node is not running")
         return self._group

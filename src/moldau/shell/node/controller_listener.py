@@ -26,7 +26,7 @@ MEMORY_BYTES = 64 << 20
 
 
 class ControllerListener:
-    """Of one node: `open` takes the port, `serve` begins to answer, `close` ends it."""
+    """The listener of one node: `open` takes the port, `serve` begins to answer, `close` ends it."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ LOCK_FILE = ".lock"
 
 
 class NodeDirectories:
-    """Of one node; `lock`, then `open`, at the end `unlock`."""
+    """The log directories of one node; `lock`, then `open`, at the end `unlock`."""
 
     def __init__(self, doors: Doors, log: EventLog) -> None:
         self._doors = doors
@@ -72,8 +72,8 @@ class NodeDirectories:
     def open(
         self, node_id: BrokerId, controller_listener: BrokerListener, *, is_alone: bool
     ) -> tuple[MetaProperties, LogDirectories]:
-        """Of the first directory; and all of them. Raises StorageFormatError: another node's, another cluster's; a new
-        one where the node is not to be alone, for somebody must say which cluster it joins."""
+        """The properties of the first directory, and all directories. Raises StorageFormatError: another node's,
+        another cluster's; a new one where the node is not to be alone, for somebody must say which cluster it joins."""
         index_cache = IndexCache()
         first: MetaProperties | None = None
         opened: list[LogDirectory] = []

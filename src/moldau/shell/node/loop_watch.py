@@ -17,7 +17,7 @@ WINDOW_TICKS = 120
 
 
 class LoopWatch:
-    """From `start` to `stop`. `counts` has one more place, for later than any bound."""
+    """Watches from `start` to `stop`. `counts` has one more place, for later than any bound."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -142,7 +142,7 @@ def list_strays(disk: Disk) -> list[tuple[str, int]]:
 
 
 def delete_stray(disk: Disk, name: str) -> None:
-    """For good. Raises MoldauError for what is no stray."""
+    """Deletes a stray for good. Raises MoldauError for what is no stray."""
     _check_is_stray(disk, name)
     disk.remove_tree(name)
 

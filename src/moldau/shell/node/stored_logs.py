@@ -26,7 +26,7 @@ MAX_NAMED_STRAYS = 100
 
 
 class StoredLogs:
-    """Of one broker; `settle_strays`, then `open`."""
+    """The logs of one broker; `settle_strays`, then `open`."""
 
     def __init__(
         self, node_id: BrokerId, settings: BrokerSettings, doors: Doors, log: EventLog, logs: LogDirectories

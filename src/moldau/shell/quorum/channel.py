@@ -29,8 +29,8 @@ _OF_ANOTHER_CLUSTER = "INCONSISTENT_CLUSTER_ID"
 
 
 class QuorumChannel:
-    """Of one node. Addresses come from the voters in force, and for nodes that are none of them from what answers say
-    of their leader; `bootstrap` servers have ids of their own, from -2 down, as in Kafka."""
+    """The channel of one node. Addresses come from the voters in force, and for nodes that are none of them from what
+    answers say of their leader; `bootstrap` servers have ids of their own, from -2 down, as in Kafka."""
 
     def __init__(
         self,

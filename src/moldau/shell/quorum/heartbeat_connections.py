@@ -16,7 +16,8 @@ from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatReques
 
 
 class HeartbeatConnections:
-    """Of all brokers whose heartbeats this controller took from other nodes. `suspect` gets each suspicion."""
+    """The connections of all brokers whose heartbeats this controller took from other nodes. `suspect` gets each
+    suspicion."""
 
     def __init__(self, suspect: Callable[[SuspectBroker], None]) -> None:
         self._suspect = suspect

@@ -235,7 +235,8 @@ def load_image(disk: Disk, log: Log) -> MetadataImage:
 
 
 def removed_topic_ids(log: Log) -> dict[Uuid, None]:
-    """Of all topics whose removal is still written in `log`, before the newest snapshot too. Waits for the disk."""
+    """The ids of all topics whose removal is still written in `log`, before the newest snapshot too. Waits for the
+    disk."""
     records = (item.record for item in LogReplay(log, log.log_start_offset, QuorumControl()).records())
     return {record.topic_id: None for record in records if isinstance(record, RemoveTopicRecord)}
 

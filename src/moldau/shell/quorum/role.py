@@ -168,7 +168,7 @@ class QuorumRole:
 
     @property
     def leader_epoch(self) -> int:
-        """Of this node's leadership; 0 before `start`."""
+        """The epoch of the quorum that this node knows, which is its own if it leads; 0 before `start`."""
         return 0 if self._raft is None else self._raft.quorum.leader_epoch
 
     @property
@@ -184,7 +184,7 @@ class QuorumRole:
 
     @property
     def voters(self) -> VoterSet:
-        """Those in force, as this node knows them."""
+        """The voters in force, as this node knows them."""
         return self._voters.latest
 
     @property
@@ -223,7 +223,7 @@ class QuorumRole:
         self._leader_watchers.append(watcher)
 
     def describe(self) -> QuorumDescription:
-        """For DescribeQuorum; after `start`. Only the leader knows how far the others are."""
+        """What DescribeQuorum is answered with; after `start`. Only the leader knows how far the others are."""
         me = self.identity
         return describe_quorum(self._voter.quorum, self._clock, me.node_id, me.controller_listener)
 

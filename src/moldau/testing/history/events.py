@@ -109,7 +109,7 @@ class Done(Line, frozen=True, tag="done"):
 
 
 class Failed(Line, frozen=True, tag="failed"):
-    """For certain nothing was done."""
+    """Nothing was done, for certain."""
 
     operation: int
     error: str = ""

@@ -114,7 +114,7 @@ class Evidence:
             folds[type(event)](process, event, line)
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Of every life of every topic."""
+        """The partitions of every life of every topic."""
         for topic in self.all_topics:
             for _, log in sorted(topic.partitions.items()):
                 yield log

@@ -48,7 +48,7 @@ class Transaction(msgspec.Struct):
             self.commit_line = self.commit_line or line
 
     def refuse_commit(self) -> None:
-        """For certain it was not committed."""
+        """It was not committed, for certain."""
         self.commit_line = 0
 
     def end(self, line: int, *, is_commit: bool) -> None:
@@ -113,7 +113,7 @@ class Sends:
         return row
 
     def writer(self, first: int, partition: int, offset: int) -> int:
-        """Of the rows of a name the one that wrote what stands at that place: the one that was acknowledged there, else
+        """The row, of those of a name, that wrote what stands at that place: the one that was acknowledged there, else
         one of unknown outcome, else one that did not fail."""
         if self.next_of_name[first] == NOTHING:
             return first

@@ -24,7 +24,7 @@ def judge_records(evidence: Evidence, report: Report, compacted: Collection[str]
 
 
 class Survivors:
-    """Of a compacted partition: which records the cleaner must leave."""
+    """Which records of a compacted partition the cleaner must leave."""
 
     def __init__(self, evidence: Evidence, log: PartitionLog) -> None:
         self._sends = evidence.sends

@@ -56,5 +56,5 @@ def partition_name(topic: str, partition: int) -> str:
 
 
 def offsets_of(positions: Iterable[TopicPartition]) -> dict[str, int]:
-    """By partition; -1 where there is none."""
+    """The offset of each partition, by its name; -1 where there is none."""
     return {partition_name(one.topic, one.partition): max(one.offset, -1) for one in positions}

@@ -148,7 +148,7 @@ async def _ask(
 
 
 def refusal(code: int, version: int) -> KafkaError:
-    """In the words that clients of this version know."""
+    """The error in the words that clients of this version know."""
     if code in _RETRIED or (code == CONCURRENT_TRANSACTIONS and version < JOINS_FROM):
         # an old client tries again after this one, and not after the coordinator's own
         said = kafka_error(code).name

@@ -43,7 +43,7 @@ class TimeTravel:
         self._arrived: Callable[[], None] = lambda: None
 
     def begin(self, duration_ms: int, arrived: Callable[[], None]) -> None:
-        """On the loop: sets out. `arrived` is called on the loop once all that this leads to is done."""
+        """Sets out; called on the loop. `arrived` is called on the loop once all that this leads to is done."""
         self._remaining_ms = duration_ms
         self._stride_ms = max(1, duration_ms // MAX_STEPS)
         self._is_last_look = False

@@ -46,7 +46,7 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
 
 
 def served_apis() -> tuple[ApiKey, ...]:
-    """In the order of their keys, with those of administration."""
+    """The APIs of the controller's listener, those of administration included, in the order of their keys."""
     return tuple(ApiKey(key) for key in sorted((*handler_specs(), *administration.controller_specs())))
 
 
