@@ -35,7 +35,7 @@ class Random(Protocol):
         ...
 
     def random_below(self, bound: int) -> int:
-        """An integer in [0, bound)."""
+        """A random integer in [0, bound)."""
         ...
 
 
@@ -206,7 +206,7 @@ class Dialer(Protocol):
         ...
 
     def monotonic_ms(self) -> int:
-        """As of a Clock."""
+        """Milliseconds of a clock that never goes back, as of a Clock."""
         ...
 
     def pause(self, length_ms: int) -> None:

@@ -51,7 +51,7 @@ class RecordColumns(msgspec.Struct, frozen=True):
         )
 
     def take(self, rows: IntArray) -> RecordColumns:
-        """These rows, in this order."""
+        """The columns of these rows, in this order."""
         picked = pa.array(rows)
         return RecordColumns(
             None if self.keys is None else self.keys.take(picked),

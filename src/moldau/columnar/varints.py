@@ -73,7 +73,7 @@ class VarintColumns:
         self._present: list[npt.NDArray[np.bool_] | None] = []
 
     def append_byte(self, value: int) -> None:
-        """The same byte in every row."""
+        """Adds the same byte to every row."""
         self._columns.append(np.full(self._count, value, dtype=np.uint8))
         self._present.append(None)
 

@@ -320,7 +320,7 @@ class Cluster:
         return self.create_topic(f"{prefix}-{self._topics_made}", partitions, config)
 
     def delete_topic(self, name: str) -> None:
-        """Raises KafkaError."""
+        """Deletes the topic with its records. Raises KafkaError."""
         self._check_started()
         self._contents.delete_topic(name)
 

@@ -22,12 +22,12 @@ class Contents:
         self._members = members
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
-        """Raises KafkaError."""
+        """Creates the topic; returns when the brokers that run know it. Raises KafkaError."""
         self._members.ask(lambda broker: inside.create_topic(broker, name, partitions, config))
         self._members.wait_known(name, is_there=True)
 
     def delete_topic(self, name: str) -> None:
-        """Raises KafkaError."""
+        """Deletes the topic; returns when no broker that runs knows it any more. Raises KafkaError."""
         self._members.ask(lambda broker: inside.delete_topic(broker, name))
         self._members.wait_known(name, is_there=False)
 
@@ -63,6 +63,6 @@ class Contents:
         return inside.iterate_records(self._members.ask_leader, topic, sizes, is_stable=is_stable)
 
     def group(self, group_id: str) -> GroupView:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """State, members and lag of the group. Raises GROUP_ID_NOT_FOUND."""
         facts = self._members.ask_coordinator(lambda broker: inside.group_facts(broker, group_id))
         return inside.view_of(facts, {topic: self.sizes(topic) for topic in facts.topics})

@@ -157,7 +157,7 @@ class Fault:
         return self._times_left == 0
 
     def cancel(self) -> None:
-        """From here on it does not happen any more."""
+        """Ends the fault: it does not happen any more."""
         self._faults._remove(self)
 
     def __enter__(self) -> Fault:
@@ -500,7 +500,7 @@ class Faults(_Steps):
 
 
 def api_name(key: ApiKey) -> str:
-    """Kafka's name: "OffsetCommit"."""
+    """Kafka's name of an API: "OffsetCommit"."""
     return API_VERSIONS[key].name if key in API_VERSIONS else key.name
 
 

@@ -47,7 +47,7 @@ class FaultInjector:
         """Connections whose peer gets nothing any more, by id."""
 
     def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
-        """As Dispatcher.handle."""
+        """Handles one frame as Dispatcher.handle does, unless a fault is for it."""
         if connection.id in self._silent:
             return None
         if not self._faults.are_any or len(frame) < 10:

@@ -89,7 +89,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
 
 
 async def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Returns when it is served. Raises KafkaError."""
+    """Creates a topic, and returns when it is served. Raises KafkaError."""
     from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
     configs = tuple(CreatableTopicConfig(key, value) for key, value in config.items())
@@ -101,7 +101,7 @@ async def create_topic(broker: Broker, name: str, partitions: int, config: Mappi
 
 
 async def delete_topic(broker: Broker, name: str) -> None:
-    """Raises KafkaError."""
+    """Deletes a topic with its records. Raises KafkaError."""
     from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=CREATE_TIMEOUT_MS)

@@ -56,7 +56,7 @@ class Member:
 
     @property
     def is_answering(self) -> bool:
-        """Runs, and is not paused."""
+        """Whether the broker runs, and is not paused."""
         return self.runtime is not None and self.runtime.is_alive and not self.runtime.is_paused
 
     @property
@@ -90,7 +90,7 @@ class Member:
             raise
 
     def begin_stop(self) -> None:
-        """The clean stop, which `end` waits for."""
+        """Begins the clean stop, which `end` waits for."""
         if self._disk is not None:
             self._disk.fill(None)  # a clean stop needs room for its checkpoints
         if self.runtime is not None:
@@ -155,7 +155,7 @@ class Member:
 
     @property
     def node(self) -> Node:
-        """Raises MoldauError where it does not run."""
+        """The node of its present life. Raises MoldauError where it does not run."""
         node = self.alive().node
         if node is None:
             raise MoldauError("the cluster is not running")
@@ -185,7 +185,7 @@ class Member:
     # -- faults
 
     def apply_faults(self, faults: Faults) -> None:
-        """They have changed; lives to come take them too."""
+        """Takes the faults, which have changed; lives to come take them too."""
         self._faults = faults
         self._apply_disk_fault()
         runtime = self.runtime

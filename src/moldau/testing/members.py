@@ -201,7 +201,7 @@ class Members:
         return next(iter(self._members.values()))
 
     def chosen(self, broker: int | None) -> list[Member]:
-        """That one, or all."""
+        """The broker with this id, or all for None."""
         return list(self._members.values()) if broker is None else [self[broker]]
 
     def answering(self) -> Member:

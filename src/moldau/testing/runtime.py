@@ -113,7 +113,7 @@ class Runtime:
 
     @property
     def is_alive(self) -> bool:
-        """False once the node serves no more."""
+        """Whether the node still serves."""
         return not self._is_over
 
     # -- holding it

@@ -27,7 +27,7 @@ ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Who is there."""
+    """The brokers of a cluster and its controller."""
 
     cluster_id: str
     controller_id: int
@@ -136,5 +136,5 @@ class ControllerAdmin(ClusterAdmin):
 
 
 def is_unreachable(error: KafkaError) -> bool:
-    """True where no broker was reached at all."""
+    """Whether the error says that no broker was reached at all."""
     return error.name == "NETWORK_EXCEPTION" and str(error).startswith("cannot reach")

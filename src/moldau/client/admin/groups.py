@@ -65,7 +65,7 @@ def list_groups(
 
 
 def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
-    """Raises GROUP_ID_NOT_FOUND where there is none."""
+    """State, members and coordinator of a group. Raises GROUP_ID_NOT_FOUND where there is none."""
     node_id, address = _coordinator(admin, group_id)
     response = admin.ask_broker(node_id, DescribeGroupsRequest(groups=(group_id,)))
     row = response.groups[0]
@@ -79,7 +79,7 @@ def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
 
 
 def state_of(admin: ClusterAdmin, group_id: str) -> str:
-    """DEAD where there is no such group."""
+    """The state of a group; DEAD where there is no such group."""
     try:
         return describe_group(admin, group_id).state
     except KafkaError as error:
@@ -162,7 +162,7 @@ def commit(admin: ClusterAdmin, group_id: str, offsets: Mapping[TopicPartition, 
 
 
 def delete_group(admin: ClusterAdmin, group_id: str) -> None:
-    """Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ..."""
+    """Deletes a group with its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ..."""
     request = DeleteGroupsRequest(groups_names=(group_id,))
     response = admin.ask_coordinator(group_id, request)
     for row in response.results:

@@ -115,7 +115,7 @@ def describe_open_transactions(admin: ClusterAdmin, limit: int) -> tuple[int, li
 
 
 def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> TransactionDescription:
-    """Raises TRANSACTIONAL_ID_NOT_FOUND."""
+    """The state of a transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
 
     def describe() -> TransactionDescription:
         coordinator_id = _coordinator(admin, transactional_id)

@@ -79,7 +79,7 @@ class ClientConnection:
         return self._stream is None or bool(self._read_ahead) or (not self.in_flight and self._stream.has_ended())
 
     def close(self) -> None:
-        """Silent if closed; answers in flight are lost."""
+        """Ends the connection; answers in flight are lost. Silent if it is closed."""
         stream, self._stream = self._stream, None
         self._protocol.pending.clear()
         self._read_ahead = b""
@@ -98,7 +98,7 @@ class ClientConnection:
     # --- requests ---
 
     def version_of(self, api_key: ApiKey, *, max_version: int | None = None) -> int:
-        """As ClientProtocol.version_of."""
+        """The version of the API that requests use: see ClientProtocol.version_of."""
         return self._protocol.version_of(api_key, max_version=max_version)
 
     def request(self, message: Request[ResponseType], *, max_version: int | None = None) -> ResponseType:

@@ -71,7 +71,7 @@ class ClusterMetadata:
 
     @property
     def has_contact(self) -> bool:
-        """Some broker of the cluster has answered."""
+        """Whether some broker of the cluster has answered."""
         return self._had_contact or bool(self._reached)
 
     def note_contact(self, address: Address) -> None:

@@ -117,7 +117,7 @@ def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> Offs
 
 
 def check_commit(response: OffsetCommitResponse, group_id: str) -> None:
-    """Raises the first KafkaError of a partition."""
+    """Raises the first KafkaError that the answer has for a partition."""
     for topic in response.topics:
         for row in topic.partitions:
             if row.error_code:

@@ -90,7 +90,7 @@ def offsets_request(
 
 
 def check_offsets(response: TxnOffsetCommitResponse, group_id: str) -> None:
-    """Raises the first KafkaError of a partition."""
+    """Raises the first KafkaError that the answer has for a partition."""
     for topic in response.topics:
         for row in topic.partitions:
             if row.error_code:

@@ -12,7 +12,7 @@ _VOTER = re.compile(r"([0-9]+)@(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]+):([0-9]+)")
 
 
 class QuorumVoter(msgspec.Struct, frozen=True):
-    """`node_id@host:port`."""
+    """One voter of `controller.quorum.voters`: `node_id@host:port`."""
 
     node_id: int
     host: str

@@ -46,7 +46,7 @@ all; "one broker": while running, for one broker.
 
 
 def settings_page() -> str:
-    """The whole page."""
+    """The whole page docs/reference/settings.md."""
     topics = (row for row in TOPIC_SETTING_ROWS)
     brokers = sorted(row for row in BROKER_SETTING_ROWS if not row[0].startswith(_OWN))
     own = sorted(row for row in BROKER_SETTING_ROWS if row[0].startswith(_OWN))

@@ -19,12 +19,12 @@ def no_authorizer() -> KafkaError:
 
 
 def refused_creations(request: CreateAclsRequest, error: KafkaError, throttle_time_ms: int = 0) -> CreateAclsResponse:
-    """Each ACL gets `error`."""
+    """The answer in which each ACL gets `error`."""
     result = AclCreationResult(error.code, error.message)
     return CreateAclsResponse(throttle_time_ms=throttle_time_ms, results=(result,) * len(request.creations))
 
 
 def refused_deletions(request: DeleteAclsRequest, error: KafkaError, throttle_time_ms: int = 0) -> DeleteAclsResponse:
-    """Each filter gets `error`."""
+    """The answer in which each filter gets `error`."""
     result = DeleteAclsFilterResult(error.code, error.message)
     return DeleteAclsResponse(throttle_time_ms=throttle_time_ms, filter_results=(result,) * len(request.filters))

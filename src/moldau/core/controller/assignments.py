@@ -29,7 +29,7 @@ def check_request(partitions: int, timeout_ms: int) -> None:
 
 
 def free_of_charge(partitions: int) -> None:
-    """Where no quota holds."""
+    """Charges nothing: for requests that no quota holds."""
 
 
 def split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Pausing[tuple[list[Item], list[Item]]]:

@@ -58,7 +58,7 @@ def create_partitions(
 
 
 def refused(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
-    """One topic of the answer, with its error."""
+    """The part of the answer for one topic, with its error."""
     return CreatePartitionsTopicResult(name, error.code, error.message)
 
 

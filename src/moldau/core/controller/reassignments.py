@@ -69,7 +69,7 @@ def alter_partition_reassignments(
 def refused(
     request: AlterPartitionReassignmentsRequest, error: KafkaError
 ) -> Pausing[AlterPartitionReassignmentsResponse]:
-    """`error` for the whole and for each partition."""
+    """The answer with `error` for the whole and for each partition."""
     responses = []
     for topic in request.topics:
         yield

@@ -71,7 +71,7 @@ def alter_user_scram_credentials(
 
 
 def refused(request: AlterUserScramCredentialsRequest, error: KafkaError) -> Pausing[AlterUserScramCredentialsResponse]:
-    """`error` for each user."""
+    """The answer with `error` for each user."""
     results: dict[str, AlterUserScramCredentialsResult] = {}
     for change in _changes(request):
         results[change.name] = _result(change.name, error)

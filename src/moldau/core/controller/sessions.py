@@ -47,7 +47,7 @@ class BrokerSessions:
         """There are brokers in other processes."""
 
     def begin(self, image: MetadataImage, now_ms: int) -> None:
-        """This controller became active."""
+        """Takes note that this controller became active: each broker that serves has a whole session from now on."""
         own = self._sessions.get(self._own_id)
         self._sessions = {
             broker.broker_id: _Session(broker.epoch, now_ms + self._timeout_ms)

@@ -49,10 +49,10 @@ class TopicLookup(Protocol):
     """What the committed metadata says of topics."""
 
     def name_of(self, topic_id: Uuid) -> str | None:
-        """None for an id that no topic has."""
+        """The name of a topic; None for an id that no topic has."""
 
     def id_of(self, name: str) -> Uuid | None:
-        """None for a name that no topic has."""
+        """The id of a topic; None for a name that no topic has."""
 
     def has_partition(self, name: str, partition: int) -> bool:
         """Whether the topic is there and has this partition."""

@@ -129,7 +129,7 @@ def group_metadata_record(
 
 
 def empty_group_record(group: Group) -> GroupMetadataRecord:
-    """Nobody is in the group."""
+    """The record of a group that nobody is in."""
     return group_metadata_record(group, (), None, {})
 
 

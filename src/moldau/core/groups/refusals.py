@@ -87,7 +87,7 @@ def refused_join(error_code: int, member_id: str, api_version: int) -> JoinGroup
 
 
 def refused_commit(message: OffsetCommitRequest, error_code: int) -> Pausing[OffsetCommitResponse]:
-    """`error_code` for every partition."""
+    """The answer with `error_code` for every partition."""
     topics = yield from all_of(refused_commit_topic(topic, topic.name, error_code) for topic in message.topics)
     return OffsetCommitResponse(topics=topics)
 

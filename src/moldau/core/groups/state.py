@@ -19,7 +19,7 @@ from moldau.wire.protocol.messages.group_records import GroupMetadataValue, Offs
 
 
 class GroupsState(msgspec.Struct):
-    """See the module."""
+    """The groups of one partition of `__consumer_offsets`: see the module."""
 
     offsets: dict[str, OffsetsByPartition] = msgspec.field(default_factory=dict)
     """By group."""

@@ -37,7 +37,7 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 
 def encode_leader_epochs(entries: Sequence[tuple[int, int]]) -> bytes:
-    """One line `epoch start-offset` each."""
+    """The content of `leader-epoch-checkpoint`: one line `epoch start-offset` for each."""
     return _encode_lines([f"{epoch} {start_offset}" for epoch, start_offset in entries])
 
 

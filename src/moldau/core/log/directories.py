@@ -28,7 +28,7 @@ class LogDirectories:
 
     @property
     def first(self) -> LogDirectory:
-        """The one with the metadata log."""
+        """The log directory that has the metadata log."""
         return self.directories[0]
 
     @property
@@ -102,7 +102,7 @@ class LogDirectories:
         return None if directory is None else directory.logs[topic_partition]
 
     def has_stale_offsets(self, topic_partition: TopicPartition) -> bool:
-        """See LogDirectory."""
+        """Whether any directory has stale offsets of the partition: see LogDirectory."""
         return any(directory.has_stale_offsets(topic_partition) for directory in self.directories)
 
     def by_id(self, directory_id: Uuid) -> LogDirectory | None:

@@ -301,7 +301,7 @@ class LogDirectory:
         return done
 
     def write_recovery_points(self) -> None:
-        """The checkpoint, after `repair_log`. Waits."""
+        """Writes the recovery points, after `repair_log`. Waits."""
         self.disk.replace_file(RECOVERY_POINT_CHECKPOINT, encode_offsets(self._recovery_points))
 
     def adopt(self, topic_partition: TopicPartition, stray: str, topic_id: Uuid) -> None:

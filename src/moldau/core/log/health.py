@@ -28,7 +28,7 @@ class DirectoryHealth:
         return self.failure is not None
 
     def fail(self, error: StorageFailedError) -> None:
-        """Keeps the first reason."""
+        """Takes the directory offline, and keeps the first reason."""
         if self.failure is None:
             self.failure = str(error)
 

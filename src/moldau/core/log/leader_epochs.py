@@ -24,7 +24,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs:
-        """Raises ValueError for a damaged file."""
+        """The epochs of a file. Raises ValueError for a damaged one."""
         entries = decode_leader_epochs(data)
         for (epoch, start_offset), (next_epoch, next_offset) in pairwise(entries):
             if next_epoch <= epoch or next_offset < start_offset:
@@ -79,7 +79,7 @@ class LeaderEpochs:
         return found
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`."""
+        """Drops what begins at or after `end_offset`, where the log now ends."""
         kept = [entry for entry in self.entries if entry[1] < end_offset]
         if len(kept) != len(self.entries):
             self.entries = kept

@@ -65,7 +65,7 @@ class FutureLog:
 
     @property
     def next_offset(self) -> int:
-        """What is to be copied next."""
+        """The offset that is to be copied next."""
         if self._log is None:
             return self.source.log_start_offset
         return max(self._log.log_end_offset, self.source.log_start_offset)

@@ -408,7 +408,7 @@ class ProducerState:
         self.map_end_offset = map_end_offset
 
     def encode(self) -> bytes:
-        """The snapshot file."""
+        """The content of a producer snapshot, as Kafka's."""
         parts = [entry.packed or entry.pack(producer_id) for producer_id, entry in self.entries.items()]
         body = len(self.entries).to_bytes(4, "big") + b"".join(parts)
         return SNAPSHOT_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body

@@ -242,7 +242,7 @@ class Segment:
 
     @property
     def offset_index(self) -> OffsetIndex | None:
-        """The index if it is in memory."""
+        """The offset index; None where it is not in memory."""
         return self._offset_index
 
     @property
@@ -251,7 +251,7 @@ class Segment:
         return self._time_index
 
     def forget_indexes(self) -> None:
-        """Only after the files are written."""
+        """Lets the indexes go from memory; only after their files are written."""
         self._offset_index = None
         self._time_index = None
         self.is_index_saved = True
@@ -334,7 +334,7 @@ def load_offset_index(segment: Segment) -> OffsetIndex:
 
 
 def load_time_index(segment: Segment) -> TimeIndex:
-    """As load_offset_index."""
+    """The time index of the segment: as load_offset_index."""
     if segment.time_index is not None:
         return segment.time_index
     try:

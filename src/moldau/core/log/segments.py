@@ -39,7 +39,7 @@ _last_offset_of = attrgetter("last_offset")
 
 
 class Segments:
-    """Used by one log, on the loop."""
+    """The segments of one log; used on the loop."""
 
     __slots__ = (
         "_deleted",
@@ -233,7 +233,7 @@ class Segments:
 
     @property
     def unflushed_names_version(self) -> int | None:
-        """None: the directory holds all names already."""
+        """The version of names that is not flushed yet; None: the directory holds all names already."""
         return self.names_version if self.names_version != self._flushed_names_version else None
 
     def mark_flushed(self, sealed: Sequence[Segment], names_version: int | None) -> None:

@@ -105,7 +105,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """May lead and take new replicas."""
+        """Whether the broker may lead and take new replicas."""
         return not self.is_fenced and not self.is_in_controlled_shutdown
 
 
@@ -286,7 +286,7 @@ class MetadataImage:
 
 
 def copied(transaction: list[msgspec.Struct] | None) -> list[msgspec.Struct] | None:
-    """A list of its own."""
+    """The same as a list of its own."""
     return None if transaction is None else list(transaction)
 
 

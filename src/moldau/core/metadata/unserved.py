@@ -48,7 +48,7 @@ class UnservedRecords(dict[Hashable, msgspec.Struct]):
     """What is in force, by `unserved_key`, in the order in which it came. One for each image."""
 
     def scram_credentials(self) -> tuple[UserScramCredentialRecord, ...]:
-        """In the order in which they came."""
+        """The credentials that are kept, in the order in which they came."""
         return tuple(one for one in self.values() if isinstance(one, UserScramCredentialRecord))
 
     def scram_credential(self, name: str, mechanism: int) -> msgspec.Struct | None:

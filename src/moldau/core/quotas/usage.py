@@ -39,7 +39,7 @@ class QuotaUsage:
         self._rates: dict[tuple[str, Share], SampledRate] = {}
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
-        """What was used stays."""
+        """Takes other quotas; what was used stays counted."""
         self.quotas = quotas
 
     def produced(self, user: str, client_id: str, size: int, now_ms: int) -> int:

@@ -25,7 +25,7 @@ class Round:
         self._votes: dict[int, bool] = {} if voters.key_of(node) is None else {node.node_id: True}
 
     def take(self, voter_id: int, *, is_granted: bool) -> None:
-        """One answer; a voter has one vote."""
+        """Counts one answer; a voter has one vote."""
         if self._voters.has_node(voter_id):
             self._votes.setdefault(voter_id, is_granted)
 
@@ -36,7 +36,7 @@ class Round:
 
     @property
     def is_lost(self) -> bool:
-        """So many refused that no majority is left."""
+        """Whether so many refused that no majority is left."""
         return sum(not vote for vote in self._votes.values()) > len(self._voters.voters) - self._voters.majority
 
 

@@ -98,7 +98,7 @@ class Follower:
         return self.deadline_ms if self._retry_ms is None else min(self._retry_ms, self.deadline_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """`event` was told to the log before."""
+        """Takes one event, which was told to the log before, and gives what the driver is to do."""
         match event:
             case Answered() if self._state is _State.ASKING and event.request == self._asked:
                 return self._take_answer(event, now_ms)

@@ -132,7 +132,7 @@ class Leader:
     # --- events ---
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """`event` was told to the log before."""
+        """Takes one event, which was told to the log before, and gives what the driver is to do."""
         match event:
             case Appended():
                 return (*self._advance(), *self._answer_parked())
@@ -209,11 +209,11 @@ class Leader:
         return (AnswerSnapshot(request_id, standing, request.snapshot, request.position),)
 
     def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
-        """See VoterChanges."""
+        """Why a change of voters is refused: see VoterChanges."""
         return self._changes.refusal(request)
 
     def change_voters(self, request_id: int, request: VoterChange, now_ms: int) -> tuple[Output, ...]:
-        """KIP-853, see voter_changes."""
+        """Begins a change of voters (KIP-853): see voter_changes."""
         fresh_ms = now_ms - self._settings.fetch_timeout_ms
         return self._changes.ask(request_id, request, self._progress, fresh_ms)
 

@@ -166,7 +166,7 @@ def decode_answer(response: QuorumResponse) -> Standing:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name, "" for none."""
+    """Kafka's name of an error code; "" for 0."""
     return ERROR_NAMES.get(code, "UNKNOWN_SERVER_ERROR") if code else ""
 
 

@@ -109,7 +109,7 @@ class Quorum:
 
     @property
     def has_resigned(self) -> bool:
-        """This node takes no part any more."""
+        """Whether this node takes no part any more."""
         return self._has_resigned
 
     @property
@@ -158,7 +158,7 @@ class Quorum:
     # --- events ---
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
-        """The role at the start."""
+        """Takes the role that this node has at its start, and gives what the driver is to do."""
         if self._is_majority:
             return self._begin_election(now_ms)
         return (*self._find_role(now_ms), *self.log.flush())

@@ -96,7 +96,7 @@ class VoterChanges:
         return None
 
     def committed(self) -> tuple[Output, ...]:
-        """The high watermark has moved."""
+        """Goes on after the high watermark has moved."""
         if self._pending_id is None or self._log.high_watermark <= self._pending_offset:
             return ()
         request_id, self._pending_id = self._pending_id, None
@@ -133,7 +133,7 @@ def _wrong(request: VoterChange, voters: VoterSet) -> VoterChangeAnswer | None:
 
 
 def named(key: ReplicaKey) -> str:
-    """As Kafka's ReplicaKey shows itself."""
+    """The key as Kafka's ReplicaKey shows itself."""
     directory = "<undefined>" if key.directory_id == ZERO_UUID else uuid_to_text(key.directory_id)
     return f"ReplicaKey(id={key.node_id}, directoryId={directory})"
 

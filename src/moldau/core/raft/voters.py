@@ -94,7 +94,7 @@ class VoterHistory:
 
     @property
     def latest(self) -> VoterSet:
-        """The set in force."""
+        """The set of voters in force."""
         return self._entries[-1][1]
 
     @property

@@ -206,7 +206,7 @@ class SessionAnswer:
 
     @property
     def is_new(self) -> bool:
-        """A full fetch, whose session is not open yet."""
+        """Whether this is a full fetch, whose session is not open yet."""
         return self.session is None
 
     def finish(self, results: list[FetchResult], now_ms: int) -> tuple[int, int, list[FetchResult]]:

@@ -214,7 +214,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Below it no live replica has records any more."""
+        """The offset below which no live replica has records any more."""
         log_start_offset = self.log.log_start_offset
         return log_start_offset if self.leader is None else self.leader.low_watermark(log_start_offset)
 
@@ -400,7 +400,7 @@ class Partition:
         return self.log.end_offset_for_epoch(leader_epoch)
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[LeaderEpoch, Offset] | None:
-        """See divergence."""
+        """Where the follower's log parts from this one: see divergence."""
         return diverging_epoch(self.end_offset_for_epoch(last_fetched_epoch), fetch_offset, last_fetched_epoch)
 
     def read(

@@ -66,7 +66,7 @@ class Replica:
         return self.position.high_watermark
 
     def is_being_added(self, broker_id: int) -> bool:
-        """A reassignment is giving that broker a replica."""
+        """Whether a reassignment is giving that broker a replica."""
         return self._partition is not None and broker_id in self._partition.adding_replicas
 
     def is_acknowledged(self, end_offset: int, leader_epoch: LeaderEpoch) -> bool:

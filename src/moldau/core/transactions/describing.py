@@ -39,7 +39,7 @@ def describe_transaction(state: TransactionsState, request: DescribeTransaction)
 
 
 def list_transactions(state: TransactionsState, request: ListTransactions, now_ms: int) -> Pausing[ListedTransactions]:
-    """Raises ValueError for a pattern that is none."""
+    """The transactions that the request asks for. Raises ValueError for a pattern that is none."""
     pattern = pattern_for(request.pattern) if request.pattern else None
     producer_ids = None if request.producer_ids is None else dict.fromkeys(request.producer_ids)
     listed = []

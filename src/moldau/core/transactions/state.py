@@ -40,7 +40,7 @@ class TransactionState(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """`PrepareCommit`: as tools show it."""
+        """The name of the state as tools show it: `PrepareCommit`."""
         return "".join(word.title() for word in self.name.split("_"))
 
 
@@ -99,7 +99,7 @@ class TransactionsState:
 
 
 def fold_record(state: TransactionsState, record: TransactionRecord) -> None:
-    """The only place that changes what the log holds."""
+    """Takes one record of the log: only this changes what the log holds."""
     state.transactions.pop(record.transactional_id, None)
     if record.metadata is not None:
         state.transactions[record.transactional_id] = record.metadata

@@ -41,7 +41,7 @@ class Administered(Protocol):
 
     @property
     def static_settings(self) -> BrokerSettings:
-        """What the node was started with."""
+        """The settings that the node was started with."""
 
     async def submit(self, request: Any, client: RequestContext) -> Any:
         """The answer of the active controller, once its records are committed and in force here. Raises KafkaError."""

@@ -50,6 +50,6 @@ def check_level(name: str, level: str | None) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Sets what `check_level` let pass."""
+    """Sets the level of a logger; `check_level` has let both pass."""
     logger = logging.getLogger(_PACKAGE if name == ROOT else name)
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level])

@@ -18,7 +18,7 @@ from moldau.types import TopicPartition
 
 
 class Checkpoints:
-    """Used from the broker's loop only."""
+    """Writes the checkpoint files; used from the broker's loop only."""
 
     def __init__(self, node: OwnNode, logs: LogDirectories) -> None:
         self._node = node

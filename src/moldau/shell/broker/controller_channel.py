@@ -70,7 +70,7 @@ class OwnQuorum(Protocol):
 
     @property
     def is_leader(self) -> bool:
-        """This node's controller is the active one."""
+        """Whether this node's controller is the active one."""
 
     @property
     def leader_address(self) -> BrokerListener | None:
@@ -138,7 +138,7 @@ class ControllerChannel:
             self._waiting -= 1
 
     def close(self) -> None:
-        """Whoever waits for another node gets no answer."""
+        """Ends the channel: whoever waits for another node gets no answer."""
         if self._peer is not None:
             self._peer.close()
 

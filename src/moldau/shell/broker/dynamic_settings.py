@@ -16,7 +16,7 @@ from moldau.shell.network.event_log import EventLog, escape
 
 
 class DynamicSettings:
-    """One per broker."""
+    """The settings in force; one for each broker."""
 
     def __init__(self, static: BrokerSettings, log: EventLog) -> None:
         self._log = log

@@ -17,7 +17,7 @@ LITTLE_BYTES = 32 << 10
 
 
 class FetchTurns:
-    """Used from one loop."""
+    """The turns of one loop, as fetches share them; used from that loop."""
 
     __slots__ = ("_is_scheduled", "_loop", "_read_bytes", "_waiting")
 
@@ -29,11 +29,11 @@ class FetchTurns:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more is read in this turn."""
+        """Whether nothing more is read in this turn."""
         return self._read_bytes >= TURN_BYTES or bool(self._waiting)
 
     def read(self, byte_count: int) -> None:
-        """So much was read in this turn."""
+        """Counts what was read in this turn."""
         self._read_bytes += byte_count
         self._schedule()
 

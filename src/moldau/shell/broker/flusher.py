@@ -25,7 +25,7 @@ def _has_unsaved_epochs(partition: Partition) -> bool:
 
 
 class Flusher:
-    """Used from the node's loop only."""
+    """Flushes logs, many appends with one fsync; used from the node's loop only."""
 
     def __init__(
         self,

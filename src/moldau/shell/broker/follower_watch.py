@@ -96,7 +96,7 @@ class FollowerWatch:
             self._look_soon()
 
     def changed(self) -> list[FetchEntry]:
-        """What may have news."""
+        """The entries of partitions that may have news."""
         return self._session.entries_of(self._changed)
 
     def told(self, results: list[FetchResult]) -> None:
@@ -122,7 +122,7 @@ class FollowerWatch:
         self._parked = fetch
 
     def leave(self, fetch: Parked) -> None:
-        """Without effect where another one is parked."""
+        """The fetch is parked no longer. Without effect where another fetch is parked."""
         if self._parked is fetch:
             self._parked = None
 

@@ -16,7 +16,7 @@ Response = TypeVar("Response", bound=msgspec.Struct)
 
 
 class OtherBrokers:
-    """Used from the broker's loop only."""
+    """The connections to other brokers; used from the broker's loop only."""
 
     def __init__(self, node: OwnNode, network: Network) -> None:
         self._node = node
@@ -27,7 +27,7 @@ class OtherBrokers:
         self._shared: dict[int, Peer] = {}
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """To be called before others hear of it."""
+        """Takes new addresses from the metadata, before others hear of the change."""
         name = self._node.settings.view.inter_broker_listener
         for broker_id in delta.brokers:
             broker = image.brokers.get(broker_id)

@@ -126,7 +126,7 @@ class Partitions:
             yield from topic.partitions.values()
 
     def find(self, topic: str, index: int) -> Partition:
-        """As HostedTopic.find."""
+        """The partition here: as HostedTopic.find."""
         hosted = self.by_name.get(topic.encode())
         if hosted is None:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")

@@ -186,7 +186,7 @@ class Broker:
 
     @property
     def transactions(self) -> TransactionCoordinators:
-        """Made at first use, as `coordinators`."""
+        """The coordinators of transactions, made at first use, as `coordinators`."""
         if self._transactions is None:
             from moldau.shell.broker.cluster_transaction_door import ClusterTransactionDoor
             from moldau.shell.broker.transaction_door import LocalTransactionDoor
@@ -327,7 +327,7 @@ class Broker:
 
     @property
     def static_settings(self) -> BrokerSettings:
-        """What the node was started with."""
+        """The settings that the node was started with."""
         return self.dynamic_settings.static
 
     async def submit(self, request: Any, client: Client | None = None) -> Any:
@@ -380,7 +380,7 @@ class Broker:
         await self.workers.drain()
 
     def check(self) -> None:
-        """The cheap invariants, for tests."""
+        """Checks the cheap invariants, for tests."""
         for partition in self.partitions:
             if not partition.are_offsets_in_order:
                 raise InvariantError(f"{partition.topic_partition}: offsets out of order")

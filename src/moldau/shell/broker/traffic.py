@@ -35,7 +35,7 @@ class Traffic:
         self.fetch_requests = 0
 
     def refused(self, count: int) -> None:
-        """Produce requests that came to no log."""
+        """Counts produce requests that came to no log."""
         self.produce_requests += count
 
     def add(self, partition: Partition) -> None:

@@ -45,7 +45,7 @@ class EndingTransaction(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """Whether it is still for this broker to end it."""
+        """Whether it is still this broker that must end the transaction."""
 
     def metadata(self) -> TransactionMetadata | None:
         """What was decided; None once it has ended."""

@@ -131,7 +131,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
 
     @property
     def waiting_count(self) -> int:
-        """Requests without an answer."""
+        """How many requests have no answer yet."""
         return len(self._waiting)
 
     @property
@@ -321,7 +321,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         self._deliver(self.host.committed(end_offset))
 
     def abort(self) -> None:
-        """As a crash: nobody gets an answer."""
+        """Ends as a crash does: nobody gets an answer."""
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             future.cancel()

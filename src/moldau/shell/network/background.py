@@ -45,7 +45,7 @@ class BackgroundTasks:
             task.cancel()
 
     async def wait(self) -> None:
-        """Until none runs any more; after `cancel`."""
+        """Returns when none runs any more; to be called after `cancel`."""
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 

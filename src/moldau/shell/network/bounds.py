@@ -152,7 +152,7 @@ class ResponseMemory:
 
     @property
     def is_short(self) -> bool:
-        """More than half is taken."""
+        """Whether more than half is taken."""
         return self.unsent_bytes > self.limit_bytes // 2
 
     def fetch_allowance_bytes(self) -> int:

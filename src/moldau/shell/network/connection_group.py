@@ -78,7 +78,7 @@ class ConnectionGroup:
 
     @property
     def accepted(self) -> int:
-        """Connections since the start."""
+        """How many connections came since the start."""
         return self._next_id
 
     def hand_frames_to(self, handler: FrameHandler) -> None:

@@ -28,7 +28,7 @@ class IdleWatch:
         self._active_ms = self._progress_ms = now_ms
 
     def silent_ms(self, now_ms: int) -> int:
-        """Since something was found to have happened."""
+        """How long ago something was last found to have happened."""
         return now_ms - self._active_ms
 
     def look(self, now_ms: int, received_bytes: int, frames: int, *, is_at_work: bool, is_incomplete: bool) -> Verdict:

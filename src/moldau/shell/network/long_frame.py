@@ -47,7 +47,7 @@ class LongFrame:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more can be read into it as it is."""
+        """Whether nothing more can be read into the buffer as it is."""
         return self.filled == self.size or self.filled == len(self.buffer)
 
     def grow(self) -> bool:

@@ -10,7 +10,7 @@ from moldau.shell.network.pending_response import Answer, PendingResponse
 
 
 class Reply(Protocol):
-    """Lives as long as its client's connection."""
+    """A connection to which answers go; it lives as long as that."""
 
     id: int
     principal: str

@@ -66,7 +66,7 @@ class Histogram:
 
 
 class RequestStats:
-    """One API of one node."""
+    """The counts and times of one API of one node."""
 
     __slots__ = ("by_version", "count", "errors", "local", "request_bytes", "total", "waited")
 
@@ -83,7 +83,7 @@ class RequestStats:
         self.request_bytes = Histogram(_SIZE_BOUNDS)
 
     def handled(self, started_s: float, ended_s: float, size: int) -> None:
-        """Answered at once."""
+        """Counts a request that was answered at once."""
         self.local.observe(ended_s - started_s, ended_s)
         self.waited.observe(0.0, ended_s)
         self.total.observe(ended_s - started_s, ended_s)

@@ -23,7 +23,7 @@ BUFFERS = frozenset((bytes, bytearray, memoryview))
 
 
 class ResponseQueue(FlowControl):
-    """A connection's half that writes."""
+    """The half of a connection that writes."""
 
     __slots__ = (
         "_blocked_bytes",

@@ -121,7 +121,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         # nobody serves yet? What comes is held (see `_receive`): uvloop ignores `pause_reading` in this callback
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """From the next bytes on that arrive."""
+        """From the next bytes that arrive, `handler` gets the frames."""
         self._handler = handler
 
     def begin(self) -> None:

@@ -45,7 +45,7 @@ class Peer(Protocol):
 
 
 class StreamedAnswer:
-    """Used from the node's loop."""
+    """One answer that is streamed; used from the node's loop."""
 
     __slots__ = ("_connection", "_left_bytes", "_log", "_loop", "_parts", "_place")
 

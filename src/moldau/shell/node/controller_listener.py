@@ -55,21 +55,21 @@ class ControllerListener:
 
     @property
     def request_memory(self) -> RequestMemory:
-        """What its dispatcher is made with."""
+        """The request memory that its dispatcher is made with."""
         return self._group.request_memory
 
     def serve(self, dispatcher: Dispatcher) -> None:
-        """From now on, also those who came before."""
+        """Begins to serve, also those who came before."""
         self._dispatcher = dispatcher
         self._group.open(dispatcher)
 
     def close(self) -> None:
-        """Every connection ends after what is written."""
+        """Ends every connection after what is written."""
         self._end()
         self._group.close()
 
     def abort(self) -> None:
-        """As a crash."""
+        """Ends every connection at once, as a crash does."""
         self._end()
         self._group.abort()
 

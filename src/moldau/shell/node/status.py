@@ -63,7 +63,7 @@ class NodeStatus:
         self.last_scrape_s = elapsed_s
 
     def reason_not_ready(self) -> str | None:
-        """None: the node serves."""
+        """Why clients are not served; None: they are."""
         if self.state in (BrokerState.STARTING, BrokerState.RECOVERY):
             return "starting" if self.state is BrokerState.STARTING else "the logs are being opened or recovered"
         return None if self.state is BrokerState.RUNNING else "stopping"

@@ -34,5 +34,5 @@ class AdministeredController:
             self.settings = view_in_force(image, self.static_settings)[0]
 
     async def submit(self, request: Any, client: RequestContext) -> Any:
-        """Raises KafkaError."""
+        """The controller's answer. Raises KafkaError."""
         return await self._quorum.submit(request)

@@ -30,7 +30,7 @@ class AppliedMetadata:
 
     @property
     def image(self) -> MetadataImage:
-        """What is committed."""
+        """The committed metadata."""
         return self.publisher.image
 
     def reached(self, end_offset: int, leader_epoch: int) -> None:

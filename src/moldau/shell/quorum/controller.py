@@ -83,7 +83,7 @@ class ActiveController:
         self._fold.go_back_to(self._publisher.image)
 
     def abort(self) -> None:
-        """As a crash: no request gets an answer."""
+        """Ends as a crash does: no request gets an answer."""
         self._runtime.abort()
 
     # what the runtime asks of its log
@@ -95,7 +95,7 @@ class ActiveController:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """The offset below which everything is committed."""
         return self._raft.quorum.high_watermark
 
     def encode(self, decision: ControllerDecision, now: Now) -> Pausing[bytearray]:

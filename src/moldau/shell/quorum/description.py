@@ -10,7 +10,7 @@ from moldau.types import BrokerId
 
 
 def describe_quorum(quorum: Quorum, clock: Clock, node_id: BrokerId, own_listener: BrokerListener) -> QuorumDescription:
-    """Only the leader knows how far the others are."""
+    """What this node knows of the quorum. Only the leader knows how far the others are."""
     voters = quorum.log.voters.latest
     offset_ms = clock.now_ms() - clock.monotonic_ms()
     states = {

@@ -81,7 +81,7 @@ class VoterIdentity(msgspec.Struct, frozen=True):
 
 
 class QuorumRole:
-    """One per node; lives on one loop."""
+    """What a node has of the quorum: one for each node; lives on one loop."""
 
     def __init__(
         self,
@@ -158,12 +158,12 @@ class QuorumRole:
 
     @property
     def image(self) -> MetadataImage:
-        """What is committed, and what subscribers know."""
+        """The committed metadata, as subscribers know it."""
         return self._applied.image
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is flushed, and in `image`."""
+        """The offset below which everything is flushed, and in `image`."""
         return self.image.end_offset
 
     @property
@@ -189,7 +189,7 @@ class QuorumRole:
 
     @property
     def is_alone(self) -> bool:
-        """This node is the only voter."""
+        """Whether this node is the only voter."""
         return len(self.voters.voters) == 1 and self.voters.has_node(self.identity.node_id)
 
     @property
@@ -210,7 +210,7 @@ class QuorumRole:
 
     @property
     def is_offline(self) -> bool:
-        """The device failed: nothing is decided any more."""
+        """Whether the device failed: nothing is decided any more."""
         return self.health.is_offline
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -229,7 +229,7 @@ class QuorumRole:
 
     @property
     def is_leader(self) -> bool:
-        """Its controller is the active one."""
+        """Whether its controller is the active one."""
         return self._controller is not None
 
     @property
@@ -303,7 +303,7 @@ class QuorumRole:
         return self._raft
 
     async def wait_for_others(self) -> None:
-        """See farewell."""
+        """Waits before a clean stop for the other nodes: see farewell."""
         await wait_for_others(self._clock, lambda: self.image, self._voters.latest, self.identity.node_id)
 
     async def settle(self) -> None:

@@ -63,7 +63,7 @@ class Process:
 
 
 class Evidence:
-    """Feed it the events in their order."""
+    """What a history proves. Feed it the events in their order."""
 
     def __init__(self) -> None:
         self.sends = Sends()

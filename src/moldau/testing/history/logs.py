@@ -56,7 +56,7 @@ class Transaction(msgspec.Struct):
         self.outcome, self.end_line = Outcome.DONE if is_commit else Outcome.FAILED, line
 
     def see(self, line: int) -> None:
-        """A reader of committed records got one of its."""
+        """A reader of committed records got a record of this transaction."""
         self.is_proven = self.is_proven or (self.outcome is Outcome.UNKNOWN and 0 < self.commit_line < line)
 
     @property
@@ -94,7 +94,7 @@ class Sends:
         return len(self.names)
 
     def add(self, topic: Topic, name: str, line: int, outcome: Outcome = Outcome.UNKNOWN) -> int:
-        """A row of no producer; gives its index."""
+        """Adds a row of no producer, and gives its index."""
         row = len(self.names)
         first = topic.names.setdefault(name, row)
         if first != row:
@@ -224,7 +224,7 @@ class Topic:
         self._keys: dict[str, int] = {}
 
     def key_number(self, key: str) -> int:
-        """The same for the same key."""
+        """A number for the key, the same for the same key."""
         return self._keys.setdefault(key, len(self._keys))
 
     def log(self, partition: int) -> PartitionLog:

@@ -18,7 +18,7 @@ def name_of(key: bytes | str | None, value: bytes | str | None) -> str:
 
 
 def text_of(data: bytes | str) -> str:
-    """Bytes that are no text are written as escapes."""
+    """The bytes as text; those that are no text are written as escapes."""
     raw = data.encode() if isinstance(data, str) else data
     if len(raw) <= MAX_NAME:
         return raw.decode(errors="backslashreplace")

@@ -42,7 +42,7 @@ class Reader:
         return position
 
     def read(self, position: Position, offset: int, name: str, line: int, report: Report) -> None:
-        """It got a record."""
+        """The consumer got a record."""
         log, expected = position.log, position.next_offset
         if position.resumption is not None:
             self._resume(position, offset, line, report)

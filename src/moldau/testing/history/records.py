@@ -201,7 +201,7 @@ class Ways:
             self._furthest.append(gap if is_further else self._furthest[-1])
 
     def past(self, offset: int) -> Gap | None:
-        """One that has the offset in it."""
+        """A gap that has the offset in it; None if there is none."""
         index = bisect_right(self._starts, offset)
         gap = self._furthest[index - 1] if index else None
         return gap if gap is not None and gap.end > offset else None

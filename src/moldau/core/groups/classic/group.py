@@ -60,7 +60,7 @@ class Member(msgspec.Struct):
     session_deadline_ms: int = 0
 
     def held_bytes(self) -> int:
-        """See memory.py."""
+        """The bytes that the member is counted with: see memory.py."""
         ids = len(self.member_id) + len(self.instance_id or "") + len(self.client_id) + len(self.client_host)
         return MEMBER_BYTES + ids + protocols_bytes(self.protocols) + len(self.assignment)
 
@@ -69,7 +69,7 @@ class Member(msgspec.Struct):
         return any(protocol.metadata is metadata for protocol in self.protocols)
 
     def protocol_names(self) -> tuple[str, ...]:
-        """Each name once."""
+        """The names of the member's protocols, each name once."""
         return tuple(dict.fromkeys(protocol.name for protocol in self.protocols))
 
     def metadata(self, protocol_name: str) -> bytes:

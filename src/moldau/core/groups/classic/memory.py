@@ -24,7 +24,7 @@ def _nobody_counts(setting: str) -> None:
 
 
 class MemberMemory(msgspec.Struct):
-    """One for all coordinators of a node."""
+    """The memory of group members: one for all coordinators of a node."""
 
     limit_bytes: int = UNBOUNDED
     used_bytes: int = 0

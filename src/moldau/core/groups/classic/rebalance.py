@@ -71,7 +71,7 @@ def complete_join_if_all_joined(draft: Draft, group: Group) -> None:
 
 
 def join_phase_over(draft: Draft, firing: JoinPhaseOver) -> None:
-    """The timer of the join phase."""
+    """Ends the join phase: its time is over."""
     group = draft.state.groups.get(firing.group_id)
     if (
         group is None

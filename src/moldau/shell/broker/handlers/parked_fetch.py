@@ -369,7 +369,7 @@ class ParkedFetch:
         )
 
     def encode(self, results: list[FetchResult]) -> list[Part]:
-        """The whole framed response."""
+        """Gives the whole framed response."""
         context = self.context
         throttle_time_ms, error_code, session_id, results, nodes = self.finish(results)
         return encode_fetch_response(
