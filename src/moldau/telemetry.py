@@ -35,6 +35,7 @@ class Telemetry:
         self.counters[key] = self.counters.get(key, 0) + amount
 
     def set(self, name: str, value: int) -> None:
+        """Gives the counter `name` this value, whatever it was; the bound on series does not hold for it."""
         self.counters[(name, "")] = value
 
     def labels_of(self, name: str) -> list[tuple[str, int]]:
@@ -42,4 +43,5 @@ class Telemetry:
         return [(label, count) for (found, label), count in self.counters.items() if found == name]
 
     def value(self, name: str, label: str = "") -> int:
+        """The counter; 0 where nothing was counted."""
         return self.counters.get((name, label), 0)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tests.support.source_tree import MODULES, SOURCE, found_in, nodes_of, tree_of
 
-PLACES = ("core", "shell", "client", "columnar", "testing", "ports.py")
+PLACES = ("core", "shell", "client", "columnar", "testing", "wire", "ports.py", "telemetry.py")
 DOCUMENTED = [path for path in MODULES if path.relative_to(SOURCE).parts[0] in PLACES]
 CLASSES_OF_PYTHON: dict[str, type] = {
     "asyncio.BufferedProtocol": asyncio.BufferedProtocol,

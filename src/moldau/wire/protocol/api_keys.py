@@ -136,10 +136,12 @@ class ApiVersionRange(msgspec.Struct, frozen=True):
 
     @property
     def request(self) -> type[msgspec.Struct]:
+        """The class of the API's requests, imported at first use."""
         return self._message("Request")
 
     @property
     def response(self) -> type[msgspec.Struct]:
+        """The class of the API's responses, imported at first use."""
         return self._message("Response")
 
     def _message(self, kind: str) -> type[msgspec.Struct]:

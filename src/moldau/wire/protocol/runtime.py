@@ -28,6 +28,7 @@ PAUSE_BEGIN: Final = (f"    rest = {ELEMENTS_BETWEEN_PAUSES}", "    if not rest:
 
 
 def bad_field(field: str, reason: str) -> ProtocolError:
+    """The error for a field that cannot be encoded or decoded; `reason` says why."""
     return ProtocolError(f"{field}: {reason}")
 
 
@@ -98,6 +99,8 @@ def skip_tagged_fields(data: Buffer, position: int, first: int) -> int:
 
 
 def tagged_field_count(data: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The number of tagged fields, whose first byte `first` was read, and the position behind it. Raises ProtocolError
+    for more than MAX_TAGGED_FIELDS."""
     if first >= 0x80:
         first, position = finish_uvarint(data, position, first)
         if first > MAX_TAGGED_FIELDS:

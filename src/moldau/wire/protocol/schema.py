@@ -128,12 +128,15 @@ class Field(msgspec.Struct, frozen=True):
     default: object
 
     def is_present(self, version: int) -> bool:
+        """Whether messages of this version have the field."""
         return version in self.wire.versions
 
     def is_tagged(self, version: int) -> bool:
+        """Whether the field is a tagged field in this version (KIP-482)."""
         return version in self.wire.tagged and self.is_present(version)
 
     def is_nullable(self, version: int) -> bool:
+        """Whether the field may be null in this version."""
         return version in self.wire.nullable
 
 
@@ -145,6 +148,7 @@ class MessageInfo(msgspec.Struct, frozen=True):
     api_key: int | None = None
 
     def is_flexible(self, version: int) -> bool:
+        """Whether this version has compact lengths and tagged fields (KIP-482)."""
         return version in self.flexible
 
 

@@ -72,10 +72,12 @@ class BatchHeader(msgspec.Struct, frozen=True):
 
     @property
     def last_offset(self) -> int:
+        """The offset of the last record, which compaction may have taken out."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
+        """The offset behind the batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -85,14 +87,17 @@ class BatchHeader(msgspec.Struct, frozen=True):
 
     @property
     def is_transactional(self) -> bool:
+        """Whether the records belong to a transaction (KIP-98); so do its markers."""
         return self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
     def is_control(self) -> bool:
+        """Whether the batch holds control records, which consumers do not get: a marker, or a record of the quorum."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
     def is_log_append_time(self) -> bool:
+        """Whether all records have the batch's max timestamp, which the broker set (KIP-32)."""
         return self.attributes & LOG_APPEND_TIME_FLAG != 0
 
     @property

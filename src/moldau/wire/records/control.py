@@ -44,6 +44,7 @@ class EndTransactionMarker(msgspec.Struct, frozen=True):
 
 
 def encode_control_key(control_type: ControlType) -> bytes:
+    """The key of a control record: version and type, two bytes each."""
     return _KEY.pack(CONTROL_KEY_VERSION, control_type)
 
 

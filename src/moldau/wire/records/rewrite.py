@@ -56,6 +56,7 @@ class BatchRewrite:
 
     @property
     def is_compression_changed(self) -> bool:
+        """Whether the batch gets another codec."""
         return self._target is not None
 
     def expand(self) -> None:
