@@ -163,13 +163,30 @@ def test_an_automatic_commit_is_recorded(cluster: Cluster, path: Path) -> None:
     topic = cluster.topic()
     cluster.produce(topic, "a", "b")
     with history.record(path) as recorder:
-        consumer = recorder.consumer(settings(cluster) | {"group.id": topic, "auto.offset.reset": "earliest"})
+        group = {"group.id": topic, "auto.offset.reset": "earliest", "auto.commit.interval.ms": 10}
+        consumer = recorder.consumer(settings(cluster) | group)
         consumer.subscribe([topic])
         consume(consumer, 2)
-        consumer.commit()  # asynchronous: its answer comes with a later poll
         cluster.wait_for(lambda: consumer.poll(0.01) is None and recorded(path, events.Done))
         consumer.close()
     assert recorded(path, events.Commit)[-1].positions == {f"{topic}-0": 2}
+    assert kinds(path) == []
+
+
+def test_an_asynchronous_commit_that_is_answered_late_overtakes_none_behind_it(cluster: Cluster, path: Path) -> None:
+    topic = cluster.topic()
+    cluster.produce(topic, *(str(number) for number in range(10)))
+    group = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    with history.record(path) as recorder:
+        consumer = recorder.consumer(settings(cluster) | group)
+        consumer.subscribe([topic])
+        consume(consumer, 10)
+        consumer.commit(offsets=[TopicPartition(topic, 0, 10)])  # its answer is served by a later poll
+        consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+        cluster.wait_for(lambda: consumer.poll(0.01) is None and len(recorded(path, events.Done)) == 2)
+        assert consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)[0].offset == 5
+        consumer.close()
+    assert [event.positions for event in recorded(path, events.Commit)] == [{f"{topic}-0": 10}, {f"{topic}-0": 5}]
     assert kinds(path) == []
 
 

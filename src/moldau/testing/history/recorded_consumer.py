@@ -24,15 +24,25 @@ T = TypeVar("T")
 OnRebalance = Callable[[Consumer, list[TopicPartition]], None]
 POLL_S = 0.2
 READ_AT_ONCE = 10_000
+MAX_UNANSWERED = 1_000
+"""So many asynchronous commits are remembered; the outcome of older ones stays unknown."""
 
 
 class RecordedConsumer(Consumer):  # type: ignore[misc]
-    """Records come into the history when they are returned, automatic commits when the broker's answer is served."""
+    """Records come into the history when they are returned, automatic commits when the broker's answer is served.
+
+    When an automatic commit was sent, nobody is told. Its line comes late, so it ends a commit only for a consumer that
+    goes forward and commits in no other way: otherwise what was committed meanwhile would seem to be overtaken by it.
+    """
 
     def __init__(self, session: Session, settings: Mapping[str, Any], process: str) -> None:
         self._session, self._process = session, process
         self._group = str(settings["group.id"])
         self._on_commit = settings.get("on_commit")
+        self._unanswered: list[tuple[int, dict[str, int]]] = []
+        """Asynchronous commits, as (operation, offsets)."""
+        self._is_steered = False
+        """It was told to commit, or where to go on."""
         super().__init__(dict(settings) | {"on_commit": self._committed_later})
         session.write(
             events.ConsumerStarts(
@@ -68,6 +78,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
 
     def seek(self, partition: TopicPartition) -> None:
         """As in Consumer. The history gets the position first."""
+        self._is_steered = True
         self._session.write(events.Seek(process=self._process, positions=_positions([partition]), at_ms=now_ms()))
         super().seek(partition)
 
@@ -164,7 +175,11 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
             positions = {partition_name(message.topic(), message.partition()): message.offset() + 1}
         else:
             positions = offsets_of(self.position(self.assignment()) if offsets is None else offsets)
-        operation = self._commit_begins({where: offset for where, offset in positions.items() if offset >= 0})
+        known = {where: offset for where, offset in positions.items() if offset >= 0}
+        self._is_steered = True
+        operation = self._commit_begins(known)
+        if asynchronous:
+            self._unanswered = [*self._unanswered[1 - MAX_UNANSWERED :], (operation, known)]
         chosen = {"message": message} if message is not None else {"offsets": offsets} if offsets is not None else {}
         done: list[TopicPartition] | None = self._ended(
             operation, lambda: super(RecordedConsumer, self).commit(**chosen, asynchronous=asynchronous)
@@ -205,10 +220,27 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
     def _committed_later(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """An automatic or asynchronous commit was answered."""
         done = [one for one in partitions if one.error is None and one.offset >= 0]
-        if error is None and done:
-            self._session.write_done(self._process, self._commit_begins(offsets_of(done)))
+        operation = self._answered({where: offset for where, offset in offsets_of(partitions).items() if offset >= 0})
+        if operation is not None:
+            if error is not None:
+                self._session.write_error(self._process, operation, error)
+            elif len(done) == len(partitions):
+                self._session.write_done(self._process, operation)
+        elif error is None and done:
+            operation = self._commit_begins(offsets_of(done))
+            if not self._is_steered:
+                self._session.write_done(self._process, operation)
         if self._on_commit is not None:
             self._on_commit(error, partitions)
+
+    def _answered(self, positions: dict[str, int]) -> int | None:
+        """The asynchronous commit of these offsets; None: there is none, so the commit was an automatic one."""
+        for index, (operation, offsets) in enumerate(self._unanswered):
+            if offsets == positions:
+                # answers come in the order of the commits
+                del self._unanswered[: index + 1]
+                return operation
+        return None
 
     def _ended(self, operation: int, act: Callable[[], T]) -> T:
         try:
