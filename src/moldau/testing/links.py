@@ -142,6 +142,16 @@ class _MemberNetwork:
         return link
 
 
+class _Message:
+    """What passes a link: a piece of data, or its end."""
+
+    __slots__ = ("act", "is_due")
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act = act
+        self.is_due = False
+
+
 class _Link(asyncio.Transport, asyncio.Protocol):
     """One connection between two brokers: to its owner the transport, to the real transport the protocol.
 
@@ -159,7 +169,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         self._is_left = False
         """The owner has closed it. Where the link is cut, the other side does not learn that yet."""
         self._whole: asyncio.Future[None] | None = None
-        self._queues: tuple[deque[Callable[[], object]], ...] = (deque(), deque())
+        self._queues: tuple[deque[_Message], ...] = (deque(), deque())
         """Outward and inward."""
 
     async def until_whole(self) -> None:
@@ -173,22 +183,29 @@ class _Link(asyncio.Transport, asyncio.Protocol):
             return
         if self._whole is not None and not self._whole.done():
             self._whole.set_result(None)
+        is_slow = self._links.delay_s(*self._between) > 0
         for queue in self._queues:
+            for message in queue:
+                message.is_due = message.is_due or not is_slow
             self._pass_on(queue)
 
     def _send(self, direction: int, act: Callable[[], object]) -> None:
-        queue = self._queues[direction]
-        queue.append(act)
+        queue, message = self._queues[direction], _Message(act)
+        queue.append(message)
         delay_s = self._links.delay_s(*self._between)
         if delay_s:
-            self._loop.call_later(delay_s, self._pass_on, queue, 1)
-        elif len(queue) == 1:
-            self._pass_on(queue)
+            self._loop.call_later(delay_s, self._arrive, queue, message)
+        else:
+            self._arrive(queue, message)
 
-    def _pass_on(self, queue: deque[Callable[[], object]], most: int | None = None) -> None:
-        while queue and most != 0 and not self._links.are_apart(*self._between):
-            queue.popleft()()
-            most = None if most is None else most - 1
+    def _arrive(self, queue: deque[_Message], message: _Message) -> None:
+        """The message has travelled long enough; those in front of it go first."""
+        message.is_due = True
+        self._pass_on(queue)
+
+    def _pass_on(self, queue: deque[_Message]) -> None:
+        while queue and queue[0].is_due and not self._links.are_apart(*self._between):
+            queue.popleft().act()
 
     def drop(self) -> None:
         """The owner's process ends."""
