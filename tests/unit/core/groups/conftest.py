@@ -70,6 +70,8 @@ class Shard:
     """Requests in, replies by request id out; time moves only by `wait`."""
 
     def __init__(self, **settings: int) -> None:
+        self.batch_sizes: list[int] = []
+        """How many records each decision wrote."""
         self.settings = msgspec.structs.replace(DEFAULTS, **{"group_initial_rebalance_delay_ms": 0, **settings})
         self.random = SeededRandom(7)
         self.now_ms = 1_000_000
@@ -199,6 +201,7 @@ class Shard:
         if sum(len(value or b"") for _, value in written) > self.max_message_bytes:
             self._refuse(decision, kafka_error("MESSAGE_TOO_LARGE"))
             return
+        self.batch_sizes.append(len(written))
         producer = decision.producer_id, decision.producer_epoch
         if decision.marker is not None:
             written = [(b"", None)]
@@ -278,13 +281,14 @@ class Shard:
         instance_id: str | None = None,
         metadata: str | None = "",
         partition: int = 0,
+        partition_count: int = 1,
         retention_time_ms: int = -1,
         topic_id: bytes = bytes(16),
     ) -> OffsetCommitRequest:
-        partitions = (
-            OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=offset, committed_metadata=metadata
-            ),
+        """Of `partition`, and of those behind it up to `partition_count`."""
+        partitions = tuple(
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+            for index in range(partition, partition + partition_count)
         )
         return OffsetCommitRequest(
             group_id=group_id,

@@ -7,9 +7,10 @@ import struct
 import pytest
 
 from moldau.core.coordination.host import LoadedRecord
-from moldau.core.groups import expiry as expiry_module
+from moldau.core.coordination.machine import NO_REQUEST_ID, Now
+from moldau.core.groups.expiry import MAX_POSITIONS_A_TURN, MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, OtherKindRecord, decode_group_record
-from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets
+from moldau.core.groups.requests import DeleteGroup, DescribeGroup, ExpireOffsets, FetchOffsets
 from moldau.errors import MoldauError
 from moldau.types import Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.consumer_protocol import subscribed_topics
@@ -184,15 +185,24 @@ def test_a_group_of_another_kind_is_left_alone(shard) -> None:
     assert shard.code(DeleteGroup("g")) == 69
 
 
-def test_much_that_expires_goes_in_batches_of_a_size(shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry_module, "MAX_TOMBSTONES", 3)
-    monkeypatch.setattr(expiry_module, "MAX_POSITIONS_A_TURN", 5)
+def test_much_that_expires_goes_in_batches_of_a_size(shard) -> None:
     for number in range(4):
-        for partition in range(8):
-            shard.ask(shard.committing(group_id=f"g{number}", partition=partition))
+        shard.ask(shard.committing(group_id=f"g{number}", partition_count=2 * MAX_TOMBSTONES + 500))
+    begin = len(shard.batch_sizes)
     shard.wait(RETENTION_MS + CHECK_MS)
+    assert max(shard.batch_sizes[begin:]) <= MAX_TOMBSTONES + 1
     assert shard.state.offsets == {}
     assert shard.state.groups == {}
+
+
+def test_a_check_looks_at_so_many_positions_in_one_decision(shard) -> None:
+    """Nothing has expired: only what is looked at ends a stretch."""
+    for number in range(4):
+        shard.ask(shard.committing(group_id=f"g{number}", partition_count=MAX_POSITIONS_A_TURN // 2))
+    now_ms, state = shard.now_ms, shard.state
+    decision = shard.host.machine.decide(state, NO_REQUEST_ID, ExpireOffsets(), Now(now_ms, now_ms))
+    (timer,) = decision.timers
+    assert (timer.deadline_ms, timer.request) == (now_ms, ExpireOffsets(("g2", "g3")))
 
 
 def test_a_check_whose_append_fails_is_made_again(shard) -> None:
@@ -234,15 +244,12 @@ def test_a_deletion_that_cannot_be_written_changes_nothing(shard) -> None:
     assert positions(shard) == [("t", 0)]
 
 
-def test_a_large_group_is_deleted_in_several_batches_and_answered_at_the_end(
-    shard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expiry_module, "MAX_TOMBSTONES", 3)
-    for partition in range(8):
-        shard.ask(shard.committing(partition=partition))
+def test_a_large_group_is_deleted_in_several_batches_and_answered_at_the_end(shard) -> None:
+    shard.ask(shard.committing(partition_count=2 * MAX_TOMBSTONES + 2))
     before = len(shard.log)
     assert shard.code(DeleteGroup("g")) == 0
-    assert len(tombstones(shard, before)) == 9
+    assert len(tombstones(shard, before)) == 2 * MAX_TOMBSTONES + 3
+    assert shard.batch_sizes[-3:] == [MAX_TOMBSTONES, MAX_TOMBSTONES, 3]
     assert shard.state.groups == {}
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
-from moldau.core.groups import expiry as expiry_module
+from moldau.core.groups.expiry import MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, decode_group_record
 from moldau.core.groups.requests import DescribeGroup, FetchOffsets, ForgetTopics
 from moldau.core.groups.state import topics_with_offsets
@@ -196,17 +196,17 @@ def test_an_offset_of_a_topics_namesake_does_not_count(shard) -> None:
     assert fetch(shard, 0, topic_id=bytes(reversed(range(16))))[0].committed_offset == -1
 
 
-def test_offsets_of_deleted_topics_end_in_batches_of_a_size(shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry_module, "MAX_TOMBSTONES", 3)
-    for partition in range(8):
-        shard.ask(shard.committing(partition=partition))
+def test_offsets_of_deleted_topics_end_in_batches_of_a_size(shard) -> None:
+    count = 2 * MAX_TOMBSTONES + 2
+    shard.ask(shard.committing(partition_count=count))
     before = len(shard.log)
     shard.tell(ForgetTopics(("other",)))
     assert len(shard.log) == before
     assert topics_with_offsets(shard.state) == ("t",)
     shard.tell(ForgetTopics(("t",)))
     assert topics_with_offsets(shard.state) == ()
-    assert [value for _, value in shard.log[before:]] == [None] * 8
+    assert [value for _, value in shard.log[before:]] == [None] * count
+    assert shard.batch_sizes[-3:] == [MAX_TOMBSTONES, MAX_TOMBSTONES, 2]
     assert fetch_all(shard) == ()
     shard.reload()
     assert fetch_all(shard) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
-from moldau.core.groups import expiry as expiry_module
+from moldau.core.groups.expiry import MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, OtherKindRecord
 from moldau.core.groups.refusals import append_error, refusal
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets, ForgetTopics, GroupRequest
@@ -21,6 +21,8 @@ from moldau.wire.protocol.messages.group_records import GroupMetadataKey, Offset
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 DAY_MS = 86_400_000
+MANY = 2 * MAX_TOMBSTONES + 1
+"""Positions that do not fit two batches of tombstones."""
 UNSTABLE = 88
 
 
@@ -207,15 +209,12 @@ def test_a_deleted_position_does_not_come_back_with_the_transaction(shard, had_p
 
 
 @pytest.mark.parametrize("had_position", [False, True])
-def test_a_deleted_group_does_not_come_back_with_the_transaction(
-    shard, had_position: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expiry_module, "MAX_TOMBSTONES", 2)
+def test_a_deleted_group_does_not_come_back_with_the_transaction(shard, had_position: bool) -> None:
     if had_position:
         shard.ask(shard.committing(4))
-    for partition in range(5):
-        commit(shard, 5, partition=partition)
+    commit(shard, 5, partition_count=MANY)
     assert shard.code(DeleteGroup("g"), 2) == 0
+    assert shard.batch_sizes[-3:] == [MAX_TOMBSTONES, MAX_TOMBSTONES, 2]
     assert state_of(shard) == "Dead"
     shard.end(1, is_commit=True)
     for _ in range(2):
@@ -224,13 +223,9 @@ def test_a_deleted_group_does_not_come_back_with_the_transaction(
         shard.reload()
 
 
-def test_positions_of_a_deleted_topic_end_though_a_transaction_commits_them(
-    shard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expiry_module, "MAX_TOMBSTONES", 2)
+def test_positions_of_a_deleted_topic_end_though_a_transaction_commits_them(shard) -> None:
     shard.ask(shard.committing(4, partition=4))
-    for partition in range(5):
-        commit(shard, 5, partition=partition)
+    commit(shard, 5, partition_count=MANY)
     commit(shard, 5, group_id="h")
     shard.tell(ForgetTopics(("t",)))
     assert shard.state.pending.producers == {}
