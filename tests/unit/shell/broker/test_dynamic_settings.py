@@ -9,6 +9,7 @@ import pytest
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.fold import MetadataFold
+from moldau.shell.administration.configs import MAX_SETTINGS_PER_RESPONSE
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import Offset, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
@@ -214,14 +215,19 @@ async def test_log_levels_are_our_own(start_node: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_response_has_a_bound(start_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_has_a_bound(start_node: Any) -> None:
     """However often a request names the same topic."""
-    monkeypatch.setattr("moldau.shell.administration.configs.MAX_SETTINGS_PER_RESPONSE", 60)
     node = await start_node()
     await node.create_topic("t")
-    request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "t", None),) * 4)
-    answer = await node.connect().ask(ApiKey.DESCRIBE_CONFIGS, 4, request)
-    assert [(result.error_code, len(result.configs)) for result in answer.results] == [(0, 33)] * 2 + [(44, 0)] * 2
+    client = node.connect()
+    times = -(-MAX_SETTINGS_PER_RESPONSE // 33)
+    client.send(
+        ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "t", None),) * (times + 2))
+    )
+    while not (answers := client.answers()):
+        await node.turns(1)
+    told = [(result.error_code, len(result.configs)) for result in answers[0].results]
+    assert told == [(0, 33)] * times + [(44, 0)] * 2
 
 
 @pytest.mark.asyncio

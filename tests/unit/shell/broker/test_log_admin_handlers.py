@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moldau.shell.broker.handlers.producers import MAX_PRODUCERS_PER_RESPONSE
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.wire.protocol.api_keys import ApiKey
@@ -179,21 +180,17 @@ async def test_producers_are_told_with_their_last_sequence(start_node: Any) -> N
     assert answer.topics[1].partitions[0].error_code == 17
 
 
-async def test_a_partition_named_again_and_again_does_not_make_a_response_without_end(
-    start_node: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("moldau.shell.broker.handlers.producers.MAX_PRODUCERS_PER_RESPONSE", 2)
+async def test_a_partition_named_again_and_again_does_not_make_a_response_without_end(start_node: Any) -> None:
+    producers = 500
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
-    batch = build_batch([(None, b"v", NOW_MS, ())], producer_id=7, producer_epoch=0, base_sequence=0)
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, batch),)),)
-    await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
-    request = DescribeProducersRequest((DescribeProducersTopic("t", (0, 0, 0, 0)),))
-    (topic,) = (await client.ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)).topics
-    assert [(each.error_code, len(each.active_producers)) for each in topic.partitions] == [
-        (0, 1),
-        (0, 1),
-        (44, 0),
-        (44, 0),
-    ]
+    for producer_id in range(producers):
+        await append(client, 1, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    times = MAX_PRODUCERS_PER_RESPONSE // producers
+    request = DescribeProducersRequest((DescribeProducersTopic("t", (0,) * (times + 2)),))
+    client.send(ApiKey.DESCRIBE_PRODUCERS, 0, request)
+    while not (answers := client.answers()):
+        await node.turns(1)
+    told = [(each.error_code, len(each.active_producers)) for each in answers[0].topics[0].partitions]
+    assert told == [(0, producers)] * times + [(44, 0)] * 2

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.broker.handlers import produce as handler
-from moldau.shell.broker.handlers.produce import MANY_RECORDS
+from moldau.shell.broker.handlers.produce import MANY_RECORDS, MAX_RECORD_ERRORS_PER_RESPONSE
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderEpochRequest,
@@ -113,9 +112,10 @@ async def test_the_others_of_the_request_are_appended_and_the_order_of_answers_s
     assert second.responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_an_answer_names_so_many_records_and_no_more(start_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_names_so_many_records_and_no_more(start_node: Any) -> None:
     node = await start_node()
-    await node.create_topic("t", 2, cleanup_policy="compact")
+    partitions = MAX_RECORD_ERRORS_PER_RESPONSE // MAX_RECORD_ERRORS + 1
+    await node.create_topic("t", partitions, cleanup_policy="compact")
     client, now_ms = node.connect(), node.clock.now_ms()
     count = MAX_RECORD_ERRORS + 500
     answer = await client.ask(ApiKey.PRODUCE, 9, request_of(*[(None, now_ms)] * count))
@@ -123,12 +123,12 @@ async def test_an_answer_names_so_many_records_and_no_more(start_node: Any, monk
     assert (code, message) == (87, no_key_in(*range(count)))
     assert [index for index, _ in errors] == list(range(MAX_RECORD_ERRORS))
 
-    monkeypatch.setattr(handler, "MAX_RECORD_ERRORS_PER_RESPONSE", 5)
-    records = build_batch([(None, b"v", now_ms, ())] * 3)
-    data = tuple(PartitionProduceData(index, records) for index in range(2))
-    both = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partition_data=data),))
-    answer = await client.ask(ApiKey.PRODUCE, 9, both)
-    assert [len(result.record_errors) for result in answer.responses[0].partition_responses] == [3, 0]
+    records = build_batch([(None, b"v", now_ms, ())] * MAX_RECORD_ERRORS)
+    data = tuple(PartitionProduceData(index, records) for index in range(partitions))
+    all_of_them = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partition_data=data),))
+    answer = await client.ask(ApiKey.PRODUCE, 9, all_of_them)
+    named = [len(result.record_errors) for result in answer.responses[0].partition_responses]
+    assert named == [MAX_RECORD_ERRORS] * (partitions - 1) + [0]
     assert {result.error_code for result in answer.responses[0].partition_responses} == {87}
 
 

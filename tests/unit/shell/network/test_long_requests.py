@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.network.bounds import LongRequests
+from moldau.shell.network.bounds import LONG_REQUESTS_BYTES, LongRequests
 from moldau.shell.network.dispatch import LONG_FRAME_BYTES, WORKED_BYTES
 from moldau.shell.network.long_frame import SPARE_BYTES
 from moldau.shell.network.pauses import TURN_THINGS
@@ -65,14 +65,13 @@ async def test_what_a_long_request_holds_is_counted_until_it_is_answered(start_n
     assert memory.used_bytes == 0
 
 
-async def test_long_requests_wait_for_those_that_fill_the_memory(
-    start_node: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_long_requests_wait_for_those_that_fill_the_memory(start_node: Any) -> None:
     node = await start_node()
-    monkeypatch.setattr(node.node.dispatcher, "_long_requests", LongRequests(asyncio.get_running_loop(), 1))
+    name = "x" * (LONG_REQUESTS_BYTES // WORKED_BYTES // COUNT)
+    filling = MetadataRequest(topics=(MetadataRequestTopic(name=name),) * COUNT)
     clients = [node.connect() for _ in range(3)]
     for client in clients:
-        client.send(ApiKey.METADATA, 9, LONG)
+        client.send(ApiKey.METADATA, 9, filling)
     other = node.connect()
     order: list[int] = []
     while len(order) < 3:
