@@ -5,6 +5,7 @@ from __future__ import annotations
 from moldau.core.groups.classic.group import Group, GroupState, Member
 from moldau.core.groups.state import GroupsState
 from moldau.errors import ERROR_CODES
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     DescribedGroupMember,
@@ -16,6 +17,7 @@ from moldau.wire.protocol.messages.groups_classic import (
 _GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
 _DEAD = "Dead"
 _CLASSIC = "classic"
+_STATES = tuple(state.value.lower() for state in GroupState)
 
 
 def describe_group(state: GroupsState, group_id: str, api_version: int) -> DescribedGroup:
@@ -47,6 +49,23 @@ def _describe_member(group: Group, member: Member) -> DescribedGroupMember:
         member_metadata=member.metadata(group.protocol_name or "") if is_stable else b"",
         member_assignment=member.assignment,
     )
+
+
+def shortened(message: ListGroupsRequest) -> Pausing[ListGroupsRequest]:
+    """Filters that let the same groups through and are short: every group is compared with each of their words."""
+    states = yield from _known_words(message.states_filter, _STATES)
+    types = yield from _known_words(message.types_filter, (_CLASSIC,))
+    return ListGroupsRequest(states_filter=states, types_filter=types)
+
+
+def _known_words(names: tuple[str, ...], known: tuple[str, ...]) -> Pausing[tuple[str, ...]]:
+    found: dict[str, None] = {}
+    for name in names:
+        word = name.strip().lower()
+        if word in known:
+            found[word] = None
+        yield
+    return tuple(found) or names[:1]
 
 
 def list_groups(state: GroupsState, message: ListGroupsRequest) -> ListGroupsResponse:

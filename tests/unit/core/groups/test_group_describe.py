@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.groups.describe import shortened
 from moldau.core.groups.requests import DescribeGroup
+from moldau.types import whole
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     DescribedGroupMember,
@@ -58,6 +60,16 @@ def test_groups_are_listed_by_state_and_type(shard) -> None:
     assert listed(shard, states=("bogus",)) == []
     assert listed(shard, types=("Classic",)) == ["stable", "empty"]
     assert listed(shard, types=("consumer", "bogus")) == []
+
+
+@pytest.mark.parametrize(("state", "kept"), [("EMPTY", "empty"), ("stable", "stable"), ("none", "bogus")])
+def test_groups_are_compared_with_few_words_however_long_the_filter(state: str, kept: str) -> None:
+    long = ListGroupsRequest(("bogus", *[state] * 1_000), ("consumer", *["Classic"] * 1_000))
+    assert whole(shortened(long)) == ListGroupsRequest((kept,), ("classic",))
+
+
+def test_no_filter_stays_none() -> None:
+    assert whole(shortened(ListGroupsRequest())) == ListGroupsRequest()
 
 
 def test_a_classic_group_takes_the_place_of_one_of_another_kind(shard) -> None:

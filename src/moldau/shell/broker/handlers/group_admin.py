@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from moldau.core.groups.classic.group import GroupState
+from moldau.core.groups.describe import shortened
 from moldau.core.groups.requests import DescribeGroup
 from moldau.errors import KafkaError
 from moldau.shell.broker.handlers.groups import ask_group, group_request
@@ -25,8 +25,6 @@ from moldau.wire.protocol.messages.groups_classic import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-STATES = tuple(state.value.lower() for state in GroupState)
-TYPES = ("classic",)
 ONE_SHARD = 10
 """To ask a shard without groups takes as long as to list so many."""
 GROUP_OPERATIONS = (3, 6, 8, 10, 11)
@@ -65,11 +63,7 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
         shards = broker.coordinators.all_shards()
     except KafkaError as error:
         return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=error.code)
-    filters = ListGroupsRequest(
-        states_filter=await _words(context, request.states_filter, STATES),
-        types_filter=await _words(context, request.types_filter, TYPES),
-    )
-    asked = group_request(context, filters)
+    asked = group_request(context, await context.finish(shortened(request)))
     groups: list[ListedGroup] = []
     for shard in shards:
         part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask("", asked, shard)))
@@ -78,14 +72,3 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
         groups += [group for group in part.groups if may_list_all or context.authorize(DESCRIBE_GROUP, group.group_id)]
         await context.pause(len(part.groups) + ONE_SHARD)
     return ListGroupsResponse(throttle_time_ms=throttle_time_ms, groups=tuple(groups))
-
-
-async def _words(context: RequestContext, names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """A filter that lets the same groups through and is short: every group is compared with each of its words."""
-    found: dict[str, None] = {}
-    for name in names:
-        word = name.strip().lower()
-        if word in known:
-            found[word] = None
-        await context.pause()
-    return tuple(found) or names[:1]
