@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller import partition_changes
 from moldau.core.controller.elections import change_in_sync
 from moldau.core.controller.machine import ControllerMachine
+from moldau.core.controller.partition_changes import MAX_CHANGES_PER_STEP
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.requests import (
     ActivateController,
@@ -250,16 +250,17 @@ def test_after_a_crash_the_broker_is_fenced_loses_its_eligibility_and_recovers_a
     )
 
 
-def test_many_partitions_are_changed_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_changes, "MAX_CHANGES_PER_STEP", 4)
+def test_many_partitions_are_changed_in_several_batches() -> None:
+    most = MAX_CHANGES_PER_STEP
     controller = Controller()
     controller.start(13)
-    controller.create("t", 10)
+    for name in "tu":
+        controller.create(name, most + 1)
     batches = controller.stop(13)
-    assert [len(batch) for batch in batches] == [5, 4, 2, 1]
+    assert [len(batch) for batch in batches] == [most + 1, most, 2, 1]
     assert all(partition.leader == -1 for partition in partitions(controller.state))
     restarted = controller.start(40)
-    assert [len(batch) for batch in restarted] == [4, 4, 3, 6, 4, 2]
+    assert [len(batch) for batch in restarted] == [most, most, 3, most + 2, most, 2]
     assert all(partition.leader == 1 for partition in partitions(controller.state))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller import config_alterations
 from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS
 from moldau.core.metadata.fold import MetadataFold
-from moldau.core.metadata.image import ConfigResource
+from moldau.core.metadata.image import ConfigResource, MetadataImage
 from moldau.types import Uuid, whole
 from moldau.wire.protocol.messages.configs import (
     AlterableConfig,
@@ -243,25 +242,25 @@ def test_a_refused_alteration_writes_nothing_and_a_taken_one_all(requests: list[
         assert cluster.settings(TOPIC, "t") == model
 
 
-def test_the_view_in_force_is_worked_out_once_for_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+class WatchedImage(MetadataImage):
+    """Counts who looks at what the cluster sets for all brokers."""
+
+    looked = 0
+
+    def cluster_defaults(self) -> Mapping[str, str]:
+        self.looked += 1
+        return super().cluster_defaults()
+
+
+def test_the_view_in_force_is_worked_out_once_for_a_request() -> None:
     """It takes longer than to judge a resource by it, and a request may name thousands."""
-    cluster = Cluster()
-    asked = 0
-    work_out = config_alterations.effective_broker_settings
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        return work_out(*arguments)
-
-    monkeypatch.setattr(config_alterations, "effective_broker_settings", counted)
+    image = WatchedImage("cluster")
+    image.apply_delta(Cluster().fold.image.as_delta())
     change = (IncrementalAlterableConfig("retention.ms", SET, "5"),)
     resources = tuple(
         IncrementalAlterConfigsResource(TOPIC, name, change) for name in ("t", *(f"absent{n}" for n in range(20)))
     )
-    records, answer = whole(
-        incremental_alter_configs(cluster.fold.image, STATIC, IncrementalAlterConfigsRequest(resources, False))
-    )
+    records, answer = whole(incremental_alter_configs(image, STATIC, IncrementalAlterConfigsRequest(resources, False)))
     assert records == [ConfigRecord(TOPIC, "t", "retention.ms", "5")]
     assert [response.error_code for response in answer.responses] == [0] + [3] * 20
-    assert asked == 1
+    assert image.looked == 1

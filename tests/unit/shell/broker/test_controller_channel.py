@@ -14,8 +14,7 @@ from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError
-from moldau.shell.broker import controller_channel
-from moldau.shell.broker.controller_channel import ControllerChannel
+from moldau.shell.broker.controller_channel import MAX_WAITING, ControllerChannel
 from moldau.shell.network.first_step import begun
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.doors import SimulatedClock
@@ -276,14 +275,13 @@ def test_a_request_to_a_controller_that_stands_still_is_asked_of_the_next_one_on
     tell(story)
 
 
-def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_channel, "MAX_WAITING", 2)
-
+def test_what_waits_is_bounded() -> None:
     async def story(world: World) -> None:
         channel = world.channel(await world.a_follower())
-        asked = (channel.submit(topics(name)) for name in "abc")
+        asked = (channel.submit(topics("a")) for _ in range(MAX_WAITING + 1))
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert [isinstance(answer, KafkaError) and answer.code == 7 for answer in answers] == [False, False, True]
+        is_refused = [isinstance(answer, KafkaError) and answer.code == 7 for answer in answers]
+        assert is_refused == [False] * MAX_WAITING + [True]
 
     tell(story)
 

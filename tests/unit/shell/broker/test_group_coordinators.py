@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -9,8 +11,9 @@ import pytest
 
 from moldau.core.groups.records import OffsetRecord, decode_group_record, encode_group_record
 from moldau.errors import kafka_error
+from moldau.shell.coordination.partition_log import PartitionLog
 from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.network.pauses import TURN_THINGS
+from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -223,27 +226,35 @@ async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node:
     assert max(after - before for before, after in pairwise(positions)) <= 2 * TURN_THINGS
 
 
-async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(
-    start_node: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
     await find_coordinator(client)
     for offset in range(100):
         assert await commit(client, "t", offset) == 0
-    state = node.node.broker.coordinators.shard_for("g").host.state
+    shard = node.node.broker.coordinators.shard_for("g")
     decoded: list[bytes] = []
 
     def count(key: Any, value: Any) -> Any:
         decoded.append(key)
         return decode_group_record(key, value)
 
-    monkeypatch.setattr("moldau.shell.broker.coordinators.decode_group_record", count)
+    folded: list[Any] = []
+
+    async def fold(records: Iterable[Any]) -> bool:
+        folded.extend(records)
+        return True
+
+    pauses = Pauses(asyncio.get_running_loop(), None)
+    log = PartitionLog(shard.partition, node.doors.workers, pauses, encode_group_record, count)
+    await log.replay(fold)
+    assert len(decoded) == 1
+    assert [(loaded.offset, loaded.record.value.offset) for loaded in folded] == [(99, 99)]
+
     node = await restarted(start_node, node, is_clean=False)
     assert await committed(node.connect(), "t") == 99
-    assert len(decoded) == 1
-    assert node.node.broker.coordinators.shard_for("g").host.state.offsets == state.offsets
+    assert node.node.broker.coordinators.shard_for("g").host.state.offsets == shard.host.state.offsets
 
 
 async def test_pending_commits_count_from_their_marker_on_whatever_came_between(start_node: Any) -> None:
@@ -273,39 +284,32 @@ async def test_pending_commits_count_from_their_marker_on_whatever_came_between(
     assert {group_id: topics["t"][0].offset for group_id, topics in offsets.items()} == {"g": 3, "h": 2, "i": 8}
 
 
-async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(
-    start_node: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(start_node: Any) -> None:
+    """Its time is no number of 64 bits: an error that nobody foresaw."""
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
     await find_coordinator(client)
-
-    def overflow(*_: Any, **__: Any) -> bytes:
-        raise OverflowError("int too big to convert")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("moldau.shell.coordination.partition_log.build_batch_pausing", overflow)
-        assert await commit(client, "t", 5) == -1
+    node.clock.set_now(1 << 63)
+    assert await commit(client, "t", 5) == -1
+    node.clock.set_now(NOW_MS)
     assert await committed(client, "t") == -1
     assert await commit(client, "t", 6) == 0
     assert await committed(client, "t") == 6
 
 
-async def test_a_log_that_cannot_be_read_is_told_to_those_who_wait_for_it(
-    start_node: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_log_that_cannot_be_read_is_told_to_those_who_wait_for_it(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
     await find_coordinator(client)
     assert await commit(client, "t", 5) == 0
-    node = await restarted(start_node, node, is_clean=True)
-
-    def overflow(*_: Any) -> Any:
-        raise OverflowError("int too big to convert")
-
-    monkeypatch.setattr("moldau.shell.broker.coordinators.decode_group_record", overflow)
+    node.node.abort()
+    record = OffsetRecord(OffsetCommitKey("g", "t", 0), OffsetCommitValue(offset=6))
+    key, value = encode_group_record(record)
+    file = node.disk.open("__consumer_offsets-0/00000000000000000000.log")
+    file.append(build_batch([(key, (value or b"")[:-1], NOW_MS, ())], base_offset=1))
+    node = await start_node(disk=node.disk)
     assert await commit(node.connect(), "t", 6) == 15
 
 

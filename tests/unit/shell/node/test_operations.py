@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import http.client
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pytest
 import pytest_asyncio
@@ -24,10 +24,11 @@ from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.metrics.reference_page import reference_page
 from moldau.shell.node.metrics.table import TABLE
-from moldau.shell.node.stored_logs import StoredLogs
+from moldau.shell.node.status import BrokerState
 
 pytestmark = pytest.mark.asyncio
 
+T = TypeVar("T")
 WAIT_S = 30
 SAMPLE = re.compile(r'([a-z_0-9]+)(\{(?:[A-Za-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)+\})? (-?[0-9.e+-]+|NaN|\+Inf)', re.ASCII)
 ONLY_ON_A_REAL_DISK = {"moldau_open_files", "moldau_open_files_limit"} | {
@@ -44,9 +45,9 @@ ONLY_IN_TROUBLE = {
 class Running:
     """A node in memory, with clients that block in threads."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, workers: ThreadWorkers | None = None, **settings: str) -> None:
         self.disk = MemoryDisk()
-        self.workers = ThreadWorkers()
+        self.workers = workers or ThreadWorkers()
         doors = Doors(
             clock=SystemClock(),
             random=SystemRandom(),
@@ -200,24 +201,35 @@ async def test_it_is_ready_while_clients_are_served(running: Running) -> None:
     assert await running.ask("/ready") == (200, "ready\n")
 
 
-async def test_it_answers_while_the_logs_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = Running()
-    opening, go_on = asyncio.Event(), asyncio.Event()
-    open_logs = StoredLogs.open
+class HeldWorkers(ThreadWorkers):
+    """They begin nothing that `is_held` names before they are told to."""
 
-    async def open_slowly(stored: StoredLogs, *arguments: Any) -> None:
-        opening.set()
-        await go_on.wait()
-        await open_logs(stored, *arguments)
+    def __init__(self, is_held: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_held = is_held
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
 
-    monkeypatch.setattr(StoredLogs, "open", open_slowly)
+    async def run(self, work: Callable[[], T]) -> T:
+        if self._is_held():
+            self.reached.set()
+            await self.go_on.wait()
+        return await super().run(work)
+
+
+async def test_it_answers_while_the_logs_are_opened_and_the_broker_is_registered() -> None:
+    def is_recovering() -> bool:
+        operations = running.node.operations
+        return operations is not None and operations.status.state is BrokerState.RECOVERY
+
+    workers = HeldWorkers(is_recovering)
+    running = Running(workers)
     starting = asyncio.create_task(running.node.start())
-    await opening.wait()
+    await workers.reached.wait()
     assert (await running.ask("/live"))[0] == 200
     status, reason = await running.ask("/ready")
     assert (status, reason) == (503, "not ready: the logs are being opened or recovered\n")
     assert (await running.metrics())["kafka_server_kafkaserver_brokerstate"] == 2
-    go_on.set()
+    workers.go_on.set()
     await starting
     assert (await running.ask("/ready"))[0] == 200
     await running.node.stop()
@@ -258,10 +270,10 @@ async def test_the_reference_page_is_what_the_table_says() -> None:
     assert written.read_text("utf-8") == reference_page(), "run python -m moldau.shell.node.metrics.reference_page"
 
 
-async def test_a_page_that_cannot_be_made_is_told_at_once(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(_: object) -> bytes:
+async def test_a_page_that_cannot_be_made_is_told_at_once(running: Running) -> None:
+    def broken() -> tuple[int, int]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("moldau.shell.node.metrics.collect.collect", broken)
+    running.node.telemetry.held["moldau_request_memory_bytes"] = broken
     assert (await running.ask("/metrics"))[0] == 500
     assert (await running.ask("/live"))[0] == 200
