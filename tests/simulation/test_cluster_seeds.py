@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from moldau.simulation.cluster import __main__ as command
 from moldau.simulation.cluster.__main__ import came_too_seldom, main
 from moldau.simulation.cluster.faults import MEANS_MS
 from moldau.simulation.cluster.run import Outcome, run_seed
 from moldau.simulation.cluster.watch import ClusterEvent
+from moldau.simulation.seeds import SeedOutcome, run_seeds
 
 OPERATIONS = 200
 """At least so many are acknowledged in each seed."""
@@ -38,7 +38,7 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert "seed 3: ok" in told
 
 
-def test_what_came_too_seldom_is_named_and_the_floors_grow_with_the_seeds(monkeypatch, capsys):
+def test_what_came_too_seldom_is_named_and_the_floors_grow_with_the_seeds():
     outcome = run_seed(1)
     often = dict.fromkeys(MEANS_MS, 1), dict.fromkeys(ClusterEvent, 1)
     outcome = structs.replace(outcome, faults=often[0], events=often[1])
@@ -48,8 +48,17 @@ def test_what_came_too_seldom_is_named_and_the_floors_grow_with_the_seeds(monkey
         "split: 0 times, less than 30",
         "a reassignment ends: 0 times, less than 6",
     ]
-    monkeypatch.setattr(command, "came_too_seldom", lambda seen: ["split: 0 times, less than 1"])
-    monkeypatch.setattr(command, "run_seed", lambda seed, **_: outcome)
-    assert main(["--seed", "1"]) == 0
-    assert main(["--seed", "1", "--coverage"]) == 1
+
+
+def test_coverage_fails_where_something_came_too_seldom(capsys):
+    outcome = SeedOutcome(
+        seed=1, digest="", rule="", detail="", story=(), last_events=(), acknowledged=0, elapsed_s=0.0
+    )
+    seldom = ["split: 0 times, less than 1"]
+
+    def exit_code(*arguments):
+        return run_seeds("a", "", arguments, lambda seed, **_: outcome, lambda _: "", lambda _: "", lambda _: seldom)
+
+    assert exit_code("--seed", "1") == 0
+    assert exit_code("--seed", "1", "--coverage") == 1
     assert capsys.readouterr().out.endswith("split: 0 times, less than 1\n")

@@ -85,11 +85,11 @@ class SlowToFlushPartitions(SimulatedWorkers):
         return await super().run(work)
 
 
-def test_a_node_serves_only_when_what_it_recovered_is_below_the_high_watermark_again(monkeypatch):
+def test_a_node_serves_only_when_what_it_recovered_is_below_the_high_watermark_again():
     async def story(world, topic):
         await produce(world, topic, -1)
         world.broker.kill("process")
-        monkeypatch.setattr("moldau.simulation.node_machine.SimulatedWorkers", SlowToFlushPartitions)
+        world.broker.make_workers = SlowToFlushPartitions
         assert await world.broker.boot()
         partition = partition_of(world)
         return partition.high_watermark, partition.log.log_end_offset

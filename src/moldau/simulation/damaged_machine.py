@@ -15,7 +15,6 @@ PATIENCE_S = 120.0
 QUICK_DELETION = {"log.segment.delete.delay.ms": "2000"}
 """What the node deletes is gone before it stops again."""
 MAX_CALLS = 300_000
-"""Of the disk by one process: a walk that goes on without end is stopped by it."""
 
 
 class DamagedMachine(NodeMachine):
@@ -26,6 +25,8 @@ class DamagedMachine(NodeMachine):
         # the next processes of the machine: one that has the name of an earlier process draws its incarnation id again,
         # and the controller takes it for the broker that has stopped
         self.boots = broker.boots
+        self.max_calls = MAX_CALLS
+        """Of the disk by one process: a walk that goes on without end is stopped by it."""
         self._calls = 0
 
     async def start(self) -> BaseException | None:
@@ -47,7 +48,7 @@ class DamagedMachine(NodeMachine):
 
     def _before_call(self) -> None:
         self._calls += 1
-        if self._calls > MAX_CALLS:
+        if self._calls > self.max_calls:
             story = f"a node calls its disk {self._calls} times"
             self.around.violate(ViolationError("nothing hangs", story))
             raise ProcessKilledError(self.host)

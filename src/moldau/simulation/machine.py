@@ -20,7 +20,7 @@ from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.violation import ViolationError
 
 SILENT_SHARE = 0.3
-"""Of the losses of power after which peers get nothing, not even a reset."""
+"""Unless a scenario asks for another one."""
 
 
 class Machine:
@@ -44,6 +44,8 @@ class Machine:
         self.process_disks: list[ProcessDisk] = []
         """Of the process that runs: one for each log directory."""
         self.died = asyncio.Event()
+        self.silent_share = SILENT_SHARE
+        """Of the losses of power, those after which peers get nothing, not even a reset."""
         self._ended = ended
         self._losses = around.random_of(f"{host}/losses of power")
 
@@ -82,7 +84,7 @@ class Machine:
         around.loop.kill(process)
         self._dropped()
         is_power_lost = kind == "machine"
-        around.network.drop_process(process, is_silent=is_power_lost and self._losses.random() < SILENT_SHARE)
+        around.network.drop_process(process, is_silent=is_power_lost and self._losses.random() < self.silent_share)
         self._leave_disks(is_power_lost)
 
     def lose_power(self) -> None:

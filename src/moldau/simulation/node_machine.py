@@ -42,6 +42,8 @@ class NodeMachine(Machine):
         super().__init__(around, host, disks, clock, ended)
         self.settings = settings
         self.worker_weather = WorkerWeather()
+        self.make_workers: type[SimulatedWorkers] = SimulatedWorkers
+        """Those of the next process."""
         self.workers: SimulatedWorkers | None = None
         self.node: Node | None = None
         """None until it has started, and once it ends."""
@@ -84,7 +86,7 @@ class NodeMachine(Machine):
         """A process with its doors, and the node that runs in it."""
         around, process = self.around, self.begin_process()
         random = around.random_of(f"{process.name}/workers")
-        self.workers = workers = SimulatedWorkers(around.loop, process, random, self.worker_weather)
+        self.workers = workers = self.make_workers(around.loop, process, random, self.worker_weather)
         disks = self.process_disks
         for disk in disks:
             disk.before_call = self._before_call

@@ -232,10 +232,9 @@ def test_a_refusal_is_one_sentence_about_the_place_and_changes_no_record():
     start_flipped(check, lambda size: size + 70)
 
 
-def test_a_node_that_asks_its_disk_without_end_breaks_a_rule(monkeypatch):
-    monkeypatch.setattr("moldau.simulation.damaged_machine.MAX_CALLS", 20)
-
+def test_a_node_that_asks_its_disk_without_end_breaks_a_rule():
     async def check(start):
+        start.machine.max_calls = 20
         task = asyncio.ensure_future(start.machine.start())
         await asyncio.sleep(1)
         task.cancel()

@@ -11,7 +11,6 @@ from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.traffic import REPLICATION_BYTES_IN, REPLICATION_BYTES_OUT
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.shell.peers.peer import NoAnswerError
-from moldau.simulation import machine as simulated_machine
 from moldau.types import BrokerId, Offset
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -155,15 +154,12 @@ def test_what_a_dead_leader_alone_had_is_cut_when_it_comes_back() -> None:
     run_brokers(story)
 
 
-def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(simulated_machine, "SILENT_SHARE", 1.0)
-
+def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_silent() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2)
         others = brokers.machines[2].broker.others
         await others.ask(1, MetadataRequest(()), 30_000)
+        brokers.machines[1].silent_share = 1.0
         brokers.machines[1].kill("machine")
         begin_s = brokers.around.loop.time()
         asked = asyncio.ensure_future(others.ask(1, MetadataRequest(()), 30_000))
