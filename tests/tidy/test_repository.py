@@ -91,7 +91,10 @@ def test_assert_is_not_used_because_it_can_be_switched_off() -> None:
 def is_on_the_virtual_loop(path: Path) -> bool:
     """Whether a module runs its coroutines on the simulator's loop only, where `asyncio.sleep` costs no time."""
     nodes = nodes_of(path)
-    if "moldau.simulation.loop" not in {node.module for node in nodes if isinstance(node, ast.ImportFrom)}:
+    tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    asks_for_it = [any(argument.arg == "in_virtual_time" for argument in test.args.args) for test in tests]
+    is_loop_imported = "moldau.simulation.loop" in {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    if not is_loop_imported and not (asks_for_it and all(asks_for_it)):
         return False
     real_loops = {"asyncio.run", "asyncio.Runner", "asyncio.new_event_loop", "pytest.mark.asyncio"}
     return not real_loops & {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}

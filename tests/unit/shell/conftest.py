@@ -19,6 +19,8 @@ from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
+from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.loop import virtual_loop
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.framing import frame
@@ -211,7 +213,7 @@ class FedNetwork:
 class NodeUnderTest:
     """A running node, its doors, and clients of it."""
 
-    def __init__(self, node: Node, doors: Doors, network: FedNetwork, disk: MemoryDisk, clock: ManualClock) -> None:
+    def __init__(self, node: Node, doors: Doors, network: FedNetwork, disk: MemoryDisk, clock: Any) -> None:
         self.node = node
         self.doors = doors
         self.network = network
@@ -253,12 +255,16 @@ class NodeUnderTest:
 StartNode = Callable[..., Awaitable[NodeUnderTest]]
 
 
-@pytest_asyncio.fixture
-async def start_node() -> AsyncIterator[StartNode]:
-    """`await start_node(settings, disk=..., workers=...)`; whatever still runs at the end is aborted."""
-    running: list[Node] = []
+class Nodes:
+    """Those that one test starts."""
+
+    def __init__(self, clock: SimulatedClock | None = None) -> None:
+        """`clock`: of all nodes; None: each has one that the test moves by hand."""
+        self._clock = clock
+        self._running: list[Node] = []
 
     async def start(
+        self,
         settings: dict[str, str] | None = None,
         *,
         disk: MemoryDisk | None = None,
@@ -268,7 +274,7 @@ async def start_node() -> AsyncIterator[StartNode]:
         unopened_paths: tuple[str, ...] = (),
         timer_ns: Callable[[], int] | None = None,
     ) -> NodeUnderTest:
-        network, clock = FedNetwork(), ManualClock()
+        network, clock = FedNetwork(), self._clock or ManualClock()
         memory = disk if disk is not None else MemoryDisk()
         door: Disk = memory
         doors = Doors(
@@ -285,13 +291,42 @@ async def start_node() -> AsyncIterator[StartNode]:
         texts = {"listeners": "PLAINTEXT://10.0.0.1:9092", "offsets.topic.num.partitions": "1"}
         node = Node(parse_broker_settings({**texts, **(settings or {})}), doors)
         await node.start()
-        running.append(node)
+        self._running.append(node)
         return NodeUnderTest(node, doors, network, memory, clock)
 
-    yield start
-    for node in running:
-        node.abort()
-    await turns(1)
+    async def abort(self) -> None:
+        """Ends whatever still runs."""
+        for node in self._running:
+            node.abort()
+        await turns(1)
+
+
+@pytest_asyncio.fixture
+async def start_node() -> AsyncIterator[StartNode]:
+    """`await start_node(settings, disk=..., workers=...)`; whatever still runs at the end is aborted."""
+    nodes = Nodes()
+    yield nodes.start
+    await nodes.abort()
+
+
+@pytest.fixture
+def in_virtual_time() -> Callable[[Callable[[StartNode], Awaitable[None]]], None]:
+    """For a test that is no coroutine: `in_virtual_time(story)` awaits `story(start_node)`. There a wait costs nothing,
+    and the clock of the nodes follows the waits."""
+
+    def run(story: Callable[[StartNode], Awaitable[None]]) -> None:
+        with virtual_loop() as loop:
+            nodes = Nodes(SimulatedClock(loop))
+
+            async def tell() -> None:
+                try:
+                    await story(nodes.start)
+                finally:
+                    await nodes.abort()
+
+            loop.run_until_complete(tell())
+
+    return run
 
 
 @pytest.fixture

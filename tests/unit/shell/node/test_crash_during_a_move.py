@@ -12,10 +12,8 @@ import msgspec
 import pytest
 
 from moldau.errors import KafkaError
-from moldau.shell.broker import moves
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -31,12 +29,12 @@ from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceR
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.record import read_records
-
-pytestmark = pytest.mark.asyncio
+from tests.support.moves import NAME_OF_RATE, PARTITION
 
 NOW_MS = 1_800_000_000_000
-PARTITION = TopicPartition("t", 0)
 BEFORE, MEANWHILE = 12, 16
+RATE = {NAME_OF_RATE: "100"}
+"""One batch, and one piece, in a second."""
 
 
 class Promises(msgspec.Struct):
@@ -110,10 +108,10 @@ async def delete_before(client: Any, promises: Promises, offset: int) -> None:
 async def recorded_move(
     start_node: Any, policy: str, deletes_at: int, every: int, *, away_from_second: bool = False
 ) -> Witness:
-    """Moves t-0, in small pieces, while records come; a client deletes records before and in between."""
+    """Moves t-0, batch by batch, while records come; a client deletes records before and in between."""
     witness = Witness(every)
     promises = witness.promises
-    node = await start_node(disk=witness.disks[0], further_disks=witness.disks[1:])
+    node = await start_node(RATE, disk=witness.disks[0], further_disks=witness.disks[1:])
     if away_from_second:
         await node.create_topic("first")  # the next one goes to the other directory
     await node.create_topic("t", cleanup_policy=policy, flush_messages="1")
@@ -135,7 +133,8 @@ async def recorded_move(
         await append(client, promises, b"meanwhile %d" % number)
         if number == deletes_at:
             await delete_before(client, promises, 9)
-    await node.turns(50)
+        await asyncio.sleep(0.5)
+    await asyncio.sleep(30)
     witness.is_looking = False
     assert node.node.broker.partitions.logs.directory_of(PARTITION) is there
     assert not here.disk.exists("t-0")
@@ -195,41 +194,44 @@ async def check_start_without_second(
     return is_served, lost
 
 
-async def test_a_copy_is_served_only_with_all_that_the_log_had_on_its_disk(
-    start_node: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_is_served_only_with_all_that_the_log_had_on_its_disk(in_virtual_time: Any) -> None:
     """The machine loses its power while a partition moves away from a directory, which cannot be read then: what was
     acknowledged was flushed there."""
-    monkeypatch.setattr(moves, "PIECE_BYTES", 100)
-    witness = await recorded_move(start_node, "delete", 1, every=1, away_from_second=True)
-    seen = {False: 0, True: 0}
-    for place, moment in enumerate(witness.moments):
-        disks = MemoryDisk(), MemoryDisk()
-        for disk, root in zip(disks, moment.roots, strict=True):
-            disk._root = root
-            disk.crash_machine(SeededRandom(place))
-        is_served, lost = await check_start_without_second(start_node, disks, moment.promises)
-        assert lost == [], f"crash before operation {place}, {moment.operation}"
-        seen[is_served] += 1
-    assert all(seen.values()), seen
+
+    async def story(start_node: Any) -> None:
+        witness = await recorded_move(start_node, "delete", 1, every=1, away_from_second=True)
+        seen = {False: 0, True: 0}
+        for place, moment in enumerate(witness.moments):
+            disks = MemoryDisk(), MemoryDisk()
+            for disk, root in zip(disks, moment.roots, strict=True):
+                disk._root = root
+                disk.crash_machine(SeededRandom(place))
+            is_served, lost = await check_start_without_second(start_node, disks, moment.promises)
+            assert lost == [], f"crash before operation {place}, {moment.operation}"
+            seen[is_served] += 1
+        assert all(seen.values()), seen
+
+    in_virtual_time(story)
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 @pytest.mark.parametrize("deletes_at", [1, 12])
 @pytest.mark.parametrize("what_dies", ["process", "machine"])
-async def test_a_crash_at_any_operation_of_a_move_loses_nothing(
-    start_node: Any, monkeypatch: pytest.MonkeyPatch, policy: str, deletes_at: int, what_dies: str
+def test_a_crash_at_any_operation_of_a_move_loses_nothing(
+    in_virtual_time: Any, policy: str, deletes_at: int, what_dies: str
 ) -> None:
-    monkeypatch.setattr(moves, "PIECE_BYTES", 100)
-    # a process that dies leaves more than a machine that does, so that one moment of three is enough
-    witness = await recorded_move(start_node, policy, deletes_at, every=1 if what_dies == "machine" else 3)
-    for place, moment in enumerate(witness.moments):
-        disks = MemoryDisk(), MemoryDisk()
-        for disk, root in zip(disks, moment.roots, strict=True):
-            disk._root = root
-            if what_dies == "machine":
-                disk.crash_machine(SeededRandom(place))
-        try:
-            await check_start(start_node, disks, moment.promises)
-        except Exception as error:
-            raise AssertionError(f"crash before operation {place}, {moment.operation}: {error!r}") from error
+    async def story(start_node: Any) -> None:
+        # a process that dies leaves more than a machine that does, so that one moment of three is enough
+        witness = await recorded_move(start_node, policy, deletes_at, every=1 if what_dies == "machine" else 3)
+        for place, moment in enumerate(witness.moments):
+            disks = MemoryDisk(), MemoryDisk()
+            for disk, root in zip(disks, moment.roots, strict=True):
+                disk._root = root
+                if what_dies == "machine":
+                    disk.crash_machine(SeededRandom(place))
+            try:
+                await check_start(start_node, disks, moment.promises)
+            except Exception as error:
+                raise AssertionError(f"crash before operation {place}, {moment.operation}: {error!r}") from error
+
+    in_virtual_time(story)
