@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from moldau.products.pipelines.checkpoints import lease as lease_module
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, newest_finished_batch
 from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError, WriterLease
 from moldau.products.pipelines.running.group import lag
 from moldau.types import TopicPartition
 
+PATIENCE_SECONDS = 0.3
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
@@ -64,12 +64,7 @@ def test_a_second_driver_is_refused_while_the_first_lives(tmp_path: Path):
     Lease(tmp_path / "state").release()
 
 
-@pytest.fixture
-def short_patience(monkeypatch):
-    monkeypatch.setattr(lease_module, "WAIT_FOR_DYING_SECONDS", 0.3)
-
-
-def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path: Path, short_patience):
+def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path: Path):
     """The writer holds its lock until its process ends; in a page of several queries each has its own directory."""
     page, query = tmp_path / "state", tmp_path / "state" / "orders"
     query.mkdir(parents=True)
@@ -78,17 +73,17 @@ def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path:
         writer.check()
     writer.check()  # its driver was killed, or so it looks
     with pytest.raises(LeaseError, match=f"runs on a Spark Connect server, in its process {os.getpid()}"):
-        Lease(page)
+        Lease(page, patience_seconds=PATIENCE_SECONDS)
     Lease(page, beside_writers=True).release()
     with pytest.raises(LeaseError, match="no batch is begun any more"):
         writer.check()
 
 
-def test_a_writer_waits_for_the_one_before_it(tmp_path: Path, short_patience):
+def test_a_writer_waits_for_the_one_before_it(tmp_path: Path):
     with Lease(tmp_path, beside_writers=True) as driver:
         first = WriterLease(tmp_path, tmp_path, driver.token)
         with pytest.raises(LeaseError, match="runs on a Spark Connect server"):
-            WriterLease(tmp_path, tmp_path, driver.token)
+            WriterLease(tmp_path, tmp_path, driver.token, patience_seconds=PATIENCE_SECONDS)
         first.release()
         WriterLease(tmp_path, tmp_path, driver.token).release()
     Lease(tmp_path).release()

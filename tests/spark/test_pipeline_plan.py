@@ -19,7 +19,6 @@ from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.core.statement import relations_of
 from moldau.products.pipelines.looking.outlook import preview
 from moldau.products.pipelines.page.page import parse_page
-from moldau.products.pipelines.running import supervision
 from moldau.products.pipelines.running.flow import load_sources, make_views, rows_of
 from moldau.products.pipelines.running.generations import reset
 from moldau.products.pipelines.running.refreshing import KeptTables
@@ -32,10 +31,10 @@ from tests.support.sql_statements import STATEMENTS
 def run_text(spark, tmp_path: Path):
     """Runs a page once, as the command does; gives the last states."""
 
-    def run(text: str):
+    def run(text: str, **options: float):
         page = parse_page(text, file_name="page.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
-            return run_pipeline(page, once=True, console=Console(file=nowhere))
+            return run_pipeline(page, once=True, console=Console(file=nowhere), **options)
 
     return run
 
@@ -191,9 +190,8 @@ targets:
 
 
 def test_a_target_that_fails_is_tried_again_and_its_neighbour_goes_on(
-    run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path, monkeypatch
+    run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
 ):
-    monkeypatch.setattr(supervision, "RETRY_FIRST_SECONDS", 0.01)
     topic, out, name = new_topic(), new_topic(), new_name("fails").replace(".", "-")
     produce(topic, [(None, b"1"), (None, b"no number")])
     page = f"""
@@ -209,7 +207,7 @@ targets:
 checkpoint: state
 """
     with pytest.raises(PipelineFailedError, match=r"^page\.yaml:9: `targets\.bad`: (.|\n)*no number here"):
-        run_text(page)
+        run_text(page, retry_first_seconds=0.01)
     assert sorted(row["value"] for row in pq.read_table(tmp_path / "out").to_pylist()) == ["1", "no number"]
     assert committed(bootstrap_servers, f"moldau.{name}.good", topic) == 2
 

@@ -9,8 +9,12 @@ import psycopg
 import pytest
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.sources.by_key import ROWS_AT_A_TIME
 from moldau.products.pipelines.sources.postgresql import PostgresqlSource
 from tests.spark.feeds import Reader
+
+MANY = ROWS_AT_A_TIME + 1
+"""Rows that are taken from the server in two pieces."""
 
 
 @pytest.fixture
@@ -76,16 +80,15 @@ def test_by_a_time_young_rows_wait(feed, table, connection):
     assert [row["name"] for row in reader.batch()] == ["in between"]
 
 
-def test_a_large_table_is_read_in_batches_and_a_batch_that_runs_again_is_the_same(feed, table, connection, monkeypatch):
-    monkeypatch.setattr("moldau.products.pipelines.sources.by_key.ROWS_AT_A_TIME", 3)
-    connection.execute(f"insert into {table} (name) select 'n' from generate_series(1, 10)")
+def test_a_large_table_is_read_in_batches_and_a_batch_that_runs_again_is_the_same(feed, table, connection):
+    connection.execute(f"insert into {table} (name) select 'n' from generate_series(1, {2 * MANY})")
     connection.execute(f"delete from {table} where id = 2")
-    reader = Reader(feed(max_records=4))
+    reader = Reader(feed(max_records=MANY))
     first = reader.batch()
-    assert [row["id"] for row in first] == [1, 3, 4, 5]
+    assert [row["id"] for row in first] == [1, *range(3, MANY + 2)]
     connection.execute(f"insert into {table} (name) values ('later')")
     assert reader.between({"after": None}, reader.place) == first
-    assert [[row["id"] for row in reader.batch()] for _ in range(3)] == [[6, 7, 8, 9], [10, 11], []]
+    assert [[row["id"] for row in reader.batch()] for _ in range(3)] == [[*range(MANY + 2, 2 * MANY + 2)], [], []]
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(feed, table, connection, postgresql):

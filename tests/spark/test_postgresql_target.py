@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.targets.postgresql import PostgresqlTarget
+from moldau.products.pipelines.targets.postgresql import ATTEMPT, PostgresqlTarget
 
 
 @pytest.fixture
@@ -75,18 +75,19 @@ def test_a_batch_that_runs_again_is_not_written_again(spark, writer, rows):
     assert rows() == [(number,) for number in range(1_500)]
 
 
-def test_what_an_attempt_that_was_lost_has_copied_is_not_taken(spark, writer, rows, postgresql, monkeypatch):
-    import moldau.products.pipelines.targets.postgresql as module
+def test_what_an_attempt_that_was_lost_has_copied_is_not_taken(spark, writer, rows, postgresql):
+    url = postgresql.url
 
-    copy = module._copy_rows
+    def behind_a_lost_attempt(batches):
+        """The rows, once another attempt has copied all of them: Spark never gets its result."""
+        with psycopg.connect(url) as server:
+            (staging,) = server.execute(
+                "select tablename from pg_tables where tablename like 'moldau_staging_%'"
+            ).fetchone()
+            server.execute(f"insert into {staging} (id, {ATTEMPT}) select generate_series(0, 99), 'lost'")
+        yield from batches
 
-    def copied_twice(*arguments):
-        batches = list(arguments[-1])
-        list(copy(*arguments[:-1], batches))  # an attempt whose result Spark never gets
-        yield from copy(*arguments[:-1], batches)
-
-    monkeypatch.setattr(module, "_copy_rows", copied_twice)
-    writer()(spark.range(100), 0)
+    writer()(spark.range(0, 100, 1, 1).mapInArrow(behind_a_lost_attempt, "id long"), 0)
     assert rows() == [(number,) for number in range(100)]
 
 

@@ -36,17 +36,19 @@ class Lease:
     """The right to run on a checkpoint directory, from the constructor's return to `release`. `token`: what a writer on
     a Spark Connect server knows this driver by."""
 
-    def __init__(self, checkpoint: Path, *, beside_writers: bool = False) -> None:
-        """Makes the directory. Raises LeaseError at once while the holder lives, or after WAIT_FOR_DYING_SECONDS if
+    def __init__(
+        self, checkpoint: Path, *, beside_writers: bool = False, patience_seconds: float = WAIT_FOR_DYING_SECONDS
+    ) -> None:
+        """Makes the directory. Raises LeaseError at once while the holder lives, or after `patience_seconds` if
         the holder is gone but something that it started is not. `beside_writers`: those of a Spark Connect server."""
         checkpoint.mkdir(parents=True, exist_ok=True)
         self._checkpoint = checkpoint
         self._file = _open(checkpoint / LEASE_FILE)
         try:
-            self._lock()
+            self._lock(patience_seconds)
             self.withdraw()
             for path in () if beside_writers else _writers_below(checkpoint):
-                os.close(_wait_for_writer(path))
+                os.close(_wait_for_writer(path, patience_seconds))
         except BaseException:
             os.close(self._file)
             raise
@@ -75,8 +77,8 @@ class Lease:
     ) -> None:
         self.release()
 
-    def _lock(self) -> None:
-        deadline = time.monotonic() + WAIT_FOR_DYING_SECONDS
+    def _lock(self, patience_seconds: float) -> None:
+        deadline = time.monotonic() + patience_seconds
         while not _try_lock(self._file):
             holder, _ = _read(self._file)
             if _is_alive(holder) or time.monotonic() > deadline:
@@ -90,12 +92,14 @@ class WriterLease:
     """The right of a process of a Spark Connect server to write the batches of one query: until `release`, or until the
     process ends."""
 
-    def __init__(self, query: Path, driver: Path, token: str) -> None:
+    def __init__(
+        self, query: Path, driver: Path, token: str, *, patience_seconds: float = WAIT_FOR_DYING_SECONDS
+    ) -> None:
         """`query`, `driver`: the checkpoints of the query and of its page. `token`: of the driver's lease. Raises
-        LeaseError where another process writes for longer than WAIT_FOR_DYING_SECONDS, or `check` does."""
+        LeaseError where another process writes for longer than `patience_seconds`, or `check` does."""
         self._driver = driver / LEASE_FILE
         self._token = token
-        self._file = _wait_for_writer(query / WRITER_FILE)
+        self._file = _wait_for_writer(query / WRITER_FILE, patience_seconds)
         try:
             self.check()
         except BaseException:
@@ -134,11 +138,11 @@ def _writers_below(checkpoint: Path) -> list[Path]:
     return [*checkpoint.glob(WRITER_FILE), *checkpoint.glob(f"*/{WRITER_FILE}")]
 
 
-def _wait_for_writer(path: Path) -> int:
+def _wait_for_writer(path: Path, patience_seconds: float) -> int:
     """The file whose lock this process holds until it is closed. Raises LeaseError."""
     file = _open(path)
     try:
-        deadline = time.monotonic() + WAIT_FOR_DYING_SECONDS
+        deadline = time.monotonic() + patience_seconds
         while not _try_lock(file):
             if time.monotonic() > deadline:
                 raise LeaseError(

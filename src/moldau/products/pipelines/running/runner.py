@@ -28,7 +28,7 @@ from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.running.refreshing import KeptTables
-from moldau.products.pipelines.running.supervision import LOOK_SECONDS, Supervised
+from moldau.products.pipelines.running.supervision import LOOK_SECONDS, RETRY_FIRST_SECONDS, Supervised
 from moldau.products.pipelines.running.watching import QueryProgress
 
 if TYPE_CHECKING:
@@ -73,9 +73,11 @@ def run_pipeline(
     console: Console | None = None,
     onlookers: Sequence[Onlooker] = (),
     settings: Mapping[str, str] | None = None,
+    retry_first_seconds: float = RETRY_FIRST_SECONDS,
 ) -> list[PipelineState]:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
-    query. `onlookers`: see the run too. `settings`: of Spark, as in `open_session`.
+    query. `onlookers`: see the run too. `settings`: of Spark, as in `open_session`. `retry_first_seconds`: how soon a
+    query that failed is started again, at first.
 
     Raises PreflightError, LeaseError, CheckpointError, FlowError, what `open_session`, a source or a target refuses;
     and PipelineFailedError where a query was given up, when the others have ended.
@@ -100,7 +102,7 @@ def run_pipeline(
             with ExitStack() as stack:
                 views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
                 tables = stack.enter_context(closing(KeptTables(page, views)))
-                queries = list(_start_all(spark, page, views, ids, lease, stop, stack, once=once))
+                queries = list(_start_all(spark, page, views, ids, lease, stop, stack, retry_first_seconds, once=once))
                 states = _until_the_end(queries, tables, lease, stop, display, onlookers)
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
@@ -116,6 +118,7 @@ def _start_all(
     lease: Lease,
     stop: StopRequest,
     stack: ExitStack,
+    retry_first_seconds: float,
     *,
     once: bool,
 ) -> Iterator[Supervised]:
@@ -140,7 +143,7 @@ def _start_all(
             lease=lease,
             may_start_batch=may_start_batch,
         )
-        supervised = Supervised(start, progress)
+        supervised = Supervised(start, progress, retry_first_seconds)
         stack.callback(supervised.end)
         yield supervised
         if query is not page.queries[-1]:

@@ -33,11 +33,17 @@ _ENDS_IT: tuple[type[Exception], ...] = (MoldauError, *spark_error())
 class Supervised:
     """One query from its first start to its end. `error`: why it was given up, None while it was not."""
 
-    def __init__(self, start: Callable[[], StreamingQuery], progress: QueryProgress) -> None:
+    def __init__(
+        self,
+        start: Callable[[], StreamingQuery],
+        progress: QueryProgress,
+        retry_first_seconds: float = RETRY_FIRST_SECONDS,
+    ) -> None:
         """`start`: starts the query, anew after each failure. It raises what Spark refuses at once."""
         self.error: str | None = None
         self._start = start
         self._progress = progress
+        self._retry_first_seconds = retry_first_seconds
         self._failures = 0
         self._batches = 0
         self._reason = ""
@@ -98,7 +104,7 @@ class Supervised:
         if self._failures == MOST_RETRIES:
             return self._give_up(self._reason)
         self._running = None
-        self._due = time.monotonic() + RETRY_FIRST_SECONDS * 2**self._failures
+        self._due = time.monotonic() + self._retry_first_seconds * 2**self._failures
         self._failures += 1
         return self._wait_to_start()
 
