@@ -34,6 +34,7 @@ from moldau.core.config.setting import (
     REFUSED,
     SettingRow,
     SettingValue,
+    TopicSettingRow,
     check_value,
     invalid_config,
     parse_value,
@@ -42,6 +43,10 @@ from moldau.core.quotas.connections import parse_overrides
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
+_UNITS_MS = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
+
+OF_BROKER = "of the broker"
+"""In the place of the default of a topic's or a group's setting: see `with_defaults_of_broker`."""
 
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -392,6 +397,22 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     *OTHER_SETTING_ROWS,
 )
 ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROWS}
+
+
+def with_defaults_of_broker(rows: tuple[TopicSettingRow, ...]) -> tuple[TopicSettingRow, ...]:
+    """`rows` of topics or groups, where a default is OF_BROKER with the default of the broker setting."""
+    return tuple(
+        (name, kind, _default_of(fallbacks) if default == OF_BROKER else default, valid, fallbacks, served, note)
+        for name, kind, default, valid, fallbacks, served, note in rows
+    )
+
+
+def _default_of(names: tuple[str, ...]) -> str | None:
+    """Of the first of these broker settings that has a default; minutes and hours as milliseconds."""
+    name = next(name for name in names if ROWS_BY_NAME[name][2] is not None)
+    text = ROWS_BY_NAME[name][2] or ""
+    unit_ms = _UNITS_MS.get(name.rpartition(".")[2])
+    return text if unit_ms is None else str(int(text) * unit_ms)
 
 
 def nearest_setting(name: str) -> str | None:

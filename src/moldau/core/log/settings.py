@@ -1,4 +1,5 @@
-"""The topic settings that a log acts on, as one typed value; defaults are Kafka's."""
+"""The topic settings that a log acts on, as one typed value. The defaults are those of the rows in core/config, which
+knows this module: a test compares them."""
 
 from __future__ import annotations
 
