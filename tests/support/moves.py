@@ -8,6 +8,7 @@ from moldau.core.log.log import AppendOrigin
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import TopicPartition
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 PARTITION = TopicPartition("t", 0)
 NAME_OF_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -26,9 +27,7 @@ async def seal(running: Any) -> None:
     """What was written is flushed, and stands in segments that grow no more."""
     log = running.node.broker.partitions.find("t", 0).log
     log.roll(running.clock.now_ms())
-    plan = log.unflushed()
-    plan.run()
-    log.mark_flushed(plan, running.clock.now_ms())
+    flush(log, running.clock.now_ms())
 
 
 async def two_directories(

@@ -24,6 +24,7 @@ from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.pauses import Pauses
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition, Uuid
 from moldau.wire.records.control import EndTransactionMarker
+from tests.support.logs import flush
 
 TOPIC_PARTITION = TopicPartition("__store", 0)
 EPOCH = ProducerEpoch(4)
@@ -252,10 +253,7 @@ class Owner:
 
     def flush(self) -> None:
         """What is in the log goes to the disk, and counts."""
-        plan = self.partition.log.unflushed()
-        assert plan is not None
-        plan.run()
-        self.partition.log.mark_flushed(plan, self.clock.now_ms())
+        flush(self.partition.log, self.clock.now_ms())
         self.partition.flushed(self.clock.now_ms())
         self.runtime.committed(self.partition.high_watermark)
 

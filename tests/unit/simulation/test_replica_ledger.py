@@ -14,6 +14,7 @@ from moldau.simulation.trace import Trace
 from moldau.simulation.violation import ViolationError
 from moldau.types import METADATA_TOPIC_ID, LeaderEpoch, TopicPartition
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 NAME = "broker-0"
 PARTITION = TopicPartition("t", 0)
@@ -35,9 +36,7 @@ class Replica:
             self.log.append(batch, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
             self.ledger.appended(NAME, self.log)
             if number == 0:
-                plan = self.log.unflushed()
-                plan.run()
-                self.log.mark_flushed(plan, NOW_MS)
+                flush(self.log, NOW_MS)
                 self.ledger.flushed(NAME, self.log)
 
     def survived(self, *, is_power_lost):

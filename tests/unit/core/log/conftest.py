@@ -13,6 +13,7 @@ from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 NOW_MS = 1_800_000_000_000
 
@@ -57,10 +58,7 @@ class Harness:
         return self.log.append(batch, leader_epoch=self.epoch, now_ms=self.now_ms, origin=AppendOrigin.CLIENT)
 
     def flush(self) -> None:
-        plan = self.log.unflushed()
-        if plan is not None:
-            plan.run()
-            self.log.mark_flushed(plan, self.now_ms)
+        flush(self.log, self.now_ms)
 
     def offsets(self) -> list[int]:
         """Base offsets of all batches, read one fetch after the other."""

@@ -21,6 +21,7 @@ from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 from tests.unit.core.log.compacting import begin_round, content, run_round
 
 NOW_MS = 1_800_000_000_000
@@ -69,13 +70,6 @@ def fill(log: Log, batches: list[tuple[list[tuple[int, bool]], int, bool]], *, f
     return written
 
 
-def flush(log: Log) -> None:
-    plan = log.unflushed()
-    if plan is not None:
-        plan.run()
-        log.mark_flushed(plan, NOW_MS)
-
-
 def expected(written: Written, end_offset: int, *, is_horizon_reached: bool = False) -> Written:
     last = {key: offset for offset, key, _ in written if offset < end_offset}
     return [
@@ -92,12 +86,12 @@ def test_exactly_the_last_record_of_each_key_is_left(first: list, second: list) 
     log = open_log(disk, 0)
     written = fill(log, first)
     log.roll(NOW_MS)
-    flush(log)
+    flush(log, NOW_MS)
     clean_to = run_round(log, NOW_MS).end_offset
     assert content(log) == expected(written, clean_to)
     written += fill(log, second, first_producer=100)
     log.roll(NOW_MS)
-    flush(log)
+    flush(log, NOW_MS)
     # the tombstones of the first round go in this one, those of the second have just got their horizon
     after = run_round(log, NOW_MS + 1000, clean_to)
     kept = content(log)
@@ -157,7 +151,7 @@ def test_a_crash_before_any_operation_of_a_round_loses_nothing(is_machine: bool,
         log = open_log(disk, 0, settings)  # type: ignore[arg-type]
         written = fill(log, [([(number % 5, False), (number % 3, number % 7 == 0)], 0, True) for number in range(40)])
         log.roll(NOW_MS)
-        flush(log)
+        flush(log, NOW_MS)
         assert len(log.segments) > 5
         disk.left = at
         is_done = False
@@ -204,7 +198,7 @@ def test_a_failed_disk_ends_the_round_and_takes_the_log_offline() -> None:
     log = open_log(disk, 0)
     fill(log, [([(1, False)], 0, False)] * 3)
     log.roll(NOW_MS)
-    flush(log)
+    flush(log, NOW_MS)
     plan, result = begin_round(log, NOW_MS)
     disk.fail(Fault("rename"))
     with pytest.raises(StorageFailedError):
@@ -217,7 +211,7 @@ def test_a_topic_that_is_no_longer_compacted_keeps_its_holes_over_a_crash() -> N
     log = open_log(disk, 0)
     written = fill(log, [([(number % 3, False)], 0, False) for number in range(40)])
     log.roll(NOW_MS)
-    flush(log)
+    flush(log, NOW_MS)
     run_round(log, NOW_MS)
     kept = content(log)
     assert len(kept) < len(written)

@@ -12,6 +12,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.errors import InvariantError, KafkaError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
+from tests.support.logs import flush
 from tests.unit.core.log.conftest import NOW_MS, Harness
 
 PARTITION = TopicPartition("t", 0)
@@ -66,10 +67,7 @@ def ten_flushed_records(harness: Harness, disk: MemoryDisk) -> tuple[LogDirector
     log = directory.create_log(PARTITION, METADATA_TOPIC_ID, LogSettings(), now_ms=NOW_MS)
     for _ in range(5):
         log.append(harness.batch(2), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
-    plan = log.unflushed()
-    assert plan is not None
-    plan.run()
-    log.mark_flushed(plan, NOW_MS)
+    flush(log, NOW_MS)
     return directory, log
 
 

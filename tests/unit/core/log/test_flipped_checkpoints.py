@@ -12,6 +12,7 @@ from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.simulation.flipped_bits import disk_of, tree_of
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 NOW_MS = 1_800_000_000_000
 SETTINGS = LogSettings(segment_bytes=1_100, file_delete_delay_ms=0)
@@ -33,10 +34,7 @@ def _delete_records(directory: LogDirectory, key: TopicPartition, offset: int) -
     """As a broker does: the epochs first, then the checkpoint."""
     log = directory.logs[key]
     log.advance_log_start_offset(offset)
-    plan = log.unflushed()
-    assert plan is not None
-    plan.run()
-    log.mark_flushed(plan, NOW_MS)
+    flush(log, NOW_MS)
     directory.checkpoint_log_start_offsets().run()
 
 

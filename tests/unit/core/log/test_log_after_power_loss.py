@@ -14,6 +14,7 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 NOW_MS = 1_800_000_000_000
 
@@ -36,12 +37,6 @@ def append(log, count=1):
     return log.append(
         bytearray(build_batch(records)), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.CLIENT
     ).base_offset
-
-
-def flush(log):
-    plan = log.unflushed()
-    plan.run()
-    log.mark_flushed(plan, NOW_MS)
 
 
 def read_offsets(log):
@@ -102,13 +97,13 @@ def test_a_flush_makes_the_names_durable_that_the_process_before_left_in_the_pag
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)
-    flush(log)
+    flush(log, NOW_MS)
     log.roll(NOW_MS)
     append(log)
     disk.crash_process()
     log = open_log(disk, recovery_point=1)
     append(log)
-    flush(log)
+    flush(log, NOW_MS)
     disk.crash_machine(SeededRandom(seed))
     assert open_log(disk, recovery_point=1).log_end_offset == 3
 
@@ -118,7 +113,7 @@ def test_torn_bytes_that_recovery_cut_off_do_not_come_back_below_the_recovery_po
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)
-    flush(log)
+    flush(log, NOW_MS)
     torn = disk.open("t-0/00000000000000000000.log")
     torn.append(b"torn" * 50)
     torn.flush()
@@ -126,6 +121,6 @@ def test_torn_bytes_that_recovery_cut_off_do_not_come_back_below_the_recovery_po
     log = open_log(disk)
     log.roll(NOW_MS)
     append(log)
-    flush(log)
+    flush(log, NOW_MS)
     disk.crash_machine(SeededRandom(seed))
     assert read_offsets(open_log(disk, recovery_point=log.recovery_point)) == [0, 1]

@@ -13,6 +13,7 @@ from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 NOW_MS = 1_800_000_000_000
 SETTINGS = LogSettings(segment_bytes=300)
@@ -98,9 +99,7 @@ def test_checkpoints_say_what_is_flushed_and_where_logs_begin() -> None:
     key = TopicPartition("dashed-topic", 2)
     log = directory.logs[key]
     log.advance_log_start_offset(4)
-    plan = log.unflushed()
-    plan.run()
-    log.mark_flushed(plan, NOW_MS)
+    flush(log, NOW_MS)
     directory.checkpoint({key: 7}).run()
     assert disk.read_file("recovery-point-offset-checkpoint") == (
         b"0\n3\ndashed-topic 0 0\ndashed-topic 1 0\ndashed-topic 2 10\n"
@@ -277,7 +276,5 @@ def test_the_mark_of_a_failed_flush_stays_until_every_log_was_written_anew() -> 
 
 
 def _flush(directory, log):
-    plan = log.unflushed()
-    plan.run()
-    log.mark_flushed(plan, NOW_MS)
+    flush(log, NOW_MS)
     directory.checkpoint({}).run()

@@ -17,6 +17,7 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 NOW_MS = 1_800_000_000_000
 DIRECTORY = "topic-0"
@@ -164,10 +165,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        plan = self.log.unflushed()
-        if plan is not None:
-            plan.run()
-            self.log.mark_flushed(plan, self.now_ms)
+        flush(self.log, self.now_ms)
         assert self.log.recovery_point == self.end_offset
 
     @rule(back=st.integers(0, 12))

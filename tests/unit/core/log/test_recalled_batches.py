@@ -10,6 +10,7 @@ from moldau.errors import ERROR_CLASSES
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 
 NOW_MS = 1_800_000_000_000
 
@@ -46,9 +47,7 @@ def test_a_repeat_of_the_last_five_batches_is_known_after_a_restart(segment_byte
         log.close(NOW_MS)
     else:
         log.roll(NOW_MS)
-        plan = log.unflushed()
-        plan.run()
-        log.mark_flushed(plan, NOW_MS)
+        flush(log, NOW_MS)
         disk.crash_process()
     recovery_point = log.recovery_point
     log = open_log(disk, is_clean=ending == "clean stop", recovery_point=recovery_point, segment_bytes=segment_bytes)

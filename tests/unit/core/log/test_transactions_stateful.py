@@ -21,6 +21,7 @@ from moldau.types import METADATA_TOPIC_ID, TopicPartition, Uuid
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch, end_of_transaction
 from moldau.wire.records.record import read_records
+from tests.support.logs import flush
 from tests.unit.core.log.compacting import keyed, run_round
 
 NOW_MS = 1_800_000_000_000
@@ -115,10 +116,7 @@ class Model:
         self.now_ms += 1001
 
     def flush(self) -> None:
-        plan = self.log.unflushed()
-        if plan is not None:
-            plan.run()
-            self.log.mark_flushed(plan, self.now_ms)
+        flush(self.log, self.now_ms)
 
     def crash(self) -> None:
         self.disk.crash_process()
@@ -148,10 +146,7 @@ class Model:
             if not records:
                 break
             future.append(bytes(records), self.now_ms)
-        plan = future.unflushed()
-        if plan is not None:
-            plan.run()
-            future.mark_flushed(plan, self.now_ms)
+        flush(future, self.now_ms)
         self.log, self.disk = future.take_over(self.now_ms), disk
         self.flush()
 

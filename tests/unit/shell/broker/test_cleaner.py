@@ -21,6 +21,7 @@ from moldau.wire.protocol.messages.offsets import (
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.record import read_records
+from tests.support.logs import flush
 
 CHECKPOINT = "cleaner-offset-checkpoint"
 
@@ -34,10 +35,7 @@ def write(running: Any, partition: Partition, *pairs: tuple[str, str | None]) ->
 async def seal(running: Any, partition: Partition) -> None:
     """The active segment is full, and flushed."""
     partition.log.roll(running.clock.now_ms())
-    plan = partition.log.unflushed()
-    assert plan is not None
-    plan.run()
-    partition.log.mark_flushed(plan, running.clock.now_ms())
+    flush(partition.log, running.clock.now_ms())
 
 
 def content(partition: Partition) -> dict[int, tuple[bytes | None, bytes | None]]:

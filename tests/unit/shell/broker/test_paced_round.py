@@ -11,6 +11,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.shell.broker.cleaner_child import PacedRound
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
+from tests.support.logs import flush
 from tests.unit.core.log.compacting import DEDUPE_BYTES, keyed
 
 NOW_MS = 1_800_000_000_000
@@ -24,10 +25,7 @@ def dirty_log(disk: MemoryDisk) -> CompactionPlan:
         batch = keyed(("a", value), timestamp_ms=NOW_MS)
         log.append(batch, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
     log.roll(NOW_MS)
-    flush = log.unflushed()
-    assert flush is not None
-    flush.run()
-    log.mark_flushed(flush, NOW_MS)
+    flush(log, NOW_MS)
     cleanable = find_cleanable(log, 0, log.log_end_offset, NOW_MS)
     return plan_round(log, cleanable, now_ms=NOW_MS, nonce="0a", dedupe_buffer_bytes=DEDUPE_BYTES, io_buffer_bytes=4096)
 

@@ -26,6 +26,7 @@ from moldau.simulation.flipped_reading import Tree
 from moldau.types import TopicPartition
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from tests.support.logs import flush
 from tests.unit.shell.conftest import turns
 
 NOW_MS = 1_800_000_000_000
@@ -117,10 +118,7 @@ def write(partition: Partition, count: int, first: int = 0, *, producer_id: int 
 
 def seal(partition: Partition) -> None:
     partition.log.roll(NOW_MS)
-    plan = partition.log.unflushed()
-    assert plan is not None
-    plan.run()
-    partition.log.mark_flushed(plan, NOW_MS)
+    flush(partition.log, NOW_MS)
 
 
 def readable(partition: Partition) -> list[tuple[int, bytes]]:
