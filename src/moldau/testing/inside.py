@@ -11,7 +11,7 @@ import msgspec
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, kafka_error
 from moldau.types import TopicPartition
-from moldau.wire.protocol.consumer_protocol import assigned_partitions, subscribed_topics
+from moldau.wire.protocol.consumer_protocol import assigned_partitions
 from moldau.wire.records.batch import read_header
 from moldau.wire.records.builder import RecordTuple, build_batch
 from moldau.wire.records.record import RecordHeader, read_records
@@ -232,7 +232,9 @@ async def group_facts(broker: Broker, group_id: str) -> GroupFacts:
     }
     if not committed and group is None:
         raise _no_such_group(group_id)
-    topics = dict.fromkeys([*(one.topic for one in committed), *(() if group is None else _subscribed_topics(group))])
+    # where the words of a consumer cannot be read, only topics with a committed offset have a lag
+    subscribed = {} if group is None else group.subscribed_topics() or {}
+    topics = dict.fromkeys([*(one.topic for one in committed), *subscribed])
     known = tuple(topic for topic in topics if topic in broker.image.topics_by_name)
     if group is None:
         return GroupFacts("Empty", (), {}, committed, known)
@@ -256,20 +258,9 @@ def _no_such_group(group_id: str) -> KafkaError:
 
 def _assignments(group: Group) -> dict[str, tuple[TopicPartition, ...]]:
     """What a member has from the generation before says nothing while its group rebalances."""
-    if group.protocol_type != "consumer" or group.state.value != "Stable":
+    if not group.is_of_consumers() or group.state.value != "Stable":
         return {}
     return {member.member_id: assigned_partitions(member.assignment) for member in group.members.values()}
-
-
-def _subscribed_topics(group: Group) -> list[str]:
-    """The topics that members of a group of consumers ask for (ConsumerProtocolSubscription: version, topics, ...)."""
-    if group.protocol_type != "consumer" or group.protocol_name is None:
-        return []
-    topics: list[str] = []
-    for member in group.members.values():
-        if group.protocol_name in member.protocol_names():
-            topics += subscribed_topics(member.metadata(group.protocol_name)) or ()
-    return topics
 
 
 def is_unknown(error: MoldauError) -> bool:
