@@ -123,6 +123,7 @@ class Flusher:
             if partition.number in self._held:
                 self._held[partition.number] = True
             elif not partition.is_offline and not partition.is_deleted:
+                # a partition gets no other log meanwhile: a move holds it before
                 log = partition.log
                 plan = log.unflushed()
                 if plan is None:
@@ -156,10 +157,6 @@ class Flusher:
             if partition.is_deleted or partition.is_offline:
                 log.flush_failed()
                 self._release(partition)  # who waits only for the end of this flush
-                continue
-            if partition.log is not log:
-                # it has moved to another log directory, where nothing of this plan was flushed
-                self._asked[partition.number] = partition
                 continue
             if partition.number in full:
                 log.flush_failed()
