@@ -39,10 +39,12 @@ METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
 
 
 class GatedWorkers:
-    """The Workers door that does the work only once its gate is opened."""
+    """The Workers door that does the work only while its gate is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_open: bool = False) -> None:
         self.gate = asyncio.Event()
+        if is_open:
+            self.gate.set()
         self.runs = 0
 
     async def run(self, work: Callable[[], T]) -> T:

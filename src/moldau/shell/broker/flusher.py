@@ -16,7 +16,7 @@ from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Offset
 
-FULL_RETRY_S = 0.5
+RETRY_S = 0.5
 
 
 def _has_unsaved_epochs(partition: Partition) -> bool:
@@ -149,7 +149,14 @@ class Flusher:
                     has_failed = True
             return full, has_failed
 
-        full, has_failed = await self._node.workers.run(run)
+        try:
+            full, has_failed = await self._node.workers.run(run)
+        except Exception:
+            # unforeseen: nobody knows what was flushed, so who waits for it waits for the next flush
+            for partition, log, _ in plans:
+                log.flush_failed()
+                self._node.loop.call_later(RETRY_S, self.request, partition)
+            raise
         if has_failed:
             self._node.directory_failed()
         now_ms = self._node.clock.now_ms()
@@ -161,7 +168,7 @@ class Flusher:
             if partition.number in full:
                 log.flush_failed()
                 self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left in the log directory"))
-                self._node.loop.call_later(FULL_RETRY_S, self.request, partition)
+                self._node.loop.call_later(RETRY_S, self.request, partition)
                 continue
             log.mark_flushed(plan, now_ms)
             self._checkpoints.changed()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -20,30 +18,9 @@ from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.builder import TimestampType, build_batch
 from moldau.wire.records.crc import crc32c
 from tests.support.node import NOW_MS, data_of, fetch, produce, result_of, values_of
+from tests.support.quorum import GatedWorkers
 
 pytestmark = pytest.mark.asyncio
-
-T = TypeVar("T")
-
-
-class GatedWorkers:
-    """Workers whose work waits until the test lets it through."""
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.runs = 0
-
-    async def run(self, work: Callable[[], T]) -> T:
-        await self.gate.wait()
-        self.runs += 1
-        return work()
-
-    async def drain(self) -> None:
-        """No caller of a test is cancelled."""
-
-    def close(self) -> None:
-        """Nothing runs beside the loop."""
 
 
 async def test_what_is_produced_is_fetched(start_node: Any) -> None:
@@ -135,7 +112,7 @@ async def test_a_transactional_batch_without_a_transactional_id_gets_53(start_no
 
 
 async def test_with_flush_messages_1_the_answer_waits_for_the_disk(start_node: Any) -> None:
-    workers = GatedWorkers()
+    workers = GatedWorkers(is_open=True)
     node = await start_node(workers=workers)
     await node.create_topic("t", flush_messages="1")
     reader, writer = node.connect(), node.connect()
@@ -314,7 +291,7 @@ async def test_a_reader_of_an_epoch_that_ended_learns_where_it_diverged(start_no
 
 
 async def test_cold_bytes_are_read_by_workers(start_node: Any) -> None:
-    disk, workers = MemoryDisk(), GatedWorkers()
+    disk, workers = MemoryDisk(), GatedWorkers(is_open=True)
     node = await start_node(disk=disk, workers=workers)
     await node.create_topic("t")
     client, other = node.connect(), node.connect()
@@ -408,7 +385,7 @@ async def test_without_an_advertised_listener_the_asked_address_is_advertised(st
 
 
 async def test_with_full_validation_compressed_records_are_read_off_the_loop(start_node: Any) -> None:
-    workers = GatedWorkers()
+    workers = GatedWorkers(is_open=True)
     node = await start_node({"moldau.record.validation": "full"}, workers=workers)
     await node.create_topic("t")
     client, other = node.connect(), node.connect()
@@ -432,7 +409,7 @@ async def test_with_full_validation_compressed_records_are_read_off_the_loop(sta
 
 
 async def test_a_topics_codec_is_put_on_while_the_node_serves_others(start_node: Any) -> None:
-    workers = GatedWorkers()
+    workers = GatedWorkers(is_open=True)
     node = await start_node(workers=workers)
     await node.create_topic("t", compression_type="zstd")
     await node.create_topic("plain")
@@ -504,7 +481,7 @@ async def test_validation_of_compressed_batches_refuses_what_a_plain_topic_would
 
 
 async def test_validation_of_compressed_batches_looks_at_no_record_of_the_others(start_node: Any) -> None:
-    workers = GatedWorkers()
+    workers = GatedWorkers(is_open=True)
     node = await start_node({"moldau.record.validation": "compressed"}, workers=workers)
     await node.create_topic("t")
     runs = workers.runs
