@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,7 +14,8 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.partitions import list_reassignments
 from moldau.client.admin.quorum import describe_quorum
 from moldau.errors import KafkaError
-from moldau.products.console.cluster import PartitionFacts, TopicFacts
+from moldau.products.console.cluster import Cluster, ClusterError, PartitionFacts, TopicFacts
+from moldau.products.console.sampler import Snapshot
 
 MAX_ROWS = 50
 """Partitions that are shown of those not in sync, and of those that move."""
@@ -61,6 +63,43 @@ class ClusterState(msgspec.Struct, frozen=True):
     @property
     def active_controller(self) -> int | None:
         return next((voter.node_id for voter in self.voters if voter.role == "leader"), None)
+
+    def broker(self, broker_id: int) -> BrokerRow | None:
+        return next((row for row in self.brokers if row.broker_id == broker_id), None)
+
+
+class StateSeen(msgspec.Struct, frozen=True):
+    """`state`: None before the first answer. `error`: why there was no answer now; `state` is then the last one.
+    `not_served`: what clients may ask for in vain."""
+
+    state: ClusterState | None = None
+    not_served: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class ClusterWatch:
+    """The state of the cluster for all viewers: asked once for each snapshot that somebody wants it of. Thread-safe."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._snapshot: Snapshot | None = None
+        self._seen = StateSeen()
+
+    def at(self, snapshot: Snapshot) -> StateSeen:
+        """The first viewer of a snapshot asks the cluster; the others wait for the same answer."""
+        with self._lock:
+            if snapshot is not self._snapshot:
+                self._seen = self._ask(snapshot)
+                self._snapshot = snapshot
+            return self._seen
+
+    def _ask(self, snapshot: Snapshot) -> StateSeen:
+        try:
+            state = self._cluster.ask(lambda admin: read_state(admin, snapshot.topics))
+        except ClusterError as error:
+            return msgspec.structs.replace(self._seen, error=str(error))
+        return StateSeen(state, tuple(self._cluster.features_not_served()))
 
 
 def is_in_sync(partition: PartitionFacts) -> bool:

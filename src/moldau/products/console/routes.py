@@ -10,7 +10,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,8 @@ from starlette.types import ASGIApp
 
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
-from moldau.products.console.cluster import Cluster, ClusterError, GroupFacts, TopicFacts
-from moldau.products.console.cluster_state import MAX_ROWS, ClusterState, is_in_sync, read_state
+from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, GroupFacts, TopicFacts
+from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_in_sync
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
 from moldau.products.console.sampler import Sampler, Snapshot
@@ -52,6 +51,7 @@ class Pages:
         self.service = service
         self.cluster = cluster
         self.sampler = sampler
+        self.watch = ClusterWatch(cluster)
         self.templates = templates_in(_HERE / "templates")
         self.templates.filters.update(when=show_time, path=quote_path)
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
@@ -69,6 +69,7 @@ class Pages:
             Route("/groups", self.page),
             Route("/groups/{group:path}", self.page),
             Route("/brokers", self.page),
+            Route("/brokers/{broker}", self.page),
             Route("/live", self.live),
             STATIC,
         ]
@@ -118,7 +119,9 @@ class Pages:
         if path == "/groups":
             return 200, "groups.html", values
         if path == "/brokers":
-            return 200, "brokers.html", values | self._brokers(snapshot)
+            return 200, "brokers.html", values | {"seen": self.watch.at(snapshot), "max_rows": MAX_ROWS}
+        if "broker" in path_parameters:
+            return self._broker(path_parameters["broker"], snapshot, values)
         if "group" in path_parameters:
             return self._group(path_parameters["group"], values)
         return self._topic(path, path_parameters["topic"], values)
@@ -129,7 +132,7 @@ class Pages:
         found.sort(key=lambda topic: (topic.is_internal, topic.name))
         pages = max(1, -(-len(found) // TOPICS_PER_PAGE))
         text = parameters.get("page", "1")
-        number = min(pages, max(1, int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 1))
+        number = min(pages, max(1, int(text) if _is_number(text) else 1))
         shown = found[(number - 1) * TOPICS_PER_PAGE : number * TOPICS_PER_PAGE]
         if any(topic.end_sum is None for topic in shown):
             shown = self.cluster.with_offsets(shown)
@@ -220,19 +223,19 @@ class Pages:
             return 404, "error.html", {"title": "There is no such group", "reason": visible(group_id)}
         return 200, "group.html", values | {"group": group, "idle": _idle(group)}
 
-    def _brokers(self, snapshot: Snapshot) -> dict[str, Any]:
-        brokers = []
-        for broker in snapshot.overview.brokers:
+    def _broker(self, number: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
+        state = self.watch.at(snapshot).state
+        row = state.broker(int(number)) if state is not None and _is_number(number) else None
+        if row is None:
+            return 404, "error.html", {"title": "There is no such broker", "reason": visible(number)}
+        configs: list[ConfigFacts] = []
+        error: str | None = "it does not serve now"
+        if not row.is_fenced:  # nobody would answer, and the page would wait for the time-out
             try:
-                configs, error = self.cluster.broker_configs(broker.broker_id), None
+                configs, error = self.cluster.broker_configs(row.broker_id), None
             except ClusterError as failure:
-                configs, error = [], str(failure)
-            brokers.append((broker, configs, error))
-        state: ClusterState | None = None
-        with suppress(ClusterError):
-            state = self.cluster.ask(lambda admin: read_state(admin, snapshot.topics))
-        not_served = self.cluster.features_not_served()
-        return {"brokers": brokers, "state": state, "max_rows": MAX_ROWS, "not_served": not_served}
+                error = str(failure)
+        return 200, "broker.html", values | {"state": state, "row": row, "configs": configs, "configs_error": error}
 
     # -- charts
 
@@ -339,7 +342,14 @@ def _match(path: str) -> dict[str, str] | None:
         return {"topic": unquote(name)}
     if kind == "groups" and name:
         return {"group": unquote(name)}
+    if kind == "brokers" and _is_number(name):
+        return {"broker": name}
     return None
+
+
+def _is_number(text: str) -> bool:
+    """Whether `text` is a whole number, and a short one: of a page or a broker."""
+    return text.isascii() and text.isdigit() and len(text) <= 10
 
 
 def _parse_query(query: str) -> list[tuple[str, str]]:

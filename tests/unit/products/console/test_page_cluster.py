@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from confluent_kafka import Producer
 
@@ -11,7 +12,8 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.cluster import TopicFacts
-from moldau.products.console.cluster_state import read_state
+from moldau.products.console.cluster_state import ClusterWatch, read_state
+from moldau.products.console.sampler import NOTHING
 from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
@@ -107,3 +109,24 @@ def test_open_transactions_are_shown_the_oldest_first_until_they_end(broker: Clu
     for producer in producers:
         producer.abort_transaction(30)
     assert page.open_transactions().rows == ()
+
+
+def test_the_state_of_the_cluster_is_asked_once_for_each_snapshot_and_kept_while_nobody_answers() -> None:
+    snapshot = msgspec.structs.replace(NOTHING, taken_s=1.0)
+    with Cluster() as cluster:
+        page = PageCluster(cluster.bootstrap_servers)
+        watch = ClusterWatch(page)
+        seen = watch.at(snapshot)
+        assert seen.state is not None
+        [row] = seen.state.brokers
+        assert (seen.error, row.address) == (None, cluster.bootstrap_servers)
+        assert (seen.state.broker(row.broker_id), seen.state.broker(99)) == (row, None)
+        assert "streams groups" in seen.not_served
+        cluster.restart()
+        assert watch.at(snapshot) is seen
+        assert watch.at(msgspec.structs.replace(snapshot, taken_s=2.0)) is not seen
+    later = watch.at(msgspec.structs.replace(snapshot, taken_s=3.0))
+    page.close()
+    assert later.error is not None
+    assert later.state is not None
+    assert later.not_served == seen.not_served
