@@ -16,9 +16,10 @@ from moldau.cli.main import main
 from moldau.errors import MoldauError
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardState
-from moldau.products.pipelines.looking.picture import BOX_HEIGHT, BOX_WIDTH, boxes_and_edges, draw_plan
+from moldau.products.pipelines.looking.picture import boxes_and_edges
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.progress import PipelineState
+from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, draw_plan
 
 PAGE = """
 name: shop

@@ -119,7 +119,8 @@ def show_graph(page: PipelinePage, arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from moldau.products.pipelines.looking.graph import graph_of
-    from moldau.products.pipelines.looking.picture import STYLE, boxes_and_edges, draw_plan
+    from moldau.products.pipelines.looking.picture import STYLE, boxes_and_edges
+    from moldau.products.service.look.plan import draw_plan
 
     if arguments.svg is not None:
         arguments.svg.write_text(draw_plan(*boxes_and_edges(page), style=STYLE), "utf-8")

@@ -17,11 +17,12 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from moldau.products.pipelines.looking.board.state import BoardState
-from moldau.products.pipelines.looking.picture import Box, Edge, boxes_and_edges, draw_plan
+from moldau.products.pipelines.looking.picture import boxes_and_edges
 from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.service.admission import this_machine
 from moldau.products.service.look.charts import Chart, draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
+from moldau.products.service.look.plan import Box, Edge, draw_plan
 from moldau.products.service.look.words import show_count, show_rate
 from moldau.products.service.service import Service, event
 from moldau.products.service.serving import served_in_thread
