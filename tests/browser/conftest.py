@@ -18,6 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.support.running_broker import RunningBroker
 
 WAIT_S = 30
+ATTACK = "<img src=x onerror='document.title=\"taken over\"'><script>document.title='taken over'</script>"
 
 
 class BrokerWithPage:
@@ -83,3 +84,16 @@ def wait() -> Callable[[Chrome, str], None]:
         )
 
     return wait_for
+
+
+def follow(browser: Chrome, text: str) -> None:
+    """Goes where the first link with `text` leads. In one step: updates replace the elements of the page."""
+    href = browser.execute_script(
+        "return [...document.links].find((link) => link.innerText.includes(arguments[0])).href", text
+    )
+    browser.get(href)
+
+
+def assert_nothing_ran(browser: Chrome) -> None:
+    assert browser.title != "taken over"
+    assert not browser.find_elements("css selector", "main img, main script")

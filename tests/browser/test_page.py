@@ -13,11 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.browser.conftest import WAIT_S, BrokerWithPage
+from tests.browser.conftest import ATTACK, WAIT_S, BrokerWithPage, assert_nothing_ran, follow
 
 Wait = Callable[[Chrome, str], None]
-
-ATTACK = "<img src=x onerror='document.title=\"taken over\"'><script>document.title='taken over'</script>"
 
 
 def create(running: BrokerWithPage, topic: NewTopic) -> None:
@@ -172,19 +170,6 @@ def test_foreign_text_is_shown_as_text(running: BrokerWithPage, browser: Chrome,
     browser.get(f"{running.page}/topics?q={ATTACK}")
     wait(browser, "No topic has")
     assert_nothing_ran(browser)
-
-
-def follow(browser: Chrome, text: str) -> None:
-    """Goes where the first link with `text` leads. In one step: updates replace the elements of the page."""
-    href = browser.execute_script(
-        "return [...document.links].find((link) => link.innerText.includes(arguments[0])).href", text
-    )
-    browser.get(href)
-
-
-def assert_nothing_ran(browser: Chrome) -> None:
-    assert browser.title != "taken over"
-    assert not browser.find_elements("css selector", "main img, main script")
 
 
 def test_it_is_whole_without_javascript(running: BrokerWithPage, browser_without_script: Chrome) -> None:

@@ -23,6 +23,7 @@ from moldau.client.admin.transactions import TransactionDescription, describe_op
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.products.features import features_not_served
+from moldau.products.pipelines.core.note import CommitNote, read_notes
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -41,6 +42,9 @@ MAX_IDLE_ADMINS = 4
 
 class ClusterError(MoldauError):
     """The cluster did not answer; the message is for people."""
+
+
+NO_NOTE = CommitNote()
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):
@@ -156,6 +160,8 @@ class GroupFacts(msgspec.Struct, frozen=True):
     protocol: str
     members: tuple[GroupMember, ...] = ()
     rows: tuple[LagRow, ...] = ()
+    note: CommitNote = NO_NOTE
+    """What a pipeline left beside its offsets."""
 
     @property
     def lag(self) -> int | None:
@@ -293,7 +299,14 @@ class Cluster:
             )
             for key in keys
         )
-        return GroupFacts(group_id, _words(described.state), described.assignor or "–", described.members, rows)
+        return GroupFacts(
+            group_id,
+            _words(described.state),
+            described.assignor or "–",
+            described.members,
+            rows,
+            read_notes(position.metadata for position in committed.values()),
+        )
 
     # -- transactions
 

@@ -28,11 +28,21 @@ from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, 
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_in_sync
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
-from moldau.products.console.sampler import Sampler, Snapshot
+from moldau.products.console.letters import Letter, LettersWatch
+from moldau.products.console.pipelines import (
+    PipelineFacts,
+    Standing,
+    is_pipeline,
+    picture_of,
+    pipelines_of,
+    standing,
+)
+from moldau.products.console.sampler import Sampler, Snapshot, topic_series
 from moldau.products.console.tail import Tail, show_record
 from moldau.products.record_json import record_as_json
 from moldau.products.service.look.charts import draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
+from moldau.products.service.look.plan import draw_plan
 from moldau.products.service.look.words import visible
 from moldau.products.service.service import Service, event
 
@@ -52,10 +62,12 @@ class Pages:
         self.cluster = cluster
         self.sampler = sampler
         self.watch = ClusterWatch(cluster)
+        self.letters = LettersWatch(self._find)
         self.templates = templates_in(_HERE / "templates")
         self.templates.filters.update(when=show_time, path=quote_path)
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
         self.templates.globals.update(spark=self._spark, chart=self._chart, rate_of=self._rate)
+        self.templates.globals.update(standing=self._standing)
 
     def app(self) -> ASGIApp:
         routes = [
@@ -68,6 +80,8 @@ class Pages:
             Route("/topics/{topic}/stream", self.stream),
             Route("/groups", self.page),
             Route("/groups/{group:path}", self.page),
+            Route("/pipelines", self.page),
+            Route("/pipelines/{pipeline:path}", self.page),
             Route("/brokers", self.page),
             Route("/brokers/{broker}", self.page),
             Route("/live", self.live),
@@ -113,11 +127,16 @@ class Pages:
                 key=lambda topic: (-(self._rate(f"in:{topic.name}") or 0), -(topic.records or 0), topic.name),
             )
             behind = sum(not is_in_sync(each) for topic in snapshot.topics for each in topic.partitions)
-            return 200, "overview.html", values | {"busiest": busiest[:8], "behind": behind}
+            pipelines = sum(is_pipeline(group) for group in snapshot.groups)
+            return 200, "overview.html", values | {"busiest": busiest[:8], "behind": behind, "pipelines": pipelines}
         if path == "/topics":
             return 200, "topics.html", values | self._topic_list(snapshot, parameters)
         if path == "/groups":
             return 200, "groups.html", values
+        if path == "/pipelines":
+            return 200, "pipelines.html", values | {"pipelines": pipelines_of(snapshot.groups, snapshot.topics)}
+        if "pipeline" in path_parameters:
+            return self._pipeline(path_parameters["pipeline"], snapshot, values)
         if path == "/brokers":
             return 200, "brokers.html", values | {"seen": self.watch.at(snapshot), "max_rows": MAX_ROWS}
         if "broker" in path_parameters:
@@ -223,6 +242,24 @@ class Pages:
             return 404, "error.html", {"title": "There is no such group", "reason": visible(group_id)}
         return 200, "group.html", values | {"group": group, "idle": _idle(group)}
 
+    def _pipeline(self, group_id: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
+        found = [group for group in snapshot.groups if group.group_id == group_id]
+        pipelines = pipelines_of(found, snapshot.topics)
+        if not pipelines:
+            return 404, "error.html", {"title": "There is no such pipeline", "reason": visible(group_id)}
+        [pipeline] = pipelines
+        letters: list[Letter] = []
+        error: str | None = None
+        try:
+            letters = self.letters.newest(pipeline.letters)
+        except ClusterError as failure:
+            error = str(failure)
+        rates = {each.topic: self._rate(topic_series(group_id, each.topic)) for each in pipeline.topics}
+        letter_rates = {topic.name: self._rate(f"in:{topic.name}") for topic in pipeline.letters}
+        drawn = draw_plan(*picture_of(pipeline, rates, letter_rates))
+        mine = {"pipeline": pipeline, "letters": letters, "letters_error": error, "plan": drawn}
+        return 200, "pipeline.html", values | mine
+
     def _broker(self, number: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
         state = self.watch.at(snapshot).state
         row = state.broker(int(number)) if state is not None and _is_number(number) else None
@@ -246,6 +283,9 @@ class Pages:
         series = self.sampler.series(name)
         values = series.rates() if is_rate else series.values()
         return draw(values, width=600, height=120, slots=30, span_s=series.span_s)
+
+    def _standing(self, pipeline: PipelineFacts) -> Standing:
+        return standing(pipeline, self.sampler.series(f"out:{pipeline.group.group_id}"))
 
     def _rate(self, name: str) -> float | None:
         return self.sampler.series(name).rate()
@@ -335,13 +375,15 @@ def _match(path: str) -> dict[str, str] | None:
     """The parameters of a page's path; None: no page that is updated."""
     from urllib.parse import unquote
 
-    if path in ("/", "/topics", "/groups", "/brokers"):
+    if path in ("/", "/topics", "/groups", "/pipelines", "/brokers"):
         return {}
     kind, _, name = path.removeprefix("/").partition("/")
     if kind == "topics" and name and "/" not in name:
         return {"topic": unquote(name)}
     if kind == "groups" and name:
         return {"group": unquote(name)}
+    if kind == "pipelines" and name:
+        return {"pipeline": unquote(name)}
     if kind == "brokers" and _is_number(name):
         return {"broker": name}
     return None

@@ -14,6 +14,8 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.products.console.cluster import Cluster, GroupFacts, OpenTransactions, Overview, TopicFacts, total
+from moldau.products.console.core.pipeline_groups import choose_groups
+from moldau.products.console.pipelines import is_pipeline
 from moldau.products.service.look.history import History, Series
 
 INTERVAL_S = 2.0
@@ -66,6 +68,11 @@ class Snapshot(msgspec.Struct, frozen=True):
         return total(group.lag for group in self.groups) if self.groups else 0
 
 
+def topic_series(group_id: str, topic: str) -> str:
+    """The name of what a pipeline's group has committed of one topic. A topic's name holds no slash."""
+    return f"read:{topic}/{group_id}"
+
+
 NOTHING = Snapshot(Overview("", (), ()), (), (), OpenTransactions(), 0.0, "not asked yet")
 
 
@@ -91,7 +98,7 @@ class Sampler:
             return self._snapshot
 
     def series(self, name: str) -> Series:
-        """`in`, `in:<topic>`, `size`; `out`, `out:<group>`, `lag`, `lag:<group>`."""
+        """`in`, `in:<topic>`, `size`; `out`, `out:<group>`, `lag`, `lag:<group>`, and `topic_series`."""
         history = self._topic_history if name.startswith("in") or name == "size" else self._group_history
         return history.get(name)
 
@@ -151,8 +158,8 @@ class Sampler:
 
     def _groups(self) -> tuple[GroupFacts, ...]:
         listed = self._cluster.groups()
-        detailed = [self._cluster.group(group.group_id) for group in listed[:MAX_SAMPLED_GROUPS]]
-        return (*detailed, *listed[MAX_SAMPLED_GROUPS:])
+        chosen = choose_groups([group.group_id for group in listed], MAX_SAMPLED_GROUPS)
+        return tuple(self._cluster.group(group.group_id) if group.group_id in chosen else group for group in listed)
 
     def _remember_topics(self, snapshot: Snapshot) -> None:
         values: dict[str, float] = {}
@@ -172,4 +179,10 @@ class Sampler:
                 values[f"lag:{group.group_id}"] = group.lag or 0
         values["out"] = sum(value for name, value in values.items() if name.startswith("out:"))
         values["lag"] = snapshot.lag or 0
+        # last: where there are too many series, these are left out
+        for group in snapshot.groups:
+            if is_pipeline(group):
+                for row in group.rows:
+                    name = topic_series(group.group_id, row.topic)
+                    values[name] = values.get(name, 0) + (row.committed or 0)
         self._group_history.add(snapshot.taken_s, values)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from moldau.products.pipelines.core.column_types import TIMES
+from moldau.products.pipelines.core.note import PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
 DEAD_LETTERS, STOP = "dead_letters", "stop"
-
-REASON_HEADER = "moldau.reason"
-PIPELINE_HEADER = "moldau.pipeline"
 
 
 class Decoded(TypedDict):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.note import PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets.target import Target, TargetQuery
@@ -35,8 +36,6 @@ LINES, ARRAY = "lines", "array"
 CONTENT_TYPES = {LINES: "application/x-ndjson", ARRAY: "application/json"}
 ROWS_PER_REQUEST, MOST_ROWS_PER_REQUEST = 100, 10_000
 ANSWER_SECONDS = 30
-REASON, PIPELINE = "moldau.reason", "moldau.pipeline"
-"""Headers of a dead letter, as those of records that do not parse."""
 LETTER = "value string, headers array<struct<key: string, value: binary>>"
 
 
@@ -153,7 +152,7 @@ def _headers(post: _Post, batch: pa.RecordBatch, refused: _Refused) -> list[dict
         for name in batch.schema.names
         if name != "value"
     }
-    said = {REASON: refused.reason, **origin, PIPELINE: post.pipeline}
+    said = {REASON_HEADER: refused.reason, **origin, PIPELINE_HEADER: post.pipeline}
     return [{"key": name, "value": text.encode()} for name, text in said.items()]
 
 

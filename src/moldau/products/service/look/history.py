@@ -31,6 +31,19 @@ class Series:
         """Between the first and the last sample."""
         return self.samples[-1][0] - self.samples[0][0] if self.samples else 0.0
 
+    @property
+    def changed_s(self) -> float | None:
+        """How long before the last sample the value was another one for the last time; None: it never was."""
+        if not self.samples:
+            return None
+        now_s, last = self.samples[-1]
+        after_s = now_s
+        for then_s, value in reversed(self.samples):
+            if value != last:
+                return now_s - after_s
+            after_s = then_s
+        return None
+
     def values(self) -> list[float]:
         return [value for _, value in self.samples]
 

@@ -1,0 +1,17 @@
+"""Which groups the page asks about, where a cluster has more than it asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PREFIX = "moldau."
+"""How the groups of pipelines are called, unless their pages say otherwise."""
+
+
+def choose_groups(names: Sequence[str], most: int) -> set[str]:
+    """The first `most`. Up to half of them are pipelines: neither kind takes all places, however its names begin."""
+    pipelines = [name for name in names if name.startswith(PREFIX)]
+    chosen = pipelines[: most // 2]
+    others = [name for name in names if not name.startswith(PREFIX)]
+    rest = [*others, *pipelines[most // 2 :]]
+    return {*chosen, *rest[: most - len(chosen)]}

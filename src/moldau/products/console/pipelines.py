@@ -1,0 +1,134 @@
+"""Pipelines as a cluster knows them: groups called `moldau.…`, or whose offsets have a pipeline's note beside them.
+
+A pipeline is no member of its group, so the state of the group says nothing of it: what shows that a pipeline runs is
+that its offsets move. All of this is text of clients. No address is taken from it: a board is a port, and is linked
+only where the note comes from a run on this machine.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+import msgspec
+
+from moldau.products.console.cluster import GroupFacts, TopicFacts, total
+from moldau.products.console.core.pipeline_groups import PREFIX
+from moldau.products.service.look.history import Series
+from moldau.products.service.look.plan import Box, Edge
+from moldau.products.service.look.words import show_count, show_duration, show_rate, visible
+
+LETTERS = ".dead-letters"
+ALIVE_S = 60
+"""A pipeline that committed in this time is said to read."""
+MAX_DRAWN_TOPICS = 20
+
+
+class TopicLag(msgspec.Struct, frozen=True):
+    """What a group has still to read of one topic."""
+
+    topic: str
+    partitions: int
+    lag: int | None
+    deleted: int
+
+
+class PipelineFacts(msgspec.Struct, frozen=True):
+    """`letters`: the topics with its dead letters. `board_port`: of the board of its run; `board_host`: where that is,
+    None: on this machine."""
+
+    name: str
+    group: GroupFacts
+    topics: tuple[TopicLag, ...]
+    letters: tuple[TopicFacts, ...]
+    board_port: int | None
+    board_host: str | None
+
+    @property
+    def dead_letters(self) -> int | None:
+        """How many records are in those topics; 0 where there is no such topic."""
+        return total(topic.records for topic in self.letters) if self.letters else 0
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a pipeline stands, in words; `kind`: the badge. `seen_s`: how long ago its offsets moved; None: not while
+    the page looked."""
+
+    words: str
+    kind: str
+    seen_s: int | None
+
+
+def is_pipeline(group: GroupFacts) -> bool:
+    return group.group_id.startswith(PREFIX) or group.note.pipeline is not None
+
+
+def pipelines_of(groups: Sequence[GroupFacts], topics: Sequence[TopicFacts]) -> list[PipelineFacts]:
+    """By name."""
+    by_name = {topic.name: topic for topic in topics}
+    here = socket.gethostname()
+    found = [_facts(group, by_name, here) for group in groups if is_pipeline(group)]
+    return sorted(found, key=lambda pipeline: (pipeline.name, pipeline.group.group_id))
+
+
+def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> PipelineFacts:
+    note = group.note.pipeline
+    name = note.pipeline if note is not None else group.group_id.removeprefix(PREFIX) or group.group_id
+    named = note.dead_letters if note is not None else ()
+    letters = [topics[each] for each in (named or _letters_by_name(name, topics)) if each in topics]
+    return PipelineFacts(
+        name=name,
+        group=group,
+        topics=_topics(group),
+        letters=tuple(letters),
+        board_port=note.board_port if note is not None else None,
+        board_host=note.host or "another machine" if note is not None and note.host != here else None,
+    )
+
+
+def _letters_by_name(name: str, topics: dict[str, TopicFacts]) -> list[str]:
+    """The query `shop.lake` of the page `shop` keeps its dead letters where the page does, in `shop.dead-letters`."""
+    while name and name + LETTERS not in topics:
+        name = name.rpartition(".")[0]
+    return [name + LETTERS] if name else []
+
+
+def _topics(group: GroupFacts) -> tuple[TopicLag, ...]:
+    names = dict.fromkeys(row.topic for row in group.rows)
+    rows = {name: [row for row in group.rows if row.topic == name] for name in names}
+    return tuple(
+        TopicLag(name, len(own), total(row.lag for row in own), sum(row.deleted for row in own))
+        for name, own in rows.items()
+    )
+
+
+def standing(pipeline: PipelineFacts, series: Series) -> Standing:
+    """`series`: of what its group has committed, as the page saw it."""
+    seen_s = None if series.changed_s is None else int(series.changed_s)
+    lag = pipeline.group.lag
+    if lag is None:
+        return Standing("no offsets", "idle", seen_s)
+    if lag == 0:
+        return Standing("caught up", "good", seen_s)
+    if seen_s is not None and seen_s <= ALIVE_S:
+        return Standing("reading", "good", seen_s)
+    waited_s = int(series.span_s) if seen_s is None else seen_s
+    if waited_s <= ALIVE_S:
+        return Standing("no commit seen yet", "idle", seen_s)
+    return Standing(f"no commit for {show_duration(waited_s)}", "busy", seen_s)
+
+
+def picture_of(
+    pipeline: PipelineFacts, rates: dict[str, float | None], letter_rates: dict[str, float | None]
+) -> tuple[list[Box], list[Edge]]:
+    """The topics that it reads, the pipeline, and its dead letters, with rates on the lines."""
+    read, letters = pipeline.topics[:MAX_DRAWN_TOPICS], pipeline.letters
+    boxes = [Box(visible(each.topic), "source", f"lag {show_count(each.lag)}") for each in read]
+    middle = len(boxes)
+    boxes.append(Box(visible(pipeline.name), "flow", f"lag {show_count(pipeline.group.lag)}"))
+    edges = [Edge(place, middle, f"{show_rate(rates.get(each.topic))}/s") for place, each in enumerate(read)]
+    for topic in letters:
+        edges.append(Edge(middle, len(boxes), f"{show_rate(letter_rates.get(topic.name))}/s"))
+        note = f"{show_count(topic.records)} dead letters"
+        boxes.append(Box(visible(topic.name), "target", note, bool(topic.records)))
+    return boxes, edges

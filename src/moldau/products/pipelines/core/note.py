@@ -1,0 +1,82 @@
+"""What a pipeline leaves in a cluster for those who look at it: a note beside the offsets of its group, and headers.
+
+The note is the metadata of a committed offset: JSON with the number of the batch, and a text of the pipeline. Anybody
+who may commit to a group may write one, so a reader takes nothing but short names and numbers from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+
+REASON_HEADER = "moldau.reason"
+"""Of a dead letter: why the record is no row."""
+PIPELINE_HEADER = "moldau.pipeline"
+
+MAX_METADATA = 8_192
+"""Characters that are read of a note; Kafka's brokers take 4,096 bytes by default (offset.metadata.max.bytes)."""
+MAX_DEAD_LETTERS = 16
+
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9._-]{1,301}\Z")]
+_Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+_Batch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class PipelineNote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`pipeline`: the name of the query. `dead_letters`: the topics for its records that do not parse. `board_port`: on
+    the loopback of `host`; None where the run serves no board."""
+
+    pipeline: _Name
+    host: _Name | None = None
+    board_port: _Port | None = None
+    dead_letters: Annotated[tuple[_Name, ...], msgspec.Meta(max_length=MAX_DEAD_LETTERS)] = ()
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class CommitNote(msgspec.Struct, frozen=True):
+    """What stands beside a group's offsets. `batch`: the newest that is committed."""
+
+    batch: int | None = None
+    pipeline: PipelineNote | None = None
+
+
+class _Metadata(msgspec.Struct):
+    batch: _Batch | None = None
+    note: str | None = None
+
+
+def metadata_of(batch_id: int, note: str) -> str:
+    """The metadata of an offset that is committed for a batch. It names no query, so a sink that looks there for what
+    its own transactions have committed passes it over."""
+    return json.dumps({"batch": batch_id, "note": note})
+
+
+def read_notes(metadata: Iterable[str]) -> CommitNote:
+    """The note of the newest batch. What is none, or none of ours, counts as nothing: nothing here raises."""
+    newest = CommitNote()
+    for text in metadata:
+        note = _read_note(text)
+        if note.batch is not None and (newest.batch is None or note.batch > newest.batch):
+            newest = note
+    return newest
+
+
+def _read_note(text: str) -> CommitNote:
+    if not text or len(text) > MAX_METADATA:
+        return CommitNote()
+    try:
+        # offsets that were copied with confluent-kafka have the 0 behind a C string at the end of their metadata
+        found = msgspec.json.decode(text.rstrip("\0"), type=_Metadata)
+    except (ValueError, RecursionError):
+        return CommitNote()
+    if found.note is None:
+        return CommitNote(found.batch)
+    try:
+        return CommitNote(found.batch, msgspec.json.decode(found.note, type=PipelineNote))
+    except (ValueError, RecursionError):
+        return CommitNote(found.batch)

@@ -1,0 +1,70 @@
+"""What a pipeline leaves beside the offsets of its group, and what is read of what others leave there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from moldau.products.pipelines.core.note import CommitNote, PipelineNote, metadata_of, read_notes
+
+NOTE = PipelineNote("shop.lake", "worker-7", 9700, ("shop.dead-letters",))
+
+
+def test_what_is_written_is_read_and_the_newest_batch_counts() -> None:
+    older = PipelineNote("shop.lake", "worker-3", 9701)
+    metadata = [metadata_of(8, older.text()), metadata_of(9, NOTE.text()), metadata_of(7, older.text())]
+    assert read_notes(metadata) == CommitNote(9, NOTE)
+    assert PipelineNote("shop").text() == '{"pipeline":"shop"}'
+
+
+def test_the_note_of_a_sinks_own_transaction_has_its_batch() -> None:
+    assert read_notes([json.dumps({"query": "a-query", "batch": 12})]) == CommitNote(12)
+    with_note = json.dumps({"query": "a-query", "batch": 12, "note": NOTE.text()})
+    assert read_notes([with_note]) == CommitNote(12, NOTE)
+
+
+def test_a_note_that_was_copied_with_the_end_of_its_c_string_is_read() -> None:
+    assert read_notes([metadata_of(3, NOTE.text()) + "\0"]) == CommitNote(3, NOTE)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "",
+        "no note",
+        "null",
+        "[]",
+        "{",
+        '{"batch": -1}',
+        '{"batch": "7"}',
+        '{"batch": 1e999}',
+        '{"batch": 99999999999999999999}',
+        "[" * 8_000,
+        '{"a": ' + "[" * 8_000,
+        "\ud800",
+        '{"batch": 1}' + " " * 9_000,
+    ],
+)
+def test_what_is_no_note_counts_as_nothing(metadata: str) -> None:
+    assert read_notes([metadata]) == CommitNote()
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {},
+        {"pipeline": ""},
+        {"pipeline": "<b>"},
+        {"pipeline": "shop\n"},
+        {"pipeline": "x" * 302},
+        {"pipeline": "shop", "board_port": 0},
+        {"pipeline": "shop", "board_port": 65_536},
+        {"pipeline": "shop", "board_port": "http://127.0.0.1/"},
+        {"pipeline": "shop", "board_port": 1, "host": "evil.example/@"},
+        {"pipeline": "shop", "dead_letters": ["<b>"]},
+        {"pipeline": "shop", "dead_letters": ["a"] * 17},
+    ],
+)
+def test_a_note_that_is_no_pipelines_leaves_the_batch_alone(note: dict[str, object]) -> None:
+    assert read_notes([metadata_of(1, json.dumps(note))]) == CommitNote(1)
