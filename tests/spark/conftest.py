@@ -98,11 +98,13 @@ def read_back(bootstrap_servers: str) -> Callable[[str], list[Row]]:
 def run_page(spark, bootstrap_servers, tmp_path):
     """`run_page(text)` runs a page once in this process, with its name, cluster and checkpoint filled in."""
 
-    def run(text: str, name: str = "pipe", onlookers: Sequence[Onlooker] = ()):
+    def run(text: str, name: str = "pipe", onlookers: Sequence[Onlooker] = (), board_port: int | None = None):
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
         page = parse_page(head + text, file_name="page.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
-            return run_pipeline(page, once=True, console=Console(file=nowhere), onlookers=onlookers)
+            return run_pipeline(
+                page, once=True, console=Console(file=nowhere), onlookers=onlookers, board_port=board_port
+            )
 
     return run
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,7 +21,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
+from moldau.products.console.cluster import Cluster as LookedAt
 from moldau.products.pipelines.checkpoints.lease import Lease
+from moldau.products.pipelines.core.note import CommitNote, PipelineNote
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.report import RunReport
 from moldau.products.pipelines.page.page import parse_page
@@ -141,9 +144,33 @@ checkpoint: state
     result = result.mapInArrow(lose_the_first_task, "key string, value string")
     with Lease(page.checkpoint) as lease:
         go = {"lease": lease, "may_start_batch": lambda: None}
-        start_query(result, page, query, once=True, checkpoint_id="1", **go).awaitTermination()
+        start_query(result, page, query, once=True, checkpoint_id="1", note="", **go).awaitTermination()
     assert lost.exists()
     assert sorted(key for key, _ in read_back(target)) == sorted(b"k%d" % number for number in range(50))
+
+
+def test_its_groups_say_which_pipeline_it_is_and_where_its_board_is(run_page, new_topic, produce, bootstrap_servers):
+    source, target = new_topic(), new_topic()
+    produce(source, [(None, b'{"a": 1}')] * 5 + [(None, b"no json")])
+    text = f"""
+sources: {{source: {{topic: {source}, format: json, schema: a int}}}}
+targets:
+  again: {{from: source, topic: {target}}}
+  twice: {{from: source, topic: {target}, delivery: at_least_once}}
+  files: {{from: source, path: out}}
+"""
+    run_page(text, name="noted", board_port=9700)
+    cluster = LookedAt(bootstrap_servers)
+    for name in ("again", "twice", "files"):
+        group = cluster.group(f"moldau.noted.{name}")
+        note = PipelineNote(f"noted.{name}", socket.gethostname(), 9700, ("noted.dead-letters",))
+        assert (group.lag, group.note) == (0, CommitNote(0, note))
+    produce(source, [(None, b'{"a": 2}')])
+    run_page(text, name="noted")
+    assert cluster.group("moldau.noted.again").note == CommitNote(
+        1, PipelineNote("noted.again", socket.gethostname(), None, ("noted.dead-letters",))
+    )
+    cluster.close()
 
 
 def test_windows_close_by_the_watermark_into_files(run_page, new_topic, produce, tmp_path):

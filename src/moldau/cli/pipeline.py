@@ -154,17 +154,25 @@ def run_page(arguments: argparse.Namespace) -> int:
 
         with ExitStack() as stack:
             onlookers: list[Onlooker] = []
+            board_port: int | None = None
             if arguments.port is not None:
                 from moldau.products.pipelines.looking.board.board import Board
 
                 board = stack.enter_context(Board(page, arguments.port))
                 print(f"board {board.address}", flush=True)
                 onlookers.append(board)
+                board_port = board.port
             if arguments.report is not None:
                 from moldau.products.pipelines.looking.report import RunReport
 
                 onlookers.append(stack.enter_context(RunReport(page.name, arguments.report)))
-            run_pipeline(page, once=arguments.once, onlookers=onlookers, settings=dict(arguments.spark))
+            run_pipeline(
+                page,
+                once=arguments.once,
+                onlookers=onlookers,
+                board_port=board_port,
+                settings=dict(arguments.spark),
+            )
         return 0
 
     return of_page(arguments, run)

@@ -80,6 +80,7 @@ SINK_OPTIONS = (
     "kafka.transactional.id",
     "kafka.transaction.timeout.ms",
     "kafka.group.id",
+    "groupNote",
     "checkpointLocation",
     "batchId",
     "write_id",
@@ -94,6 +95,7 @@ _TRANSACTION_OPTIONS = (
     "kafka.transactional.id",
     "kafka.transaction.timeout.ms",
     "kafka.group.id",
+    "groupNote",
     "batchId",
     "write_id",
 )
@@ -158,9 +160,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
 class SinkOptions(msgspec.Struct, frozen=True):
     """A sink's options after checking. `transactional_id`, `transaction_timeout_ms`, `group_id`: where None, the sink
-    chooses. `checkpoint_location`: of the streaming query. `batch_id`: of the micro-batch that `foreachBatch` got.
-    `write_id`: one transaction for each task of a batch write, which a second write with this id does not repeat. The
-    four times of a client are those of a ClusterClient."""
+    chooses. `group_note`: a text that stands beside the group's offsets. `checkpoint_location`: of the streaming query.
+    `batch_id`: of the micro-batch that `foreachBatch` got. `write_id`: one transaction for each task of a batch write,
+    which a second write with this id does not repeat. The four times of a client are those of a ClusterClient."""
 
     bootstrap_servers: str
     topic: str | None = None
@@ -169,6 +171,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     transactional_id: str | None = None
     transaction_timeout_ms: int | None = None
     group_id: str | None = None
+    group_note: str | None = None
     checkpoint_location: str | None = None
     batch_id: int | None = None
     write_id: str | None = None
@@ -242,7 +245,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
             _refuse(name, f"belongs to a transaction, and there is none with delivery {AT_LEAST_ONCE}")
     if "batchid" in given and "checkpointlocation" not in given:
         _refuse("batchId", "counts in a query: set checkpointLocation too, to that of the query")
-    for name in ("kafka.transactional.id", "kafka.group.id", "batchId"):
+    for name in ("kafka.transactional.id", "kafka.group.id", "groupNote", "batchId"):
         if "write_id" in given and name.lower() in given:
             _refuse(name, "has no meaning beside write_id, which names the transactions and groups of its ranges")
     return SinkOptions(
@@ -253,6 +256,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         transactional_id=_not_empty(given, "kafka.transactional.id"),
         transaction_timeout_ms=_positive(given, "kafka.transaction.timeout.ms"),
         group_id=_not_empty(given, "kafka.group.id"),
+        group_note=_not_empty(given, "groupNote"),
         checkpoint_location=_not_empty(given, "checkpointLocation"),
         batch_id=_batch_id(given),
         write_id=_not_empty(given, "write_id"),

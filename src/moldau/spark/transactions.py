@@ -153,7 +153,7 @@ def commit_transaction(
         with _client(options, had_contact=True) as client:
             offsets = _positions(client, options, batch_id, written)
             if offsets or written:
-                _commit(client, transaction, offsets, first.query, batch_id)
+                _commit(client, transaction, offsets, first.query, batch_id, options.group_note)
     except KafkaError as error:
         raise SinkError(why_it_ended(transaction, error)) from error
 
@@ -209,10 +209,12 @@ def _commit(
     offsets: Mapping[TopicPartition, int],
     query: str | None,
     batch_id: int | None,
+    note: str | None = None,
 ) -> None:
-    """Ends the transaction. `offsets` go into its group with the note that `_committed_batches` finds."""
-    note = json.dumps({"query": query, "batch": batch_id})
-    commit_offsets_in_transaction(client, transaction.producer, GroupMember(transaction.group_id), offsets, note)
+    """Ends the transaction. `offsets` go into its group with what `_committed_batches` finds, and a note."""
+    beside = {"query": query, "batch": batch_id} | ({} if note is None else {"note": note})
+    member = GroupMember(transaction.group_id)
+    commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(beside))
     end_transaction(client, transaction.producer, committed=True)
 
 

@@ -92,12 +92,15 @@ def find_coordinator_id(client: ClusterClient, key: str, key_type: int = GROUP_K
     return response.node_id
 
 
-def commit_offsets(client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Stores a group's next offsets without being a member, so that lag shows in any Kafka tool.
+def commit_offsets(
+    client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+) -> None:
+    """Stores a group's next offsets without being a member, so that lag shows in any Kafka tool. `metadata` stands
+    beside each of them.
 
     Raises UNKNOWN_MEMBER_ID while the group has living members: then the positions are theirs.
     """
-    request = commit_request(group_id, offsets)
+    request = commit_request(group_id, offsets, metadata)
 
     def commit() -> None:
         response = find_coordinator(client, group_id).request(request, max_version=OFFSET_COMMIT_BY_NAME)

@@ -101,13 +101,18 @@ def check_coordinator(response: FindCoordinatorResponse, key: str) -> None:
         raise kafka_error(response.error_code, response.error_message or f"the coordinator of {key!r}")
 
 
-def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
-    """Commits offsets from outside of the group, without being a member, in a version up to OFFSET_COMMIT_BY_NAME."""
+def commit_request(group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> OffsetCommitRequest:
+    """Commits offsets from outside of the group, without being a member, in a version up to OFFSET_COMMIT_BY_NAME.
+    `metadata` stands beside each of the offsets."""
     topics = tuple(
         OffsetCommitRequestTopic(
             name=topic,
             partitions=tuple(
-                OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offsets[partition])
+                OffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=offsets[partition],
+                    committed_metadata=metadata,
+                )
                 for partition in partitions
             ),
         )

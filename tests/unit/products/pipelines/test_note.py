@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from moldau.products.pipelines.core.note import CommitNote, PipelineNote, metadata_of, read_notes
+from moldau.products.pipelines.core.note import CommitNote, PipelineNote, metadata_of, note_of, read_notes
 
 NOTE = PipelineNote("shop.lake", "worker-7", 9700, ("shop.dead-letters",))
 
@@ -16,6 +16,12 @@ def test_what_is_written_is_read_and_the_newest_batch_counts() -> None:
     metadata = [metadata_of(8, older.text()), metadata_of(9, NOTE.text()), metadata_of(7, older.text())]
     assert read_notes(metadata) == CommitNote(9, NOTE)
     assert PipelineNote("shop").text() == '{"pipeline":"shop"}'
+
+
+def test_what_readers_would_not_take_is_not_written() -> None:
+    note = note_of("shop", "a host", None, ["a", "b", "a", *map(str, range(20))])
+    assert (note.host, note.dead_letters[:3], len(note.dead_letters)) == (None, ("a", "b", "0"), 16)
+    assert read_notes([metadata_of(0, note.text())]).pipeline == note
 
 
 def test_the_note_of_a_sinks_own_transaction_has_its_batch() -> None:

@@ -7,6 +7,7 @@ who may commit to a group may write one, so a reader takes nothing but short nam
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -20,7 +21,8 @@ MAX_METADATA = 8_192
 """Characters that are read of a note; Kafka's brokers take 4,096 bytes by default (offset.metadata.max.bytes)."""
 MAX_DEAD_LETTERS = 16
 
-_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9._-]{1,301}\Z")]
+_NAME = r"^[a-zA-Z0-9._-]{1,301}\Z"
+_Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 _Batch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
@@ -48,6 +50,12 @@ class CommitNote(msgspec.Struct, frozen=True):
 class _Metadata(msgspec.Struct):
     batch: _Batch | None = None
     note: str | None = None
+
+
+def note_of(pipeline: str, host: str, board_port: int | None, dead_letters: Iterable[str]) -> PipelineNote:
+    """As readers take it: a host whose name they would not take is left out."""
+    topics = tuple(dict.fromkeys(dead_letters))[:MAX_DEAD_LETTERS]
+    return PipelineNote(pipeline, host if re.match(_NAME, host) else None, board_port, topics)
 
 
 def metadata_of(batch_id: int, note: str) -> str:

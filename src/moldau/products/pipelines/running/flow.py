@@ -112,10 +112,12 @@ def start_query(
     *,
     once: bool,
     checkpoint_id: str,
+    note: str,
     lease: Lease,
     may_start_batch: Callable[[], None],
 ) -> StreamingQuery:
-    """Starts one query. `once`: stop when all that is there now is processed. `lease`: on the page's checkpoint.
+    """Starts one query. `once`: stop when all that is there now is processed. `note`:
+    stands beside the offsets of the query's group. `lease`: on the page's checkpoint.
     `may_start_batch` is called before a batch writes its first record, and stops the query by raising; on a Spark
     Connect server, the lease stops it. Raises FlowError for what no stream can do."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
@@ -130,6 +132,7 @@ def start_query(
         transactional_id=query.transactional_id,
         bootstrap_servers=page.bootstrap_servers,
         times=times_of(page),
+        note=note,
     )
     write: Callable[[DataFrame, int], None]
     if is_connect(result.sparkSession):

@@ -46,10 +46,10 @@ class GroupOffsets:
             retry_timeout_ms=LOOK_TIMEOUT_MS,
         )
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """Raises GroupError."""
         try:
-            commit_offsets(self._client, self._group, offsets)
+            commit_offsets(self._client, self._group, offsets, metadata)
         except KafkaError as error:
             raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
 

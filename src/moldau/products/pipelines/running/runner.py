@@ -9,6 +9,7 @@ terminal gets one line every 10 s of that, and everything else that Spark and th
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -21,7 +22,8 @@ from rich.console import Console
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.failures import PipelineFailedError
-from moldau.products.pipelines.page.page import PipelinePage, describe
+from moldau.products.pipelines.core.note import note_of
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery, describe
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.logs import logs_to
@@ -30,6 +32,7 @@ from moldau.products.pipelines.running.progress import PipelineState, ProgressDi
 from moldau.products.pipelines.running.refreshing import KeptTables
 from moldau.products.pipelines.running.supervision import LOOK_SECONDS, RETRY_FIRST_SECONDS, Supervised
 from moldau.products.pipelines.running.watching import QueryProgress
+from moldau.products.pipelines.sources.records import RecordSource
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -72,12 +75,14 @@ def run_pipeline(
     once: bool = False,
     console: Console | None = None,
     onlookers: Sequence[Onlooker] = (),
+    board_port: int | None = None,
     settings: Mapping[str, str] | None = None,
     retry_first_seconds: float = RETRY_FIRST_SECONDS,
 ) -> list[PipelineState]:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
-    query. `onlookers`: see the run too. `settings`: of Spark, as in `open_session`. `retry_first_seconds`: how soon a
-    query that failed is started again, at first.
+    query. `onlookers`: see the run too. `board_port`: where one of them serves it, for those who look at the cluster.
+    `settings`: of Spark, as in `open_session`. `retry_first_seconds`: how soon a query that failed is started again, at
+    first.
 
     Raises PreflightError, LeaseError, CheckpointError, FlowError, what `open_session`, a source or a target refuses;
     and PipelineFailedError where a query was given up, when the others have ended.
@@ -102,7 +107,9 @@ def run_pipeline(
             with ExitStack() as stack:
                 views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
                 tables = stack.enter_context(closing(KeptTables(page, views)))
-                queries = list(_start_all(spark, page, views, ids, lease, stop, stack, retry_first_seconds, once=once))
+                queries = list(
+                    _start_all(spark, page, views, ids, board_port, lease, stop, stack, retry_first_seconds, once=once)
+                )
                 states = _until_the_end(queries, tables, lease, stop, display, onlookers)
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
@@ -115,6 +122,7 @@ def _start_all(
     page: PipelinePage,
     views: Mapping[str, DataFrame],
     ids: Sequence[str],
+    board_port: int | None,
     lease: Lease,
     stop: StopRequest,
     stack: ExitStack,
@@ -131,7 +139,8 @@ def _start_all(
 
     results = [make_result(page, query, views) for query in page.queries]
     for query, result, checkpoint_id in zip(page.queries, results, ids, strict=True):
-        progress = QueryProgress(spark, page, query)
+        note = _note(query, board_port)
+        progress = QueryProgress(spark, page, query, note)
         stack.callback(progress.close)
         start = partial(
             start_query,
@@ -140,6 +149,7 @@ def _start_all(
             query,
             once=once,
             checkpoint_id=checkpoint_id,
+            note=note,
             lease=lease,
             may_start_batch=may_start_batch,
         )
@@ -148,6 +158,13 @@ def _start_all(
         yield supervised
         if query is not page.queries[-1]:
             supervised.wait_until_reading()
+
+
+def _note(query: PipelineQuery, board_port: int | None) -> str:
+    """What whoever looks at the cluster shall know of the query."""
+    sources = [source for source in query.sources.values() if isinstance(source, RecordSource)]
+    letters = [source.dead_letters for source in sources if source.dead_letters is not None]
+    return note_of(query.name, socket.gethostname(), board_port, letters).text()
 
 
 def _until_the_end(

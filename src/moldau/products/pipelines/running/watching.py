@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.checkpoints.checkpoint import FinishedBatch, newest_finished_batch
+from moldau.products.pipelines.core.note import metadata_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.dead_letters import DeadLetters
 from moldau.products.pipelines.running.flow import metric_of
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 class QueryProgress:
     """What is known of one query, through all of its restarts. Close it."""
 
-    def __init__(self, spark: SparkSession, page: PipelinePage, query: PipelineQuery) -> None:
-        """Raises CheckpointError."""
+    def __init__(self, spark: SparkSession, page: PipelinePage, query: PipelineQuery, note: str) -> None:
+        """`note`: stands beside the offsets of the group. Raises CheckpointError."""
+        self._note = note
         self._page = page
         self._query = query
         streams = query.streams()
@@ -100,9 +102,11 @@ class QueryProgress:
             done = self._dead_letters.catch_up(done, self._counter, is_last=is_last)
         offsets = done.offsets if done else {}
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
+            metadata = metadata_of(done.batch_id, self._note)
             for servers, group in self._groups.items():
                 if not (self._query.target.commits_offsets and servers == self._page.bootstrap_servers):
-                    group.commit({one: offset for one, offset in offsets.items() if one in bounds[servers]})
+                    here = {one: offset for one, offset in offsets.items() if one in bounds[servers]}
+                    group.commit(here, metadata)
             self._published = done
         return sum(lag(of_cluster, offsets) for of_cluster in bounds.values())
 

@@ -28,7 +28,7 @@ def one_spelling(path: str | Path) -> str:
 class TargetQuery(msgspec.Struct, frozen=True):
     """Whose rows a target takes. `page`: the name of the whole pipeline; `pipeline`: the query's name, its own among
     those of the page. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query
-    shows how far it is."""
+    shows how far it is; `note`: what stands there beside the offsets."""
 
     page: str
     pipeline: str
@@ -38,6 +38,7 @@ class TargetQuery(msgspec.Struct, frozen=True):
     bootstrap_servers: str
     transactional_id: str
     times: SourceTimes = DEFAULT_TIMES
+    note: str = ""
 
 
 class Owner(msgspec.Struct, frozen=True):

@@ -71,6 +71,8 @@ class TopicTarget(Target, frozen=True, kw_only=True):
             "kafka.group.id": query.group,
             "checkpointLocation": str(query.checkpoint),
         }
+        if query.note:
+            options["groupNote"] = query.note
 
         def write(batch: DataFrame, batch_id: int) -> None:
             rows = by_target_partition(
