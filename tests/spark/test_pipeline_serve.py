@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import committed_offsets
+from moldau.products.pipelines.core.note import read_notes
+from moldau.shell.io.tcp import TCP
 
 START_S = 120.0
 
@@ -22,6 +29,15 @@ def first_value(servers: str, topic: str) -> bytes | None:
         return record.value()
     finally:
         consumer.close()
+
+
+def board_port(servers: str, name: str) -> int | None:
+    """As the pipeline has left it in the cluster, in the transaction of the batch that is read by now. In the group
+    that transaction may end a moment later than in the topic: `require_stable` waits for it."""
+    with ClusterClient(TCP, servers) as client:
+        committed = committed_offsets(client, f"moldau.{name}", require_stable=True)
+    note = read_notes(position.metadata for position in committed.values()).pipeline
+    return note.board_port if note is not None else None
 
 
 @pytest.mark.slow
@@ -41,13 +57,17 @@ sink: {{topic: {before}}}
     bad.write_text("name: bad\nbootstrap_server: a:1\n", "utf-8")
     good.write_text(page, "utf-8")
     serving = subprocess.Popen(
-        [sys.executable, "-m", "moldau.cli.main", "pipeline", "serve", str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "moldau.cli.main", "pipeline", "serve", str(tmp_path), "--boards"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert serving.stdout is not None
     try:
         assert serving.stdout.readline().startswith(f"bad.yaml: is not run: {bad}:2: `bootstrap_server` is not known")
         assert serving.stdout.readline() == f"good.yaml: runs {name}: {name}\n"
         assert first_value(bootstrap_servers, before) == b"one"
+        with urllib.request.urlopen(f"http://127.0.0.1:{board_port(bootstrap_servers, name)}/status.json") as answer:
+            assert json.load(answer)["pipeline"] == name
         good.write_text(page.replace("select value", "select upper(value) as value"), "utf-8")
         assert serving.stdout.readline().startswith(f"good.yaml: goes on as it was, for {good}: `sql` changed since")
         good.write_text(page.replace(before, after), "utf-8")

@@ -111,9 +111,14 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "started anew; one that cannot be run, or that its checkpoint does not take, is named, and what runs of it "
         "goes on. A process that fails is started again, after 1 s, then 2 s, at most 60 s. SIGTERM and Ctrl-C stop "
         "all of them.",
-        examples=("moldau pipeline serve pages",),
+        examples=("moldau pipeline serve pages", "moldau pipeline serve pages --boards"),
     )
     serve.add_argument("directory", type=Path, metavar="DIR", help="where the pages are")
+    serve.add_argument(
+        "--boards",
+        action="store_true",
+        help="serve the board of each page on a free port of 127.0.0.1; `moldau page` links the boards",
+    )
     add_parameters(serve)
     add_spark_settings(serve)
     serve.set_defaults(run=serve_pages)
@@ -186,6 +191,8 @@ def serve_pages(arguments: argparse.Namespace) -> int:
 
         given = {"--set": arguments.set, "--spark": arguments.spark}
         words = [word for flag, pairs in given.items() for name, value in pairs for word in (flag, f"{name}={value}")]
+        if arguments.boards:
+            words += ["--port", "0"]
         return serve_directory(arguments.directory, parameters_of(arguments), words)
 
     if not arguments.directory.is_dir():
