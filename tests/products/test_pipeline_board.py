@@ -19,7 +19,7 @@ from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardStat
 from moldau.products.pipelines.looking.picture import boxes_and_edges
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.progress import PipelineState
-from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, draw_plan
+from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, Box, Edge, draw_plan
 
 PAGE = """
 name: shop
@@ -66,6 +66,15 @@ def boxes_of(svg: str) -> dict[str, tuple[float, float]]:
         assert rectangle is not None
         found[title] = float(rectangle.get("x", "")), float(rectangle.get("y", ""))
     return found
+
+
+def test_the_notes_of_lines_that_end_in_one_box_do_not_lie_on_each_other() -> None:
+    boxes = [Box("a", "source"), Box("b", "source"), Box("c", "flow"), Box("d", "target")]
+    drawn = draw_plan(boxes, [Edge(0, 2, "12/s"), Edge(1, 2, "34/s"), Edge(2, 3, "46/s")])
+    texts = ElementTree.fromstring(drawn).findall("{http://www.w3.org/2000/svg}text")
+    assert [text.text for text in texts] == ["12/s", "34/s", "46/s"]
+    assert len({text.get("y") for text in texts[:2]}) == 2
+    assert [text.get("text-anchor") for text in texts] == [None, None, "end"]
 
 
 def test_each_step_stands_right_of_what_it_reads_and_targets_stand_together(page: PipelinePage) -> None:

@@ -129,6 +129,6 @@ def picture_of(
     edges = [Edge(place, middle, f"{show_rate(rates.get(each.topic))}/s") for place, each in enumerate(read)]
     for topic in letters:
         edges.append(Edge(middle, len(boxes), f"{show_rate(letter_rates.get(topic.name))}/s"))
-        note = f"{show_count(topic.records)} dead letters"
+        note = f"{show_count(topic.records)} dead letter{'' if topic.records == 1 else 's'}"
         boxes.append(Box(visible(topic.name), "target", note, bool(topic.records)))
     return boxes, edges

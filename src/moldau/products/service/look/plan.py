@@ -6,6 +6,7 @@ Every text is escaped here. Colours and type come from the style sheet of who sh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 from itertools import pairwise
@@ -41,13 +42,17 @@ def draw_plan(boxes: list[Box], edges: list[Edge], *, style: str = "") -> str:
     columns = _columns(boxes, edges)
     paths = _paths(columns, edges)
     spots = _spots(columns, paths)
+    ends = Counter(edge.end for edge in edges)
     width = max((x for x, _ in spots.values()), default=0) + BOX_WIDTH + MARGIN
     height = max((y for _, y in spots.values()), default=0) + BOX_HEIGHT + MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" viewBox="0 0 {width} {height}" width="{width}"'
         f' height="{height}" role="img" aria-label="{escape(_told(boxes, edges))}">',
         f"<style>{style}</style>" if style else "",
-        *(_line([spots[stop] for stop in path], edge.note) for path, edge in zip(paths, edges, strict=True)),
+        *(
+            _line([spots[stop] for stop in path], edge.note, at_start=ends[edge.end] > 1)
+            for path, edge in zip(paths, edges, strict=True)
+        ),
         *(_box(box, spots[place, columns[place]]) for place, box in enumerate(boxes)),
         "</svg>",
     ]
@@ -102,15 +107,18 @@ def _mean(values: Iterable[float]) -> float:
     return sum(listed) / len(listed) if listed else 0.0
 
 
-def _line(spots: list[tuple[int, int]], note: str) -> str:
+def _line(spots: list[tuple[int, int]], note: str, *, at_start: bool) -> str:
+    """`at_start`: other lines end where this one does, and their notes would lie on each other there."""
     (x, y), *between, (end_x, end_y) = spots
     x, y, end_y = x + BOX_WIDTH, y + BOX_HEIGHT // 2, end_y + BOX_HEIGHT // 2
+    # where the line goes up, its note stands below
+    place = f'x="{x + 6}" y="{y + (14 if end_y < y else -6)}"' if at_start else f'x="{end_x - 6}" y="{end_y - 6}" text-anchor="end"'
     path = f"M{x},{y}"
     for left, height in between:
         path += f" C{(x + left) // 2},{y} {(x + left) // 2},{height} {left},{height} L{left + BOX_WIDTH},{height}"
         x, y = left + BOX_WIDTH, height
     path += f" C{(x + end_x) // 2},{y} {(x + end_x) // 2},{end_y} {end_x},{end_y}"
-    text = f'<text class="note" x="{end_x - 6}" y="{end_y - 6}" text-anchor="end">{escape(note)}</text>' if note else ""
+    text = f'<text class="note" {place}>{escape(note)}</text>' if note else ""
     return f'<path class="edge" d="{path}"/>{text}'
 
 
