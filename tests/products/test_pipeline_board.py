@@ -68,6 +68,17 @@ def boxes_of(svg: str) -> dict[str, tuple[float, float]]:
     return found
 
 
+def test_a_board_that_ends_while_somebody_looks_ends_the_stream_without_an_error(
+    page: PipelinePage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Board(page, 0) as board:
+        stream = urllib.request.urlopen(f"{board.address}live", timeout=60)
+        assert b"event: main\n" in [stream.readline() for _ in range(4)]
+    with stream:
+        stream.read()
+    assert capfd.readouterr().err == ""
+
+
 def test_the_notes_of_lines_that_end_in_one_box_do_not_lie_on_each_other() -> None:
     boxes = [Box("a", "source"), Box("b", "source"), Box("c", "flow"), Box("d", "target")]
     drawn = draw_plan(boxes, [Edge(0, 2, "12/s"), Edge(1, 2, "34/s"), Edge(2, 3, "46/s")])

@@ -17,6 +17,7 @@ def serve(bootstrap_servers: str, listening: socket.socket, *, is_child: bool = 
     service = Service("page", this_machine)
     cluster = Cluster(bootstrap_servers)
     sampler = Sampler(cluster)
+    service.wake_at_close(sampler.close)
 
     def close() -> None:
         sampler.close()

@@ -47,6 +47,7 @@ class Service:
         self.is_closed = False
         """Streams end soon after."""
         self._admit = admit
+        self._wakes: list[Callable[[], None]] = []
         self._answers: Counter[int] = Counter()
         self._streams = 0
         self._last_request_s = time.monotonic()
@@ -93,8 +94,15 @@ class Service:
         """Whether no stream is open and no request came for so long."""
         return self._streams == 0 and time.monotonic() - self._last_request_s >= idle_s
 
+    def wake_at_close(self, wake: Callable[[], None]) -> None:
+        """`wake`: ends the waits for news of what the service shows, from any thread. May be called twice."""
+        self._wakes.append(wake)
+
     def close(self) -> None:
+        """Streams end now: a server that stops waits a second for them, and would then tear them down with an error."""
         self.is_closed = True
+        for wake in self._wakes:
+            wake()
 
     # -- streams
 

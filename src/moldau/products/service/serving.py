@@ -36,7 +36,7 @@ def serve(
     `is_child`: ends also when standard input closes, as it does when the parent dies. `idle_exit_s`: ends after so long
     without a request; 0 never.
     """
-    server = _server(app)
+    server = _Server(service, app)
 
     def end_with_parent() -> None:
         # not through sys.stdin: Python ends with an abort where a thread still holds its buffer
@@ -67,7 +67,7 @@ def serve(
 @contextmanager
 def served_in_thread(service: Service, app: ASGIApp, listening: socket.socket) -> Iterator[None]:
     """Serves beside what its process does, inside of the `with`; signals are left to the process."""
-    server = _server(app)
+    server = _Server(service, app)
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve([listening])), name=f"{service.name}-pages", daemon=True
     )
@@ -75,23 +75,31 @@ def served_in_thread(service: Service, app: ASGIApp, listening: socket.socket) -
     try:
         yield
     finally:
-        service.close()
         server.should_exit = True
         thread.join(END_WITHIN_S)
 
 
-def _server(app: ASGIApp) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            http="h11",
-            ws="none",
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=1,
+class _Server(uvicorn.Server):
+    """Ends the streams before it waits for what still runs, whatever it is stopped by: also a signal, which uvicorn
+    takes by itself."""
+
+    def __init__(self, service: Service, app: ASGIApp) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                http="h11",
+                ws="none",
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_keep_alive=5,
+                timeout_graceful_shutdown=1,
+            )
         )
-    )
+        self._service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.close()
+        await super().shutdown(sockets)

@@ -111,8 +111,9 @@ def _line(spots: list[tuple[int, int]], note: str, *, at_start: bool) -> str:
     """`at_start`: other lines end where this one does, and their notes would lie on each other there."""
     (x, y), *between, (end_x, end_y) = spots
     x, y, end_y = x + BOX_WIDTH, y + BOX_HEIGHT // 2, end_y + BOX_HEIGHT // 2
-    # where the line goes up, its note stands below
-    place = f'x="{x + 6}" y="{y + (14 if end_y < y else -6)}"' if at_start else f'x="{end_x - 6}" y="{end_y - 6}" text-anchor="end"'
+    place = f'x="{end_x - 6}" y="{end_y - 6}" text-anchor="end"'
+    if at_start:  # below the line where that goes up
+        place = f'x="{x + 6}" y="{y + (14 if end_y < y else -6)}"'
     path = f"M{x},{y}"
     for left, height in between:
         path += f" C{(x + left) // 2},{y} {(x + left) // 2},{height} {left},{height} L{left + BOX_WIDTH},{height}"

@@ -35,6 +35,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def serve_board(state: BoardState, listening: socket.socket) -> AbstractContextManager[None]:
     """Serves inside of the `with`."""
     service = Service("pipeline", this_machine)
+    service.wake_at_close(state.close)
     return served_in_thread(service, BoardPages(service, state).app(), listening)
 
 

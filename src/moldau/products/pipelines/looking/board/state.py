@@ -35,6 +35,7 @@ class BoardState:
         self.began_s = time.time()
         self._lock = threading.Condition()
         self._version = 0
+        self._is_closed = False
         self._states: tuple[PipelineState, ...] = ()
         self._troubles: deque[Trouble] = deque(maxlen=MOST_ERRORS)
         self._history = History()
@@ -79,10 +80,16 @@ class BoardState:
         with self._lock:
             yield self._history.get(name)
 
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            self._is_closed = True
+            self._lock.notify_all()
+
     def newer_than(self, version: int, timeout_s: float) -> int:
         """The version of what is known, as soon as it is not `version` any more, or after the time."""
         with self._lock:
-            self._lock.wait_for(lambda: self._version != version, timeout_s)
+            self._lock.wait_for(lambda: self._version != version or self._is_closed, timeout_s)
             return self._version
 
 
