@@ -105,6 +105,22 @@ def test_a_viewer_after_its_process_died_gets_another_one() -> None:
     assert running.broker.stop() == 0
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_ends_without_an_error_while_somebody_looks(running: BrokerWithPage, how: signal.Signals) -> None:
+    command = RunningBroker("-b", running.address, "--port", "0", command="page")
+    command.wait_until_told("http://")
+    address = command.output[0].split()[1].removeprefix("http://").rstrip("/")
+    host, _, port = address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=WAIT_S) as stream:
+        stream.sendall(f"GET /live?path=/ HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+        received = b""
+        while b"event: main" not in received:
+            received += stream.recv(1 << 16)
+        command.process.send_signal(how)
+        assert command.wait_until_ended() in (0, -how)
+    assert len(command.output) == 1, command.output
+
+
 def is_gone(process_id: int) -> bool:
     try:
         return Path(f"/proc/{process_id}/stat").read_text("ascii").rpartition(")")[2].split()[0] == "Z"
