@@ -109,6 +109,10 @@ def test_the_page_of_a_pipeline_has_its_picture_charts_and_newest_dead_letters(
     WebDriverWait(browser, WAIT_S, 0.1).until(lambda _: len(browser.find_elements("css selector", "svg.chart")) == 2)
     assert browser.execute_script("return window.wasLoadedOnce") is True
     assert browser.save_screenshot(str(tmp_path / "pipeline.png"))
+    follow(browser, "moldau.shop.totals")
+    wait(browser, "Committed")
+    browser.get(browser.execute_script("return document.querySelector('main h1 a.button').href"))
+    wait(browser, "Newest dead letters")
     href = browser.execute_script("return document.querySelector('#letters a').href")
     browser.get(href)
     wait(browser, "came while it was looked at")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from moldau.products.console.cluster import GroupFacts, TopicFacts, total
+from moldau.products.console.cluster import GroupFacts, LagRow, TopicFacts, total
 from moldau.products.console.core.pipeline_groups import PREFIX
 from moldau.products.service.look.history import Series
 from moldau.products.service.look.plan import Box, Edge
@@ -94,8 +94,9 @@ def _letters_by_name(name: str, topics: dict[str, TopicFacts]) -> list[str]:
 
 
 def _topics(group: GroupFacts) -> tuple[TopicLag, ...]:
-    names = dict.fromkeys(row.topic for row in group.rows)
-    rows = {name: [row for row in group.rows if row.topic == name] for name in names}
+    rows: dict[str, list[LagRow]] = {}
+    for row in group.rows:
+        rows.setdefault(row.topic, []).append(row)
     return tuple(
         TopicLag(name, len(own), total(row.lag for row in own), sum(row.deleted for row in own))
         for name, own in rows.items()

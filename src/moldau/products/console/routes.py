@@ -240,7 +240,7 @@ class Pages:
         group = self.cluster.group(group_id)
         if group.state == "Dead" and not group.rows:
             return 404, "error.html", {"title": "There is no such group", "reason": visible(group_id)}
-        return 200, "group.html", values | {"group": group, "idle": _idle(group)}
+        return 200, "group.html", values | {"group": group, "idle": _idle(group), "is_pipeline": is_pipeline(group)}
 
     def _pipeline(self, group_id: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
         found = [group for group in snapshot.groups if group.group_id == group_id]
@@ -261,8 +261,11 @@ class Pages:
         return 200, "pipeline.html", values | mine
 
     def _broker(self, number: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
-        state = self.watch.at(snapshot).state
-        row = state.broker(int(number)) if state is not None and _is_number(number) else None
+        seen = self.watch.at(snapshot)
+        state = seen.state
+        if state is None:
+            raise ClusterError(seen.error or "the cluster does not answer")
+        row = state.broker(int(number)) if _is_number(number) else None
         if row is None:
             return 404, "error.html", {"title": "There is no such broker", "reason": visible(number)}
         configs: list[ConfigFacts] = []
