@@ -1,14 +1,39 @@
-"""Two of three nodes are gone for good: one command lets the third serve all it has."""
+"""Two of three nodes are gone for good: one command lets the third serve all it has, and says what that may lack."""
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.cluster_of_three import NODE_IDS, cluster_of_three, moldau_command
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.topics import list_topics
+from moldau.core.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, decode_offsets
+from moldau.errors import KafkaError
+from moldau.shell.io.tcp import TCP
+from tests.support.cluster_of_three import (
+    NODE_IDS,
+    PARTITIONS,
+    TOPIC,
+    ClusterOfThree,
+    cluster_of_three,
+    moldau_command,
+)
 
 WAIT_S = 60
+SETTINGS = {
+    "replica.lag.time.max.ms": "1000",
+    "replica.high.watermark.checkpoint.interval.ms": "100",
+    "replica.fetch.max.bytes": "65536",
+}
+
+Placed = dict[tuple[int, int], str]
+"""Acknowledged values by partition and offset."""
 
 
 def recover(config: Path, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -36,3 +61,118 @@ def test_the_survivor_of_three_has_every_acknowledged_record_that_was_in_sync(tm
         assert done.returncode == 0, done.stderr
         cluster.start(1)
         assert sorted(cluster.read_all(len(written))) == sorted(written)
+
+
+def answer(config: Path, letter: str) -> subprocess.CompletedProcess[str]:
+    """To the question that the command asks at a terminal."""
+    words = [sys.executable, "-m", "moldau.cli.main", "quorum", "recover", str(config)]
+    keyboard, terminal = pty.openpty()
+    try:
+        os.write(keyboard, letter.encode() + b"\n")
+        return subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S, stdin=terminal, check=False)
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+
+
+def rows_of(told: str) -> dict[int, tuple[str, int, int]]:
+    """What the command says of each partition of the topic: in sync, may lack from, log end."""
+    found = re.findall(rf"^{TOPIC}-(\d+) +(yes|no) +(\d+) +(\d+)$", told, re.MULTILINE)
+    return {int(index): (state, int(lacks_from), int(end)) for index, state, lacks_from, end in found}
+
+
+def ends_of(placed: Placed) -> dict[int, int]:
+    return {index: 1 + max(offset for number, offset in placed if number == index) for index in range(PARTITIONS)}
+
+
+def wait_until_noted(cluster: ClusterOfThree, node_id: int, ends: dict[int, int]) -> None:
+    """Until the node has written down that every record below `ends` had come to all that were in sync."""
+
+    def is_noted() -> bool:
+        noted = decode_offsets((cluster.data_of(node_id) / HIGH_WATERMARK_CHECKPOINT).read_bytes())
+        return {place.partition: offset for place, offset in noted.items() if place.topic == TOPIC} == ends
+
+    cluster.wait_until(is_noted)
+
+
+def lose(cluster: ClusterOfThree, *node_ids: int) -> None:
+    for node_id in node_ids:
+        cluster.kill(node_id)
+        cluster.lose_directory(node_id)
+
+
+def check_that_it_serves_what_it_said(cluster: ClusterOfThree, told: str, state: str, placed: Placed) -> None:
+    """After the recovery: what is missing are the records from the log end on that the command named, and no other."""
+    rows = rows_of(told)
+    assert [rows[index][0] for index in range(PARTITIONS)] == [state] * PARTITIONS, told
+    kept = [value for (index, offset), value in placed.items() if offset < rows[index][2]]
+    cluster.start(1)
+    assert sorted(cluster.read_all(len(kept))) == sorted(kept)
+    for index, (_, lacks_from, end) in rows.items():
+        missing = [offset for number, offset in placed if number == index and offset >= end]
+        assert missing, "the case is none where nothing is missing"
+        assert lacks_from <= end == min(missing)
+
+
+def test_what_the_others_took_while_the_survivor_stood_still_is_missing_from_where_it_says(tmp_path: Path) -> None:
+    """The survivor never hears that it is out of sync: its own metadata says the contrary."""
+    with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
+        cluster.create_topic()
+        cluster.wait_in_sync()
+        placed = cluster.produce_placed("before", 1_000)
+        ends = ends_of(placed)
+        wait_until_noted(cluster, 1, ends)
+        with cluster.standing_still(1):
+            cluster.wait_out_of_sync(1)
+            placed |= cluster.produce_placed("without", 500)
+            lose(cluster, 2, 3)
+            cluster.kill(1)
+
+        refused = answer(cluster.config_of(1), "n")
+        assert (refused.returncode, "nothing was changed" in refused.stdout) == (1, True), refused.stdout
+        done = answer(cluster.config_of(1), "y")
+        assert (done.returncode, rows_of(done.stdout)) == (0, rows_of(refused.stdout)), done.stderr
+        assert rows_of(done.stdout) == {index: ("yes", end, end) for index, end in ends.items()}
+        assert "what they took without it is missing" in done.stdout
+        check_that_it_serves_what_it_said(cluster, done.stdout, "yes", placed)
+
+
+def alter(cluster: ClusterOfThree, kind: ConfigResource.Type, name: str, setting: str, value: str) -> None:
+    change = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(kind, name, incremental_configs=[change])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+
+
+def test_a_survivor_that_had_not_caught_up_says_from_where_its_partitions_may_lack_records(tmp_path: Path) -> None:
+    """It is back in the cluster, and copies too slowly to be in sync when the others are lost."""
+    with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
+        cluster.create_topic()
+        cluster.wait_in_sync()
+        alter(cluster, ConfigResource.Type.BROKER, "1", "follower.replication.throttled.rate", "1")
+        alter(cluster, ConfigResource.Type.TOPIC, TOPIC, "follower.replication.throttled.replicas", "*")
+        placed = cluster.produce_placed("before", 1_000)
+        wait_until_noted(cluster, 1, ends_of(placed))
+        cluster.kill(1)
+        cluster.wait_out_of_sync(1)
+        placed |= cluster.produce_placed("without", 600, size=10_000)
+        cluster.start(1)
+        address = cluster.bootstrap_servers.split(",")[0]
+
+        def is_back() -> bool:
+            try:
+                with ClusterAdmin(TCP, address, client_id="test") as admin:
+                    is_out = all(1 not in row.isr for row in list_topics(admin)[TOPIC].partitions)
+                    return admin.cluster().broker_ids() == list(NODE_IDS) and is_out
+            except KafkaError:
+                return False
+
+        cluster.wait_until(is_back)
+        lose(cluster, 2, 3)
+        cluster.kill(1)
+
+        done = answer(cluster.config_of(1), "y")
+        assert done.returncode == 0, done.stderr
+        named = ", ".join(f"{TOPIC}-{index}" for index in range(PARTITIONS))
+        assert f"not in sync        {named}: their newest records may be missing here" in done.stdout
+        check_that_it_serves_what_it_said(cluster, done.stdout, "no", placed)

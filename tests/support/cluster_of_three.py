@@ -8,12 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
@@ -59,7 +59,8 @@ def first_directory_id(node_id: int) -> str:
 
 class ClusterOfThree:
     """`commands`: how each node is started, by id; `roles`: its `process.roles`. Every directory is formatted by
-    Moldau, or by Kafka for its own. `voters_in_log`: they are records of the log (KIP-853), not a setting."""
+    Moldau, or by Kafka for its own. `voters_in_log`: they are records of the log (KIP-853), not a setting.
+    `settings`: more of each node. `later`: nodes that may succeed those; clients know their addresses before."""
 
     def __init__(
         self,
@@ -69,24 +70,31 @@ class ClusterOfThree:
         roles: dict[int, str] = BOTH_ROLES,
         *,
         voters_in_log: bool = False,
+        settings: Mapping[str, str] | None = None,
+        later: tuple[int, ...] = (),
     ) -> None:
         self._scratch = scratch
+        self._settings = settings or {}
         self._commands = commands
         self._roles = dict(roles)
         self._brokers = [node_id for node_id in NODE_IDS if "broker" in roles[node_id]]
         self._factor = len(self._brokers)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._held = {node_id: (held_port(), held_port()) for node_id in NODE_IDS}
+        self._held = {node_id: (held_port(), held_port()) for node_id in (*NODE_IDS, *later)}
         """The voters are written before anybody listens."""
-        ports = {node_id: (port_of(broker), port_of(voter)) for node_id, (broker, voter) in self._held.items()}
-        self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[node_id][0]}" for node_id in self._brokers)
+        ports = {node_id: self._ports(node_id) for node_id in NODE_IDS}
+        reached = [self._ports(node_id)[0] for node_id in (*self._brokers, *later)]
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in reached)
         controllers = {node_id: port for node_id, (_, port) in ports.items() if "controller" in roles[node_id]}
         self.bootstrap_controllers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
+        self._controllers: list[int] = []
+        """Where the voters are records of the log: those that a new node asks for them."""
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
         self._quorum = {"controller.quorum.voters": voters}
         first: tuple[str, ...] = ()
         if voters_in_log:
-            self._quorum = {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}
+            self._quorum = {}
+            self._controllers = list(controllers)
             first = (
                 "--initial-controllers",
                 ",".join(
@@ -94,12 +102,17 @@ class ClusterOfThree:
                     for voter, node_id in zip(voters.split(","), controllers, strict=True)
                 ),
             )
-        for node_id, (port, controller_port) in ports.items():
-            self._write_config(node_id, port, controller_port)
+        for node_id in NODE_IDS:
+            self._write_config(node_id)
             format_directory(self.config_of(node_id), *first, by_kafka=node_id in formatted_by_kafka)
 
-    def _write_config(self, node_id: int, port: int, controller_port: int) -> None:
-        roles = self._roles[node_id]
+    def _ports(self, node_id: int) -> tuple[int, int]:
+        broker, controller = self._held[node_id]
+        return port_of(broker), port_of(controller)
+
+    def _write_config(self, node_id: int) -> None:
+        roles, (port, controller_port) = self._roles[node_id], self._ports(node_id)
+        controllers = ",".join(f"127.0.0.1:{self._ports(each)[1]}" for each in self._controllers)
         points = {"broker": f"PLAINTEXT://127.0.0.1:{port}", "controller": f"CONTROLLER://127.0.0.1:{controller_port}"}
         listeners = ",".join(points[role] for role in roles.split(","))
         values = {
@@ -109,14 +122,15 @@ class ClusterOfThree:
             "listeners": listeners,
             "advertised.listeners": listeners,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            **self._quorum,
-            "log.dirs": str(self._scratch / f"data-{node_id}"),
+            **(self._quorum or {"controller.quorum.bootstrap.servers": controllers}),
+            "log.dirs": str(self.data_of(node_id)),
             "default.replication.factor": str(self._factor),
             "min.insync.replicas": str(self._factor - 1),
             "offsets.topic.replication.factor": str(self._factor),
             "offsets.topic.num.partitions": "1",
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
+            **self._settings,
         }
         self.config_of(node_id).write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
@@ -129,10 +143,10 @@ class ClusterOfThree:
 
     def add_broker(self, node_id: int, command: Command) -> None:
         """One more node, a broker alone, starts and is known to the others."""
-        held = self._held[node_id] = held_port(), held_port()
+        self._held[node_id] = held_port(), held_port()
         self._commands[node_id], self._roles[node_id] = command, "broker"
         self._brokers.append(node_id)
-        self._write_config(node_id, port_of(held[0]), port_of(held[1]))
+        self._write_config(node_id)
         format_directory(self.config_of(node_id), by_kafka=command is not moldau_command)
         self.start(node_id)
         self.wait_for_brokers()
@@ -162,7 +176,7 @@ class ClusterOfThree:
 
     def lose_directory(self, node_id: int) -> None:
         """Of a node that does not run."""
-        shutil.rmtree(self._scratch / f"data-{node_id}")
+        shutil.rmtree(self.data_of(node_id))
 
     def kill(self, node_id: int) -> None:
         """kill -9."""
@@ -202,6 +216,10 @@ class ClusterOfThree:
         """What still runs ends."""
         for node_id in [*self._processes]:
             self.kill(node_id)
+    def data_of(self, node_id: int) -> Path:
+        """The log directory of a node."""
+        return self._scratch / f"data-{node_id}"
+
         for held in self._held.values():
             for each in held:
                 each.close()
@@ -266,6 +284,16 @@ class ClusterOfThree:
         told = subprocess.run(dump, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
         records = [json.loads(found) for found in re.findall(r"payload: (\{.*\})", told)]
         changes = [one["data"] for one in records if one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD"]
+    def wait_out_of_sync(self, node_id: int) -> None:
+        """Until the node is in sync in no partition of the topic, as the others know it."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+        def is_out() -> bool:
+            partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
+            return all(node_id not in each.isrs and each.leader not in (-1, node_id) for each in partitions)
+
+        self.wait_until(is_out)
+
         return [
             len(one["cordonedLogDirs"])
             for one in changes
@@ -281,15 +309,21 @@ class ClusterOfThree:
         """By `producer`, or a new one; all of them are acknowledged."""
         producer = producer or self.new_producer()
         failed: list[str] = []
-        values = [f"{tag}-{number}" for number in range(count)]
-        for value in values:
-            producer.produce(
-                TOPIC, value, on_delivery=lambda error, _: failed.append(str(error)) if error is not None else None
-            )
+        placed: dict[tuple[int, int], str] = {}
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append(str(error))
+            else:
+                placed[message.partition(), message.offset()] = str(message.value(), "utf-8")
+
+        for number in range(count):
+            value = f"{tag}-{number}".ljust(size, ".")
+            producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=delivered)
             producer.poll(0)
         assert producer.flush(WAIT_S) == 0, self.told()
         assert failed == []
-        return values
+        return placed
 
     def read_all(self, count: int) -> list[str]:
         """`count` records, and what comes behind them within a second."""
@@ -316,11 +350,19 @@ def cluster_of_three(
     voters_in_log: bool = False,
 ) -> Iterator[ClusterOfThree]:
     """All three started, and known to each other."""
-    cluster = ClusterOfThree(scratch, commands, formatted_by_kafka, roles, voters_in_log=voters_in_log)
+    cluster = ClusterOfThree(
+        scratch, commands, formatted_by_kafka, roles, voters_in_log=voters_in_log, settings=settings, later=later
+    )
     try:
         for node_id in NODE_IDS:
             cluster.start(node_id)
         cluster.wait_for_brokers()
+        return list(self.produce_placed(tag, count, producer).values())
+
+    def produce_placed(
+        self, tag: str, count: int, producer: Producer | None = None, *, size: int = 0
+    ) -> dict[tuple[int, int], str]:
+        """As `produce`, to each partition in turn: by partition and offset. `size`: bytes of each value at least."""
         yield cluster
     finally:
         cluster.stop()
@@ -342,3 +384,5 @@ def check_that_each_may_die(cluster: ClusterOfThree) -> None:
     cluster.wait_in_sync()
     written += cluster.produce("after", 500)
     assert sorted(cluster.read_all(len(written))) == sorted(written)
+    settings: Mapping[str, str] | None = None,
+    later: tuple[int, ...] = (),

@@ -16,6 +16,7 @@ from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.ports import Disk
     from moldau.shell.node.recover import Remains
     from moldau.types import TopicPartition
 
@@ -48,7 +49,8 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="let the one node that is left go on alone",
         description="For a cluster that has lost a majority of its voters for good. Run on the stopped node that has "
         "survived, this makes it the only voter, and the leader of every partition that it has a replica of. It says "
-        "first what that costs, and asks. The other nodes must not come back with their old directories.",
+        "first from which offset on records of each partition may be missing, and asks. The other nodes must not come "
+        "back with their old directories.",
         examples=("moldau quorum recover node-1.properties", "moldau quorum recover node-1.properties --yes"),
     )
     recover.add_argument("config", metavar="FILE", help="the settings of the node, as `moldau up --config` takes them")
@@ -125,7 +127,7 @@ def recover_node(arguments: argparse.Namespace) -> int:
     now_ms = time.time_ns() // 1_000_000
     with ExitStack() as locks:
         disk, *further = [locks.enter_context(locked(Path(path))) for path in settings.log_directories]
-        _print_cost(look_at_remains(disk, now_ms=now_ms))
+        _print_cost(look_at_remains(disk, now_ms=now_ms), (disk, *further), now_ms)
         if not arguments.yes and not _is_wanted():
             print("nothing was changed")
             return 1
@@ -148,16 +150,49 @@ def _settings(path: str) -> BrokerSettings:
         raise CommandError(str(error)) from error
 
 
-def _print_cost(remains: Remains) -> None:
+def _print_cost(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
     survivor, node_id = remains.survivor, remains.properties.node_id
+    _print_replicas(remains, disks, now_ms)
     others = ", ".join(str(voter) for voter in remains.voter_ids if voter != node_id)
+    until = _moment(remains.known_until_ms)
     print(f"node {node_id} of cluster {remains.properties.cluster_id} becomes the only voter of the metadata quorum")
     print(f"  voters until now   {others or 'those of controller.quorum.voters'}: they must not start again so")
-    print("  metadata           changes of topics, settings and groups that had not come to this node are lost")
-    print(f"  kept whole         {len(survivor.whole)} partitions: every acknowledged record is here")
+    print(f"  metadata           the last change that came to this node is of {until}: later ones of topics,")
+    print("                     settings and groups are lost, and nobody here knows what was in sync after them")
+    print(f"  in sync then       {len(survivor.whole)} partitions: every record is here that acks=all acknowledged")
+    print("                     while this node ran beside the others; what they took without it is missing")
     print(f"  not in sync        {_listed(survivor.lacking)}: their newest records may be missing here")
     print(f"  without a replica  {_listed(survivor.gone)}: nobody has their records")
     print("With min.insync.replicas above 1 producers wait until nodes with the ids of the lost ones have joined anew.")
+
+
+def _print_replicas(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
+    """From which offset on each partition may lack records: those not in sync before the others."""
+    from moldau.shell.node.recover import KeptReplica, look_at_replicas
+
+    kept = look_at_replicas(disks, now_ms=now_ms)
+    nothing = KeptReplica(0, 0)
+    rows: list[dict[str, object]] = [
+        {
+            "partition": str(partition),
+            "in_sync": "yes" if is_in_sync else "no",
+            "may_lack_from": kept.get(partition, nothing).high_watermark,
+            "log_end": kept.get(partition, nothing).log_end_offset,
+        }
+        for is_in_sync, partitions in ((False, remains.survivor.lacking), (True, remains.survivor.whole))
+        for partition in partitions
+    ]
+    if not rows:
+        return
+    print("Where this node was not in sync, and wherever the others went on without it, records may be missing from")
+    print("the offset `may lack from` on: those up to `log end` are here, but others may have stood in their places.")
+    print_rows(rows, ("partition", "in_sync", "may_lack_from", "log_end"), as_json=False)
+
+
+def _moment(timestamp_ms: int) -> str:
+    if timestamp_ms < 0:
+        return "an unknown time"
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(timestamp_ms // 1_000))
 
 
 def _listed(partitions: Sequence[TopicPartition]) -> str:

@@ -26,7 +26,7 @@ class Survivor(msgspec.Struct, frozen=True):
 
     records: tuple[MetadataRecord, ...]
     whole: tuple[TopicPartition, ...]
-    """Partitions whose every acknowledged record is here."""
+    """Partitions in sync here, as the metadata says: every record is here that was acknowledged until then."""
     lacking: tuple[TopicPartition, ...]
     """Those whose replica here was not in sync: the newest records may be missing."""
     gone: tuple[TopicPartition, ...]
@@ -55,7 +55,10 @@ def survive(image: MetadataImage, node_id: BrokerId) -> Survivor:
 def _kind(partition: PartitionImage, node_id: BrokerId) -> str:
     if node_id not in partition.replicas:
         return "gone"
-    return "whole" if node_id in (*partition.isr, *partition.eligible_leader_replicas) else "lacking"
+    is_in_sync = node_id in (*partition.isr, *partition.eligible_leader_replicas)
+    # a leader that is recovering was elected out of sync: by hand, or by a recovery that had no start since
+    is_recovered = partition.leader_recovery_state == LeaderRecoveryState.RECOVERED
+    return "whole" if is_in_sync and is_recovered else "lacking"
 
 
 def _alone(

@@ -15,20 +15,23 @@ import msgspec
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.survivor import Survivor, survive
 from moldau.core.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, encode_offsets
-from moldau.core.log.directory import parse_directory_name
+from moldau.core.log.directory import LogDirectory, parse_directory_name
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, build_metadata_batch
 from moldau.core.metadata.fold import MetadataFold
+from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
 from moldau.core.raft.steps import QuorumState
 from moldau.core.raft.voters import VoterSet
 from moldau.ports import Disk
+from moldau.shell.broker.log_settings import LogSettingsByOverrides
+from moldau.shell.io.dry_run import DryRunDisk
 from moldau.shell.node.storage_format import KRAFT_VERSION, MetaProperties, read_meta_properties
 from moldau.shell.quorum.metadata_log import fold_log, open_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError, read_quorum_state, write_quorum_state
-from moldau.types import whole
+from moldau.types import ZERO_UUID, TopicPartition, whole
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import (
     Endpoint,
@@ -46,24 +49,67 @@ _SETTINGS = parse_broker_settings({})
 
 
 class Remains(msgspec.Struct, frozen=True):
-    """What a log directory says of its cluster. `voter_ids`: of the quorum, empty where they are configured."""
+    """What a log directory says of its cluster. `voter_ids`: of the quorum, empty where they are configured.
+    `known_until_ms`: of the last change of the metadata that had come to this node; -1 if nothing says it."""
 
     properties: MetaProperties
     voter_ids: tuple[int, ...]
     survivor: Survivor
+    known_until_ms: int
+
+
+class KeptReplica(msgspec.Struct, frozen=True):
+    """How far the replica of a partition here goes. Below `high_watermark`, as the node noted it last, it has the
+    records that every replica has. A leader that this node never heard of may have gone on from there with others than
+    those up to `log_end_offset`: they had not come to all that were in sync."""
+
+    high_watermark: int
+    log_end_offset: int
 
 
 def look_at_remains(disk: Disk, *, now_ms: int) -> Remains:
     """Raises MoldauError, for instance where the metadata log is damaged."""
-    with _opened(disk, now_ms) as (properties, _, fold, control):
-        return _remains(properties, fold, control)
+    with _opened(disk, now_ms) as (properties, log, fold, control):
+        return _remains(properties, log, fold, control)
+
+
+def look_at_replicas(disks: Sequence[Disk], *, now_ms: int) -> dict[TopicPartition, KeptReplica]:
+    """Of the partitions that the metadata gives to the node of these log directories and that lie there, as its next
+    start will open them. The first disk has the metadata. Changes nothing; waits as a start does. Raises MoldauError,
+    for instance where such a start would be refused."""
+    with _opened(DryRunDisk(disks[0]), now_ms) as (properties, _, fold, _):
+        image, node_id = fold.image, properties.node_id
+    settings_of = LogSettingsByOverrides(_SETTINGS)
+    found: dict[TopicPartition, KeptReplica] = {}
+    for disk in disks:
+        directory = LogDirectory.open(DryRunDisk(disk))
+        for place in directory.partitions():
+            if not _is_replica(image, directory, place, node_id):
+                continue
+            log = directory.open_log(place, settings_of(image.topic_configs(place.topic)), now_ms=now_ms)
+            log.release()
+            end_offset = log.log_end_offset
+            kept = KeptReplica(min(directory.high_watermarks.get(place, 0), end_offset), end_offset)
+            # a crash during a move between log directories leaves two
+            if place not in found or end_offset > found[place].log_end_offset:
+                found[place] = kept
+    return found
+
+
+def _is_replica(image: MetadataImage, directory: LogDirectory, place: TopicPartition, node_id: int) -> bool:
+    """Not one of an older topic of that name, or of a partition that is elsewhere now."""
+    topic = image.topics_by_name.get(place.topic)
+    if topic is None or place.partition not in topic.partitions:
+        return False
+    is_of_topic = directory.find_topic_id(place) in (topic.topic_id, ZERO_UUID)
+    return is_of_topic and node_id in topic.partitions[place.partition].replicas
 
 
 def recover_alone(disk: Disk, further_disks: Sequence[Disk], controller: Endpoint, *, now_ms: int) -> Remains:
     """Makes the node of these log directories, whose controller is reached at `controller`, the only voter, and the
     leader of all that it has. Durable when it returns. Raises MoldauError."""
     with _opened(disk, now_ms) as (properties, log, fold, control):
-        remains = _remains(properties, fold, control)
+        remains = _remains(properties, log, fold, control)
         saved = read_quorum_state(disk, QUORUM_STATE) or QuorumState()
         epoch = max(log.leader_epochs.latest_epoch, saved.leader_epoch) + 1
         node_id = properties.node_id
@@ -122,7 +168,8 @@ def _flushed_offset(disk: Disk) -> FlushedOffset:
     return FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
 
 
-def _remains(properties: MetaProperties, fold: MetadataFold, control: QuorumControl) -> Remains:
+def _remains(properties: MetaProperties, log: Log, fold: MetadataFold, control: QuorumControl) -> Remains:
     voters = VoterSet(() if control.voters is None else control.voters.voters)
     ids = tuple(voter.voter_id for voter in voters.voters)
-    return Remains(properties, ids, survive(fold.image, properties.node_id))
+    known_until_ms = max((segment.load_max_timestamp() for segment in log.segments), default=-1)
+    return Remains(properties, ids, survive(fold.image, properties.node_id), known_until_ms)

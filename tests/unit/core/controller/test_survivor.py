@@ -65,6 +65,14 @@ def test_it_leads_alone_what_it_has_and_says_where_records_may_be_missing() -> N
     assert [broker.is_fenced for broker in fold.image.brokers.values()] == [False, True, True]
 
 
+def test_what_it_led_out_of_sync_stays_in_doubt_until_its_leader_says_that_it_is_well() -> None:
+    fold = folded()
+    for record in survive(fold.image, SURVIVOR).records:
+        fold.apply(record)
+    found = survive(fold.image, SURVIVOR)
+    assert (found.whole, found.lacking, found.gone) == (of(0, 2), of(1), of(3))
+
+
 def test_a_change_that_its_controller_did_not_finish_is_taken_back() -> None:
     fold = folded()
     fold.apply(BeginTransactionRecord("half"))
