@@ -116,6 +116,9 @@ def decommission(arguments: argparse.Namespace) -> int:
             raise CommandError(str(error)) from error
         if not move(admin, current, wanted, arguments, empty=f"broker {broker} holds no replica"):
             return 0
-    print(f"broker {broker} holds no replica any more: take it out of the voters (`moldau quorum remove {broker}`), ")
-    print(f"stop it, and have it forgotten (`moldau kafka-cluster unregister --id {broker}`)")
+    # not taken out of the voters first: a node of Apache Kafka that led the quorum may then wait for minutes to stop
+    print(
+        f"broker {broker} holds no replica any more: stop it, take it out of the voters (`moldau quorum remove {broker}`)"
+    )
+    print(f"if it is one, and have it forgotten (`moldau kafka-cluster unregister --id {broker}`)")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from moldau.types import TopicPartition
 
 MAX_NAMED = 20
+CHANGE_PATIENCE_S = 10.0
+CHANGE_PAUSE_S = 0.2
+"""Between two tries of a change of voters: Apache Kafka's leader refuses it until its epoch is committed, with
+REQUEST_TIMED_OUT and at once; so does one that makes another change."""
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -93,8 +97,14 @@ def add_voter(arguments: argparse.Namespace) -> int:
         node_id, directory_id, endpoints = controller_identity(read_properties(arguments.config))
     except ArgumentError as error:
         raise CommandError(str(error)) from error
+    points = tuple((each.name, each.host, each.port) for each in endpoints)
     with cluster_admin(arguments) as admin:
-        quorum.add_voter(admin, node_id, directory_id, tuple((each.name, each.host, each.port) for each in endpoints))
+
+        def is_voter() -> bool:
+            voters = quorum.describe_quorum(admin).voters
+            return any((each.node_id, each.directory_id) == (node_id, directory_id) for each in voters)
+
+        change_voters(lambda: quorum.add_voter(admin, node_id, directory_id, points), is_voter)
     print(f"node {node_id} is a voter")
     return 0
 
@@ -109,9 +119,38 @@ def remove_voter(arguments: argparse.Namespace) -> int:
         if found is None:
             known = ", ".join(str(each.node_id) for each in voters)
             raise CommandError(f"node {arguments.node} is no voter: the voters are {known}")
-        quorum.remove_voter(admin, found.node_id, found.directory_id or ZERO_UUID)
+        directory_id = found.directory_id or ZERO_UUID
+
+        def is_gone() -> bool:
+            return all(each.node_id != arguments.node for each in quorum.describe_quorum(admin).voters)
+
+        change_voters(lambda: quorum.remove_voter(admin, arguments.node, directory_id), is_gone)
     print(f"node {arguments.node} is no voter any more")
     return 0
+
+
+def change_voters(
+    ask: Callable[[], None],
+    is_done: Callable[[], bool],
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Asks again, within a bound, where the leader could not yet. That no answer came in time does not say that nothing
+    came of the request: it is looked first. Raises KafkaError."""
+    from moldau.errors import ERROR_CODES, KafkaError
+
+    end_s = clock() + CHANGE_PATIENCE_S
+    is_asked = True
+    while is_asked:
+        try:
+            ask()
+        except KafkaError as error:
+            if error.code != ERROR_CODES["REQUEST_TIMED_OUT"] or clock() >= end_s:
+                raise
+            pause(CHANGE_PAUSE_S)
+            is_asked = not is_done()
+        else:
+            is_asked = False
 
 
 def recover_node(arguments: argparse.Namespace) -> int:
