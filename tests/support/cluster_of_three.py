@@ -167,12 +167,60 @@ class ClusterOfThree:
         self.wait_for_brokers()
         self._ask_quorum("--command-config", str(self.config_of(node_id)), "add-controller")
 
+    def succeed(self, old: int, new: int, command: Command) -> None:
+        """An empty node with an id of its own takes over all that another one has, which then ends and is forgotten:
+        no partition ever lacks a replica. What is asked of the cluster, our commands ask."""
+        self._commands[new], self._roles[new] = command, "broker,controller"
+        self._write_config(new)
+        format_directory(self.config_of(new), "--no-initial-controllers", by_kafka=command is not moldau_command)
+        self.start(new)
+        self._brokers.append(new)
+        self.wait_for_brokers()
+        self._run_moldau("quorum", "add", str(self.config_of(new)), "-b", self.bootstrap_servers)
+        self._controllers.append(new)
+        self._run_moldau("brokers", "decommission", str(old), "--execute", "-b", self.bootstrap_servers)
+        # Apache Kafka's node stops while it is a voter: one that led the quorum and was removed asks its bootstrap
+        # servers who leads now, for five minutes where they are all gone
+        process = self._processes.pop(old)
+        process.terminate()
+        process.wait(WAIT_S)
+        self._brokers.remove(old)
+        self.wait_for_brokers()
+        self._run_moldau("quorum", "remove", str(old), "-b", self.bootstrap_servers)
+        self._controllers.remove(old)
+        words = ("--id", str(old), "--bootstrap-server", self.bootstrap_servers)
+        self._run_moldau("kafka-cluster", "unregister", *words)
+        self.lose_directory(old)
+
+    def _run_moldau(self, *words: str) -> None:
+        command = [sys.executable, "-m", "moldau.cli.main", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}{self.told()}"
+
+    def running(self) -> dict[int, Command]:
+        """How each node was started whose process has not been ended."""
+        return {node_id: self._commands[node_id] for node_id in self._processes}
+
+    def check_with_kafkas_tools(self) -> None:
+        """Every node that runs votes, and every replica is in sync, as Kafka's own tools see it."""
+        words = ("--bootstrap-server", self.bootstrap_servers, "--describe")
+        told = run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words[:2], "describe", "--replication")
+        rows = [line.split() for line in told.splitlines()]
+        voters = sorted(int(row[0]) for row in rows if row[-1] in ("Leader", "Follower"))
+        assert voters == sorted(self._processes), told
+        lacking = run_java("org.apache.kafka.tools.TopicCommand", *words, "--under-replicated-partitions")
+        assert lacking.strip() == "", lacking
+
     def _ask_quorum(self, *words: str) -> None:
         run_java("org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", self.bootstrap_servers, *words)
 
     def config_of(self, node_id: int) -> Path:
         """The settings of a node."""
         return self._scratch / f"node-{node_id}.properties"
+
+    def data_of(self, node_id: int) -> Path:
+        """The log directory of a node."""
+        return self._scratch / f"data-{node_id}"
 
     def lose_directory(self, node_id: int) -> None:
         """Of a node that does not run."""
@@ -216,10 +264,6 @@ class ClusterOfThree:
         """What still runs ends."""
         for node_id in [*self._processes]:
             self.kill(node_id)
-    def data_of(self, node_id: int) -> Path:
-        """The log directory of a node."""
-        return self._scratch / f"data-{node_id}"
-
         for held in self._held.values():
             for each in held:
                 each.close()
@@ -242,6 +286,16 @@ class ClusterOfThree:
 
         self.wait_until(is_in_sync)
 
+    def wait_out_of_sync(self, node_id: int) -> None:
+        """Until the node is in sync in no partition of the topic, as the others know it."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+        def is_out() -> bool:
+            partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
+            return all(node_id not in each.isrs and each.leader not in (-1, node_id) for each in partitions)
+
+        self.wait_until(is_out)
+
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Asks again and again, within a bound. A KafkaException counts as no."""
         pausing = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
@@ -254,9 +308,9 @@ class ClusterOfThree:
             pausing.poll(0.2)
         pytest.fail(self.told())
 
-    def create_topic(self) -> None:
+    def create_topic(self, name: str = TOPIC) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, self._factor)])[TOPIC].result(WAIT_S)
+        admin.create_topics([NewTopic(name, PARTITIONS, self._factor)])[name].result(WAIT_S)
 
     def replicas_of_new_topic(self, name: str, factor: int) -> list[tuple[int, ...]]:
         """Where the controller placed each partition."""
@@ -284,16 +338,6 @@ class ClusterOfThree:
         told = subprocess.run(dump, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
         records = [json.loads(found) for found in re.findall(r"payload: (\{.*\})", told)]
         changes = [one["data"] for one in records if one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD"]
-    def wait_out_of_sync(self, node_id: int) -> None:
-        """Until the node is in sync in no partition of the topic, as the others know it."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-
-        def is_out() -> bool:
-            partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
-            return all(node_id not in each.isrs and each.leader not in (-1, node_id) for each in partitions)
-
-        self.wait_until(is_out)
-
         return [
             len(one["cordonedLogDirs"])
             for one in changes
@@ -307,6 +351,12 @@ class ClusterOfThree:
 
     def produce(self, tag: str, count: int, producer: Producer | None = None) -> list[str]:
         """By `producer`, or a new one; all of them are acknowledged."""
+        return list(self.produce_placed(tag, count, producer).values())
+
+    def produce_placed(
+        self, tag: str, count: int, producer: Producer | None = None, *, size: int = 0
+    ) -> dict[tuple[int, int], str]:
+        """As `produce`, to each partition in turn: by partition and offset. `size`: bytes of each value at least."""
         producer = producer or self.new_producer()
         failed: list[str] = []
         placed: dict[tuple[int, int], str] = {}
@@ -348,6 +398,8 @@ def cluster_of_three(
     roles: dict[int, str] = BOTH_ROLES,
     *,
     voters_in_log: bool = False,
+    settings: Mapping[str, str] | None = None,
+    later: tuple[int, ...] = (),
 ) -> Iterator[ClusterOfThree]:
     """All three started, and known to each other."""
     cluster = ClusterOfThree(
@@ -357,12 +409,6 @@ def cluster_of_three(
         for node_id in NODE_IDS:
             cluster.start(node_id)
         cluster.wait_for_brokers()
-        return list(self.produce_placed(tag, count, producer).values())
-
-    def produce_placed(
-        self, tag: str, count: int, producer: Producer | None = None, *, size: int = 0
-    ) -> dict[tuple[int, int], str]:
-        """As `produce`, to each partition in turn: by partition and offset. `size`: bytes of each value at least."""
         yield cluster
     finally:
         cluster.stop()
@@ -384,5 +430,3 @@ def check_that_each_may_die(cluster: ClusterOfThree) -> None:
     cluster.wait_in_sync()
     written += cluster.produce("after", 500)
     assert sorted(cluster.read_all(len(written))) == sorted(written)
-    settings: Mapping[str, str] | None = None,
-    later: tuple[int, ...] = (),

@@ -1,9 +1,12 @@
-"""Clients that go on while a cluster changes: an idempotent producer, and a group of two. They are recorded, and judged
-at the end."""
+"""Clients that go on while a cluster changes: an idempotent producer, a group of two and, where it is asked for, a
+transactional copier. They are recorded, and judged at the end."""
 
 from __future__ import annotations
 
+import queue
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,18 +14,24 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from moldau.testing import history
+from tests.exactly_once.copier import AT_END
+from tests.support.talking_process import TalkingProcess
 
 PATIENCE_S = 120
 PAUSE_S = 0.002
 """Between two records."""
+PAUSE_OF_COPIED_S = 0.05
+"""The copier commits every twenty records, and must keep up."""
 
 
 @contextmanager
-def under_load(bootstrap_servers: str, path: Path, topic: str, partitions: int) -> Iterator[None]:
+def under_load(
+    bootstrap_servers: str, path: Path, topic: str, partitions: int, copy: history.Copy | None = None
+) -> Iterator[None]:
     """Of an existing topic; `path` gets the history. No client may see an error, and no acknowledged record may be
-    lost, come twice or out of order."""
+    lost, come twice or out of order. `copy`: of two more topics with as many partitions, in transactions."""
     with history.record(path) as recorder:
-        load = _Load(recorder, bootstrap_servers, topic, partitions)
+        load = _Load(recorder, bootstrap_servers, topic, partitions, copy, path)
         load.start()
         try:
             assert load.has_read.wait(PATIENCE_S)
@@ -30,14 +39,26 @@ def under_load(bootstrap_servers: str, path: Path, topic: str, partitions: int) 
         finally:
             load.stop()
         assert load.problems == []
-        read = list(recorder.read_to_end({"bootstrap.servers": bootstrap_servers}, [topic]))
-    verdict = history.judge(history.HistoryFile(path))
+        topics = [topic] if copy is None else [topic, copy.source, copy.target]
+        read = list(recorder.read_to_end({"bootstrap.servers": bootstrap_servers}, topics))
+    verdict = history.judge(history.HistoryFile(path), copies=[] if copy is None else [copy])
     assert not verdict.findings, str(verdict)
-    assert len(read) == verdict.judged["records acknowledged"] > 0
+    acknowledged = verdict.judged["records acknowledged"]
+    # those of a transaction that was aborted, and copied again, are acknowledged too
+    assert 0 < len(read) <= acknowledged
+    assert copy is not None or len(read) == acknowledged
 
 
 class _Load:
-    def __init__(self, recorder: history.Recorder, bootstrap_servers: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self,
+        recorder: history.Recorder,
+        bootstrap_servers: str,
+        topic: str,
+        partitions: int,
+        copy: history.Copy | None,
+        path: Path,
+    ) -> None:
         self.problems: list[str] = []
         self._recorder = recorder
         self._settings = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
@@ -46,7 +67,14 @@ class _Load:
         self.has_read = threading.Event()
         """A record went all the way, and its position is committed."""
         self._has_to_stop = threading.Event()
-        self._threads = [threading.Thread(target=each) for each in (self._write, self._read, self._read)]
+        writes = [(topic, PAUSE_S)] if copy is None else [(topic, PAUSE_S), (copy.source, PAUSE_OF_COPIED_S)]
+        self._threads = [threading.Thread(target=self._write, args=each) for each in writes]
+        self._threads += [threading.Thread(target=self._read) for _ in range(2)]
+        self._copied = [] if copy is None else [bootstrap_servers, copy.source, copy.target, "copiers", str(path)]
+        self._copier = None if copy is None else self._new_copier()
+
+    def _new_copier(self) -> TalkingProcess:
+        return TalkingProcess([sys.executable, "-m", "tests.exactly_once.copier", *self._copied, "--member"])
 
     def start(self) -> None:
         for thread in self._threads:
@@ -56,8 +84,25 @@ class _Load:
         self._has_to_stop.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
+        if self._copier is not None:
+            self._stop_copier(self._copier)
 
-    def _write(self) -> None:
+    def _stop_copier(self, copier: TalkingProcess) -> None:
+        """One that ended by itself has failed. Another one comes to the end of the source: when the first one said that
+        it was there, more may have come."""
+        if copier.live_on(0) is not None:
+            self.problems.append(f"the copier ended by itself: {copier.output[-3:]}")
+        copier.kill()
+        last = self._new_copier()
+        try:
+            is_at_end = last.wait_for(lambda line: line.startswith(AT_END), time.monotonic() + PATIENCE_S)
+        except queue.Empty:
+            is_at_end = False
+        if not is_at_end:
+            self.problems.append(f"the copier does not come to the end of its source: {last.output[-3:]}")
+        last.kill()
+
+    def _write(self, topic: str, pause_s: float) -> None:
         producer = self._recorder.producer({**self._settings, "enable.idempotence": True})
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -66,9 +111,10 @@ class _Load:
 
         number = 0
         while not self._has_to_stop.is_set():
-            producer.produce(self._topic, str(number), partition=number % self._partitions, on_delivery=delivered)
+            value = f"{topic} {number}"
+            producer.produce(topic, value, partition=number % self._partitions, on_delivery=delivered)
             number += 1
-            producer.poll(PAUSE_S)
+            producer.poll(pause_s)
         if left := producer.flush(PATIENCE_S):
             self.problems.append(f"{left} records were not acknowledged")
 

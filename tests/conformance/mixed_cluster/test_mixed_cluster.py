@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.core.config.replicated import replicated
+from moldau.testing import history
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, run_java
 from tests.support.cluster_of_three import (
     NODE_IDS,
@@ -65,6 +67,27 @@ def test_a_node_gone_for_good_is_replaced_by_an_empty_one_of_the_other_kind_unde
         words = ["--bootstrap-server", cluster.bootstrap_servers, "describe", "--replication"]
         rows = [line.split() for line in run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words).splitlines()]
         assert sorted(row[0] for row in rows if row[-1] in ("Leader", "Follower")) == ["1", "2", "3"]
+
+
+@pytest.mark.timeout(900)
+def test_all_nodes_are_succeeded_by_empty_ones_of_the_other_kind_and_back_under_load(tmp_path: Path) -> None:
+    """Nothing but what was replicated is left of the nodes of the first kind when the last one has ended."""
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    later = tuple(node_id + len(NODE_IDS) for node_id in NODE_IDS)
+    settings = replicated(len(NODE_IDS))
+    with cluster_of_three(
+        tmp_path, dict.fromkeys(NODE_IDS, kafka), NODE_IDS, voters_in_log=True, settings=settings, later=later
+    ) as cluster:
+        copy = history.Copy("source", "target")
+        for topic in (TOPIC, copy.source, copy.target):
+            cluster.create_topic(topic)
+        with under_load(cluster.bootstrap_servers, tmp_path / "history.jsonl", TOPIC, PARTITIONS, copy):
+            for olds, news, command in ((NODE_IDS, later, moldau_command), (later, NODE_IDS, kafka)):
+                for old, new in zip(olds, news, strict=True):
+                    cluster.succeed(old, new, command)
+                    cluster.wait_in_sync()
+                    cluster.check_with_kafkas_tools()
+                assert cluster.running() == dict.fromkeys(news, command)
 
 
 @pytest.mark.timeout(300)
