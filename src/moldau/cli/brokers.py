@@ -117,8 +117,6 @@ def decommission(arguments: argparse.Namespace) -> int:
         if not move(admin, current, wanted, arguments, empty=f"broker {broker} holds no replica"):
             return 0
     # not taken out of the voters first: a node of Apache Kafka that led the quorum may then wait for minutes to stop
-    print(
-        f"broker {broker} holds no replica any more: stop it, take it out of the voters (`moldau quorum remove {broker}`)"
-    )
-    print(f"if it is one, and have it forgotten (`moldau kafka-cluster unregister --id {broker}`)")
+    print(f"broker {broker} holds no replica any more: stop it, take it out of the voters")
+    print(f"(`moldau quorum remove {broker}`), and have it forgotten (`moldau kafka-cluster unregister --id {broker}`)")
     return 0
