@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.offsets import committed_offsets
+from moldau.client.blocking.offsets import commit_offsets, committed_offsets
 from moldau.client.blocking.transactions import begin_producer
 from moldau.columnar.reader import read_topic
 from moldau.shell.io.tcp import TCP
@@ -65,7 +65,7 @@ def rows(count: int):
 
 
 def test_a_batch_whose_commit_spark_did_not_note_is_not_written_again(
-    copy, apart, positions, new_topic, produce, read_back, tmp_path
+    copy, apart, positions, new_topic, produce, read_back, tmp_path, bootstrap_servers
 ):
     source, target = new_topic(2), new_topic(3)
     produce(source, rows(200), partition=0)
@@ -79,6 +79,10 @@ def test_a_batch_whose_commit_spark_did_not_note_is_not_written_again(
         TopicPartition(source, 1): 100,
     }
     assert {at.metadata for at in found.values()} == {json.dumps({"query": query_of(tmp_path), "batch": 0})}
+    with ClusterClient(TCP, bootstrap_servers) as client:
+        # as a client leaves the note that copies the offsets of the group and ends each text with a NUL
+        for partition, at in found.items():
+            commit_offsets(client, group, {partition: at.offset}, at.metadata + "\0")
     forget_commit(tmp_path, 0)
     copy(source, target, tmp_path, prepare=apart)
     assert len(read_back(target)) == 300

@@ -127,7 +127,8 @@ def _committed_batches(client: ClusterClient, group_id: str) -> dict[str, int]:
     newest: dict[str, int] = {}
     for position in committed_offsets(client, group_id, require_stable=True).values():
         try:
-            note = json.loads(position.metadata)
+            # some clients end a text with a NUL where they copy the offsets of a group
+            note = json.loads(position.metadata.rstrip("\0"))
             query, batch_id = str(note["query"]), int(note["batch"])
         except (ValueError, KeyError, TypeError):
             continue  # committed by somebody else: no note of ours
