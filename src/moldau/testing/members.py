@@ -47,10 +47,12 @@ _PASSING_CODES = frozenset(ERROR_CODES[name] for name in _PASSING)
 
 # Where several brokers want another answer than one: replicas as Kafka has them of its internal topics, a first
 # election and first fetches of replicas that a test need not wait for.
-_SETTINGS_OF_SEVERAL = {
-    "controller.quorum.election.timeout.ms": "100",
-    "replica.fetch.backoff.ms": "50",
-}
+_SETTINGS_OF_SEVERAL = {"replica.fetch.backoff.ms": "50"}
+_ELECTION_TIMEOUT = "controller.quorum.election.timeout.ms"
+_ELECTION_TIMEOUT_MS = "100"
+_FIRST_ELECTION_TIMEOUT_MS = "20"
+"""Of broker 1, which is elected at the start before another one stands. Were it that of all, they would stand at the
+same time, and votes would split on a busy machine."""
 MAX_REPLICAS = 3
 
 
@@ -182,7 +184,8 @@ class Members:
             "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
             "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{each}" for voter, (_, each) in ports.items()),
         }
-        return parse_broker_settings({**self._texts, **own})
+        wait_ms = _FIRST_ELECTION_TIMEOUT_MS if node_id == 1 else _ELECTION_TIMEOUT_MS
+        return parse_broker_settings({_ELECTION_TIMEOUT: wait_ms, **self._texts, **own})
 
     # -- who is there
 

@@ -16,6 +16,7 @@ from moldau.testing import Cluster, NotReachedError, inside
 
 PATIENCE_S = 60.0
 ALL = {1, 2, 3}
+ELECTION_TIMEOUT = "controller.quorum.election.timeout.ms"
 IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 500, "replica.lag.time.max.ms": 1_000}
 """A broker that stands still, or is cut off, is given up soon."""
 
@@ -285,3 +286,10 @@ def test_what_cannot_be_is_refused() -> None:
             cluster.wait_for(topic=topic, isr=3, timeout=0)
         with pytest.raises(KafkaError, match="there is no partition"):
             cluster.leader(topic, 5)
+
+
+@pytest.mark.parametrize(("settings", "times"), [({}, [20, 100, 100]), ({ELECTION_TIMEOUT: 100}, [100] * 3)])
+def test_one_broker_stands_before_the_others_at_the_first_election(settings: dict[str, int], times: list[int]) -> None:
+    with Cluster(brokers=3, settings=settings) as cluster:
+        members = cluster._members
+        assert [member.settings.controller_quorum_election_timeout_ms for member in members] == times
