@@ -39,7 +39,7 @@ from moldau.wire.protocol.messages.group_records import GroupMetadataKey, Offset
 
 MAX_TOMBSTONES = 1_000
 """In one batch: with the longest topic names and reasonable group ids they stay below 1 MiB."""
-MAX_POSITIONS_A_TURN = 5_000
+MAX_POSITIONS_A_DECISION = 5_000
 """Looked at in one decision of the check, so that nobody waits longer than for a few milliseconds."""
 
 _GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
@@ -57,7 +57,7 @@ def expire(draft: Draft, request: ExpireOffsets) -> None:
     group_ids = request.group_ids if request.group_ids is not None else tuple(state.groups)
     looked_at = 0
     for position, group_id in enumerate(group_ids):
-        if looked_at >= MAX_POSITIONS_A_TURN or len(draft.records) >= MAX_TOMBSTONES:
+        if looked_at >= MAX_POSITIONS_A_DECISION or len(draft.records) >= MAX_TOMBSTONES:
             draft.arm_expiry(0, ExpireOffsets(group_ids[position:]))
             return
         group = state.groups.get(group_id)

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.core.coordination.host import LoadedRecord
 from moldau.core.coordination.machine import NO_REQUEST_ID, Now
-from moldau.core.groups.expiry import MAX_POSITIONS_A_TURN, MAX_TOMBSTONES
+from moldau.core.groups.expiry import MAX_POSITIONS_A_DECISION, MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, OtherKindRecord, decode_group_record
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, ExpireOffsets, FetchOffsets
 from moldau.errors import MoldauError
@@ -198,7 +198,7 @@ def test_much_that_expires_goes_in_batches_of_a_size(shard) -> None:
 def test_a_check_looks_at_so_many_positions_in_one_decision(shard) -> None:
     """Nothing has expired: only what is looked at ends a stretch."""
     for number in range(4):
-        shard.ask(shard.committing(group_id=f"g{number}", partition_count=MAX_POSITIONS_A_TURN // 2))
+        shard.ask(shard.committing(group_id=f"g{number}", partition_count=MAX_POSITIONS_A_DECISION // 2))
     now_ms, state = shard.now_ms, shard.state
     decision = shard.host.machine.decide(state, NO_REQUEST_ID, ExpireOffsets(), Now(now_ms, now_ms))
     (timer,) = decision.timers
