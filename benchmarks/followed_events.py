@@ -39,6 +39,9 @@ def _followed(bootstrap_servers: str) -> Iterator[Iterator[str]]:
     words = [sys.executable, "-m", "moldau.cli.main", "events", "--follow", "--json", "-b", bootstrap_servers]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
+        assert process.stdout is not None
+        for _ in NODE_IDS:  # what is there already: from here on each change has a line
+            next(process.stdout)
         yield _lines(process)
     finally:
         process.terminate()
@@ -47,7 +50,5 @@ def _followed(bootstrap_servers: str) -> Iterator[Iterator[str]]:
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
     assert process.stdout is not None
-    for _ in NODE_IDS:  # what is there already
-        next(process.stdout)
     yield from process.stdout
     raise PeerError(f"`moldau events` ended with {process.returncode}")
