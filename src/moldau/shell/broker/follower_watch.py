@@ -99,6 +99,10 @@ class FollowerWatch:
         """The entries of partitions that may have news."""
         return self._session.entries_of(self._changed)
 
+    def asked_of(self, partition: Partition) -> FetchEntry:
+        """What the session asks of a partition that it follows."""
+        return self._session.partitions[self._keys[partition.number]].entry
+
     def told(self, results: list[FetchResult]) -> None:
         """The follower is sent these: what gave records, or is refused, it will name again; what it has all of has no
         news."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.core.metadata.image import BrokerImage, MetadataDelta
+from moldau.errors import ERROR_CODES
 from moldau.types import BrokerId, LeaderEpoch, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
@@ -113,6 +114,37 @@ async def test_who_waits_is_woken_by_any_partition_of_its_session(start_node: An
         await node.connect().ask(ApiKey.PRODUCE, 9, produce(b"a", partition=index, acks=1))
         answer = await follower.answer()
         assert [row.partition_index for topic in answer.responses for row in topic.partitions] == [index]
+
+
+@pytest.mark.asyncio
+async def test_changes_that_bring_nothing_to_read_cost_no_look_of_who_waits(start_node: Any) -> None:
+    """As when a topic of thousands of partitions is made: a look at all that changed, for each change, took seconds."""
+    node = await led_here(start_node)
+    follower, session_id = await with_session(node)
+    follower.send(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2), max_wait_ms=60_000))
+    await node.turns(5)
+    before = looks(node)
+    for index in range(COUNT):
+        # as the first fetch of another follower reports
+        node.node.broker.partition_appended(node.node.broker.partitions.find("t", index))
+    await node.turns(5)
+    assert follower.answers() == []
+    assert looks(node) == before
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(b"a", partition=20, acks=1))
+    assert [row.partition_index for topic in (await follower.answer()).responses for row in topic.partitions] == [20]
+
+
+@pytest.mark.asyncio
+async def test_who_waits_learns_that_the_leader_is_of_a_later_epoch_now(start_node: Any) -> None:
+    node = await led_here(start_node)
+    follower, session_id = await with_session(node)
+    follower.send(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2), max_wait_ms=60_000))
+    await node.turns(5)
+    us = node.node.node_id
+    old = node.node.broker.image.topics_by_name["t"].partitions[7]
+    tell(node, type(old)((us, FOLLOWER), (us, FOLLOWER), us, LeaderEpoch(6), old.partition_epoch + 1), index=7)
+    (row,) = [row for topic in (await follower.answer()).responses for row in topic.partitions]
+    assert (row.partition_index, row.error_code) == (7, ERROR_CODES["FENCED_LEADER_EPOCH"])
 
 
 @pytest.mark.asyncio

@@ -102,12 +102,27 @@ class FollowerFetch(ParkedFetch):
         return self.size
 
     def partition_changed(self, partition: Partition) -> None:
-        """Looks again."""
+        """Looks again, unless the change brought nothing to read: the next answer tells what else is new."""
         if self._watch is None:
             super().partition_changed(partition)
             return
+        if not partition.is_deleted and self._has_all_of(partition, self._watch.asked_of(partition)):
+            return
         self._look_at_changed()
         self._look_again()
+
+    def _has_all_of(self, partition: Partition, entry: FetchEntry) -> bool:
+        """Whether a look would find nothing to send: the follower has all that this leader has. Each of the partitions
+        of a new topic changes while the fetch is parked, and a look is at all that changed since the last answer."""
+        if self.broker.settings.replica_selector_class == RACK_AWARE:
+            return False  # the high watermark is told at once
+        if entry[2] != partition.leader_epoch or partition.is_offline or entry[3] != partition.log.log_end_offset:
+            return False
+        try:
+            partition.check_follower(self.replica_id, self.broker_epoch, entry[2])
+        except KafkaError:
+            return False
+        return True
 
     def _answer_later(self) -> None:
         self._look_at_changed()
