@@ -24,6 +24,12 @@ def test_what_readers_would_not_take_is_not_written() -> None:
     assert read_notes([metadata_of(0, note.text())]).pipeline == note
 
 
+def test_a_note_of_the_longest_names_is_one_that_kafkas_brokers_take() -> None:
+    note = note_of("p" * 301, "h" * 64, 65_535, [f"{number:0249}" for number in range(20)])
+    assert len(note.dead_letters) == 4
+    assert len(metadata_of((1 << 63) - 1, note.text())) < 4_096
+
+
 def test_the_note_of_a_sinks_own_transaction_has_its_batch() -> None:
     assert read_notes([json.dumps({"query": "a-query", "batch": 12})]) == CommitNote(12)
     with_note = json.dumps({"query": "a-query", "batch": 12, "note": NOTE.text()})

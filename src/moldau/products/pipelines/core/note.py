@@ -20,6 +20,8 @@ PIPELINE_HEADER = "moldau.pipeline"
 MAX_METADATA = 8_192
 """Characters that are read of a note; Kafka's brokers take 4,096 bytes by default (offset.metadata.max.bytes)."""
 MAX_DEAD_LETTERS = 16
+MAX_NAMED = 1_000
+"""Characters of all dead-letter topics that a note names: a broker refuses the offsets with a note that is too long."""
 
 _NAME = r"^[a-zA-Z0-9._-]{1,301}\Z"
 _Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
@@ -53,9 +55,14 @@ class _Metadata(msgspec.Struct):
 
 
 def note_of(pipeline: str, host: str, board_port: int | None, dead_letters: Iterable[str]) -> PipelineNote:
-    """As readers take it: a host whose name they would not take is left out."""
-    topics = tuple(dict.fromkeys(dead_letters))[:MAX_DEAD_LETTERS]
-    return PipelineNote(pipeline, host if re.match(_NAME, host) else None, board_port, topics)
+    """As readers take it: a host whose name they would not take is left out, and so are the dead-letter topics behind
+    MAX_DEAD_LETTERS or MAX_NAMED."""
+    topics: list[str] = []
+    for topic in dict.fromkeys(dead_letters):
+        if len(topics) == MAX_DEAD_LETTERS or sum(map(len, topics)) + len(topic) > MAX_NAMED:
+            break
+        topics.append(topic)
+    return PipelineNote(pipeline, host if re.match(_NAME, host) else None, board_port, tuple(topics))
 
 
 def metadata_of(batch_id: int, note: str) -> str:
