@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -92,6 +92,13 @@ def follow(browser: Chrome, text: str) -> None:
         "return [...document.links].find((link) => link.innerText.includes(arguments[0])).href", text
     )
     browser.get(href)
+
+
+def assert_shown(browser: Chrome, page: str, texts: Iterable[tuple[str, str]]) -> None:
+    """Each (path, text): the text is on the page with that path."""
+    for path, text in texts:
+        browser.get(page + path)
+        assert text in browser.find_element("tag name", "body").text
 
 
 def assert_nothing_ran(browser: Chrome) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.browser.conftest import ATTACK, WAIT_S, BrokerWithPage, assert_nothing_ran, follow
+from tests.browser.conftest import ATTACK, WAIT_S, BrokerWithPage, assert_nothing_ran, assert_shown, follow
 
 Wait = Callable[[Chrome, str], None]
 
@@ -173,20 +173,18 @@ def test_foreign_text_is_shown_as_text(running: BrokerWithPage, browser: Chrome,
 
 
 def test_it_is_whole_without_javascript(running: BrokerWithPage, browser_without_script: Chrome) -> None:
-    browser = browser_without_script
     create(running, NewTopic("quiet", 1))
     running.produce("quiet", (b"key", b"seen without a script", {}))
     commit_as_consumer(running, "quiet-readers", "quiet", 0)
-    for path, text in (
+    texts = (
         ("/", "Overview"),
         ("/topics/quiet", "Read by"),
         ("/topics/quiet/tail", "seen without a script"),
         ("/groups/quiet-readers", "Committed"),
         ("/brokers", "controller"),
         ("/brokers", "This cluster does not serve group.protocol=consumer"),
-    ):
-        browser.get(running.page + path)
-        assert text in browser.find_element("tag name", "body").text
+    )
+    assert_shown(browser_without_script, running.page, texts)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

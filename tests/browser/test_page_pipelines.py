@@ -13,7 +13,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
 from moldau.products.pipelines.core.note import PipelineNote, metadata_of
-from tests.browser.conftest import ATTACK, WAIT_S, BrokerWithPage, assert_nothing_ran, follow
+from tests.browser.conftest import ATTACK, WAIT_S, BrokerWithPage, assert_nothing_ran, assert_shown, follow
 
 Wait = Callable[[Chrome, str], None]
 
@@ -119,17 +119,15 @@ def test_the_page_of_a_pipeline_has_its_picture_charts_and_newest_dead_letters(
 
 
 def test_it_is_whole_without_javascript(shop: BrokerWithPage, browser_without_script: Chrome) -> None:
-    browser = browser_without_script
-    for path, text in (
+    texts = (
         ("/", "Pipelines"),
         ("/pipelines", "shop.totals"),
         ("/pipelines/moldau.shop.totals", "Newest dead letters"),
         ("/pipelines/audits-own-group", "port 9701 of another-machine"),
         ("/pipelines/readers", "There is no such pipeline"),
         ("/pipelines/moldau.nobody", "There is no such pipeline"),
-    ):
-        browser.get(shop.page + path)
-        assert text in browser.find_element("tag name", "body").text
+    )
+    assert_shown(browser_without_script, shop.page, texts)
 
 
 FORGED = [

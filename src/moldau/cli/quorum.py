@@ -140,17 +140,15 @@ def change_voters(
     from moldau.errors import ERROR_CODES, KafkaError
 
     end_s = clock() + CHANGE_PATIENCE_S
-    is_asked = True
-    while is_asked:
+    while True:
         try:
-            ask()
+            return ask()
         except KafkaError as error:
             if error.code != ERROR_CODES["REQUEST_TIMED_OUT"] or clock() >= end_s:
                 raise
-            pause(CHANGE_PAUSE_S)
-            is_asked = not is_done()
-        else:
-            is_asked = False
+        pause(CHANGE_PAUSE_S)
+        if is_done():
+            return None
 
 
 def recover_node(arguments: argparse.Namespace) -> int:

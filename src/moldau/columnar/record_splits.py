@@ -11,7 +11,6 @@ from __future__ import annotations
 from moldau.types import Buffer
 from moldau.wire.records.varint import encode_varint
 
-_MAX_TIMESTAMP_BYTES = 5
 _WINDOW_RECORDS = 24
 """How far from the expected place is looked, in records of the average size, to either side."""
 
@@ -41,16 +40,15 @@ def _find(window: bytes, delta: int) -> int | None:
     wanted = encode_varint(delta)
     at = window.find(wanted)
     while at >= 0:
-        for width in range(1, _MAX_TIMESTAMP_BYTES + 1):
-            attributes = at - width - 1
-            if attributes < 1 or window[at - 1] >= 0x80:
-                break
-            if window[attributes] == 0 and all(byte >= 0x80 for byte in window[attributes + 1 : at - 1]):
-                start = attributes - 1
-                if window[start] < 0x80:
-                    # the length's first bytes carry the mark; the byte in front of a record is the one before's last
-                    while start > 0 and window[start - 1] >= 0x80:
-                        start -= 1
-                    return start
+        attributes = _varint_begin(window, at - 1) - 1
+        if attributes > 0 and window[attributes] == 0 and window[at - 1] < 0x80 and window[attributes - 1] < 0x80:
+            return _varint_begin(window, attributes - 1)
         at = window.find(wanted, at + 1)
     return None
+
+
+def _varint_begin(window: bytes, last: int) -> int:
+    """Where the varint begins that ends with the byte at `last`: all bytes of a varint but its last carry the mark."""
+    while last > 0 and window[last - 1] >= 0x80:
+        last -= 1
+    return last

@@ -236,7 +236,7 @@ def _in_pieces(data: Buffer, array: ByteArray, batches: _Spans, found: IntArray)
         return
     _in_step(array, pieces, found)
     wrong = {
-        index: True
+        index
         for piece, index in enumerate(owners)
         if pieces.went_astray(piece, data) or not pieces.finish(piece, data, found)
     }

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 import msgspec
 
 from moldau.products.console.cluster import GroupFacts, LagRow, TopicFacts, total
-from moldau.products.console.core.pipeline_groups import PREFIX
+from moldau.products.pipelines.core.note import DEAD_LETTERS_SUFFIX, GROUP_PREFIX
 from moldau.products.service.look.history import Series
 from moldau.products.service.look.plan import Box, Edge
 from moldau.products.service.look.words import show_count, show_duration, show_rate, visible
 
-LETTERS = ".dead-letters"
 ALIVE_S = 60
 """A pipeline that committed in this time is said to read."""
 MAX_DRAWN_TOPICS = 20
@@ -60,7 +59,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def is_pipeline(group: GroupFacts) -> bool:
-    return group.group_id.startswith(PREFIX) or group.note.pipeline is not None
+    return group.group_id.startswith(GROUP_PREFIX) or group.note.pipeline is not None
 
 
 def pipelines_of(groups: Sequence[GroupFacts], topics: Sequence[TopicFacts]) -> list[PipelineFacts]:
@@ -73,7 +72,7 @@ def pipelines_of(groups: Sequence[GroupFacts], topics: Sequence[TopicFacts]) -> 
 
 def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> PipelineFacts:
     note = group.note.pipeline
-    name = note.pipeline if note is not None else group.group_id.removeprefix(PREFIX) or group.group_id
+    name = note.pipeline if note is not None else group.group_id.removeprefix(GROUP_PREFIX) or group.group_id
     named = note.dead_letters if note is not None else ()
     letters = [topics[each] for each in (named or _letters_by_name(name, topics)) if each in topics]
     return PipelineFacts(
@@ -88,9 +87,9 @@ def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> Pipel
 
 def _letters_by_name(name: str, topics: dict[str, TopicFacts]) -> list[str]:
     """The query `shop.lake` of the page `shop` keeps its dead letters where the page does, in `shop.dead-letters`."""
-    while name and name + LETTERS not in topics:
+    while name and name + DEAD_LETTERS_SUFFIX not in topics:
         name = name.rpartition(".")[0]
-    return [name + LETTERS] if name else []
+    return [name + DEAD_LETTERS_SUFFIX] if name else []
 
 
 def _topics(group: GroupFacts) -> tuple[TopicLag, ...]:

@@ -19,9 +19,5 @@ def serve(bootstrap_servers: str, listening: socket.socket, *, is_child: bool = 
     sampler = Sampler(cluster)
     service.wake_at_close(sampler.close)
 
-    def close() -> None:
-        sampler.close()
-        cluster.close()
-
     app = Pages(service, cluster, sampler).app()
-    serving.serve(service, app, listening, close, is_child=is_child, idle_exit_s=idle_exit_s)
+    serving.serve(service, app, listening, cluster.close, is_child=is_child, idle_exit_s=idle_exit_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -39,7 +40,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         self._session, self._process = session, process
         self._group = str(settings["group.id"])
         self._on_commit = settings.get("on_commit")
-        self._unanswered: list[tuple[int, dict[str, int]]] = []
+        self._unanswered: deque[tuple[int, dict[str, int]]] = deque(maxlen=MAX_UNANSWERED)
         """Asynchronous commits, as (operation, offsets)."""
         self._is_steered = False
         """It was told to commit, or where to go on."""
@@ -175,11 +176,11 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
             positions = {partition_name(message.topic(), message.partition()): message.offset() + 1}
         else:
             positions = offsets_of(self.position(self.assignment()) if offsets is None else offsets)
-        known = {where: offset for where, offset in positions.items() if offset >= 0}
+        known = _known(positions)
         self._is_steered = True
         operation = self._commit_begins(known)
         if asynchronous:
-            self._unanswered = [*self._unanswered[1 - MAX_UNANSWERED :], (operation, known)]
+            self._unanswered.append((operation, known))
         chosen = {"message": message} if message is not None else {"offsets": offsets} if offsets is not None else {}
         done: list[TopicPartition] | None = self._ended(
             operation, lambda: super(RecordedConsumer, self).commit(**chosen, asynchronous=asynchronous)
@@ -220,7 +221,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
     def _committed_later(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """An automatic or asynchronous commit was answered."""
         done = [one for one in partitions if one.error is None and one.offset >= 0]
-        operation = self._answered({where: offset for where, offset in offsets_of(partitions).items() if offset >= 0})
+        operation = self._answered(_known(offsets_of(partitions)))
         if operation is not None:
             if error is not None:
                 self._session.write_error(self._process, operation, error)
@@ -235,12 +236,11 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
 
     def _answered(self, positions: dict[str, int]) -> int | None:
         """The asynchronous commit of these offsets; None: there is none, so the commit was an automatic one."""
-        for index, (operation, offsets) in enumerate(self._unanswered):
-            if offsets == positions:
-                # answers come in the order of the commits
-                del self._unanswered[: index + 1]
-                return operation
-        return None
+        found = next((operation for operation, offsets in self._unanswered if offsets == positions), None)
+        # answers come in the order of the commits
+        while found is not None and self._unanswered.popleft()[0] != found:
+            pass
+        return found
 
     def _ended(self, operation: int, act: Callable[[], T]) -> T:
         try:
@@ -248,6 +248,11 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         except KafkaException as error:
             self._session.write_error(self._process, operation, error.args[0])
             raise
+
+
+def _known(positions: Mapping[str, int]) -> dict[str, int]:
+    """Those that are offsets, where -1 is none."""
+    return {where: offset for where, offset in positions.items() if offset >= 0}
 
 
 def _positions(partitions: Iterable[TopicPartition]) -> dict[str, int | None]:

@@ -69,6 +69,14 @@ async def with_session(node: Any) -> tuple[Any, int]:
     return client, opened.session_id
 
 
+async def with_parked_fetch(node: Any) -> Any:
+    """As `with_session`: the connection, whose third request waits."""
+    follower, session_id = await with_session(node)
+    follower.send(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2), max_wait_ms=60_000))
+    await node.turns(5)
+    return follower
+
+
 def looks(node: Any) -> list[int]:
     """How often each partition was looked at."""
     hosted = node.node.broker.partitions.by_name[b"t"]
@@ -120,9 +128,7 @@ async def test_who_waits_is_woken_by_any_partition_of_its_session(start_node: An
 async def test_changes_that_bring_nothing_to_read_cost_no_look_of_who_waits(start_node: Any) -> None:
     """As when a topic of thousands of partitions is made: a look at all that changed, for each change, took seconds."""
     node = await led_here(start_node)
-    follower, session_id = await with_session(node)
-    follower.send(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2), max_wait_ms=60_000))
-    await node.turns(5)
+    follower = await with_parked_fetch(node)
     before = looks(node)
     for index in range(COUNT):
         # as the first fetch of another follower reports
@@ -137,9 +143,7 @@ async def test_changes_that_bring_nothing_to_read_cost_no_look_of_who_waits(star
 @pytest.mark.asyncio
 async def test_who_waits_learns_that_the_leader_is_of_a_later_epoch_now(start_node: Any) -> None:
     node = await led_here(start_node)
-    follower, session_id = await with_session(node)
-    follower.send(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2), max_wait_ms=60_000))
-    await node.turns(5)
+    follower = await with_parked_fetch(node)
     us = node.node.node_id
     old = node.node.broker.image.topics_by_name["t"].partitions[7]
     tell(node, type(old)((us, FOLLOWER), (us, FOLLOWER), us, LeaderEpoch(6), old.partition_epoch + 1), index=7)

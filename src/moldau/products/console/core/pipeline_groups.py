@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-PREFIX = "moldau."
-"""How the groups of pipelines are called, unless their pages say otherwise."""
+from moldau.products.pipelines.core.note import GROUP_PREFIX
 
 
 def choose_groups(names: Sequence[str], most: int) -> set[str]:
     """The first `most`. Up to half of them are pipelines: neither kind takes all places, however its names begin."""
-    pipelines = [name for name in names if name.startswith(PREFIX)]
+    pipelines = [name for name in names if name.startswith(GROUP_PREFIX)]
     chosen = pipelines[: most // 2]
-    others = [name for name in names if not name.startswith(PREFIX)]
+    others = [name for name in names if not name.startswith(GROUP_PREFIX)]
     rest = [*others, *pipelines[most // 2 :]]
     return {*chosen, *rest[: most - len(chosen)]}

@@ -13,6 +13,10 @@ from typing import Annotated
 
 import msgspec
 
+GROUP_PREFIX = "moldau."
+"""Before the name of a pipeline: the group that it commits to, unless its page says otherwise."""
+DEAD_LETTERS_SUFFIX = ".dead-letters"
+"""Behind the name of a pipeline: the topic of its records that do not parse, unless its page says otherwise."""
 REASON_HEADER = "moldau.reason"
 """Of a dead letter: why the record is no row."""
 PIPELINE_HEADER = "moldau.pipeline"

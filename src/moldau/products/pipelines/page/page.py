@@ -40,6 +40,7 @@ import yaml
 
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.products.pipelines.core.case import Case
+from moldau.products.pipelines.core.note import GROUP_PREFIX
 from moldau.products.pipelines.core.plan import (
     FlowStep,
     Plan,
@@ -160,7 +161,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     else:
         parts, files = _short_form(page, head), ()
     checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
-    group = page.text("group", default=f"moldau.{name}")
+    group = page.text("group", default=GROUP_PREFIX + name)
     try:
         plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
         queries = tuple(_queries(plan, parts, checkpoint, group, is_long=is_long))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from moldau.products.pipelines.core.column_types import TIMES
-from moldau.products.pipelines.core.note import PIPELINE_HEADER, REASON_HEADER
+from moldau.products.pipelines.core.note import DEAD_LETTERS_SUFFIX, PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
@@ -62,7 +62,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
         is_table = source.text("as", default="") == "table"
         if source.has("dead_letters") and (stops or is_table):
             source.refuse("dead_letters", f"has no meaning {'with `bad_records: stop`' if stops else 'for a table'}")
-        topic = source.topic("dead_letters") if source.has("dead_letters") else f"{head.name}.dead-letters"
+        topic = source.topic("dead_letters") if source.has("dead_letters") else head.name + DEAD_LETTERS_SUFFIX
         return Decoded(decoder=decoder, stops=stops, dead_letters=None if stops or is_table else topic)
 
     @classmethod
