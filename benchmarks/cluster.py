@@ -1,4 +1,4 @@
-"""`python -m benchmarks.cluster [--rounds 3]`: three nodes of Moldau beside three of Apache Kafka, in one run.
+"""`python -m benchmarks.cluster [--rounds 3] [--warm-memory]`: three nodes of Moldau beside three of Apache Kafka.
 
 Topics have three replicas, two of which must be in sync, and every record waits for all of them (acks=all). Both
 clusters are up all the time, and each round asks both, in alternating order. At the end a node of each is killed,
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from benchmarks import followed_events
+from benchmarks import followed_events, warm_memory
 from benchmarks.loaders import latency, produce
 from benchmarks.peers import CACHE, Peer, PeerError, fetch_kafka
 from benchmarks.run import Figures, in_turn, say, short
@@ -154,8 +154,10 @@ def table(seen: dict[str, list[Figures]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
+    warm_memory.add_option(parser)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="moldau-cluster-bench-") as name:
+    temporary = tempfile.TemporaryDirectory(prefix="moldau-cluster-bench-")
+    with temporary as name, warm_memory.asked_for(arguments) as memory:
         folder, libraries = Path(name), fetch_kafka(CACHE)
         make: dict[str, Callable[[int], MoldauNode | KafkaNode]] = {
             "Moldau": lambda node_id: MoldauNode("Moldau", folder / f"moldau-{node_id}"),
@@ -172,6 +174,8 @@ def main() -> int:
                 round_of(peer, cluster, -1)  # warms it up
             for number in range(arguments.rounds):
                 for peer, cluster in in_turn(both, number):
+                    if memory:
+                        memory.take()
                     seen[peer.name].append(round_of(peer, cluster, number))
                     load = os.getloadavg()[0]
                     say(f"round {number + 1} {peer.name}: {short(seen[peer.name][-1])} (load average {load:.1f})")

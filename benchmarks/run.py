@@ -1,6 +1,6 @@
 """`make bench`: every workload against Moldau and Apache Kafka in one run; a table of ratios and a JSON file.
 
-    python -m benchmarks.run [--only WORD] [--rounds 3] [--without-apache] [--output FILE]
+    python -m benchmarks.run [--only WORD] [--rounds 3] [--without-apache] [--warm-memory] [--output FILE]
 
 Machines are noisy, so a figure is only worth its ratio to the peer's in the same run: each round runs every peer once,
 in alternating order, and the table shows medians of the rounds.
@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks import warm_memory
 from benchmarks.loaders import (
     canned,
     columns,
@@ -57,11 +58,19 @@ GIB = 1 << 30
 class Bench:
     """One run: the peers that are up, the folder they live in, and the figures of each workload, peer and round."""
 
-    def __init__(self, make: dict[str, Callable[[str], Peer]], rounds: int, folder: Path, cache: Path) -> None:
+    def __init__(
+        self,
+        make: dict[str, Callable[[str], Peer]],
+        rounds: int,
+        folder: Path,
+        cache: Path,
+        memory: warm_memory.WarmMemory | None = None,
+    ) -> None:
         self.make = make
         self.rounds = rounds
         self.folder = folder
         self.cache = cache
+        self.memory = memory
         self.peers: list[Peer] = []
         self.topics = 0
         self.shared: dict[str, str] = {}
@@ -185,6 +194,8 @@ def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures
     seen: dict[str, list[Figures]] = {peer.name: [] for peer in bench.peers}
     for number in range(bench.rounds):
         for peer in in_turn(bench.peers, number):
+            if bench.memory:
+                bench.memory.take()
             seen[peer.name].append(KINDS[workload.kind](bench, workload, peer))
             say(f"  round {number + 1} {peer.name}: {short(seen[peer.name][-1])}")
     return seen
@@ -367,14 +378,15 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], help="only workloads whose file name holds this word")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-apache", action="store_true", help="no peer, no ratios: for a quick look")
+    warm_memory.add_option(parser)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "latest.json")
     arguments = parser.parse_args()
     names = [name for name in ORDER if not arguments.only or any(word in name for word in arguments.only)]
     rows: list[dict[str, object]] = []
     rounds: dict[str, object] = {}
-    with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder, warm_memory.asked_for(arguments) as memory:
         make = makers(Path(folder), CACHE, has_apache=not arguments.without_apache)
-        bench = Bench(make, arguments.rounds, Path(folder), CACHE)
+        bench = Bench(make, arguments.rounds, Path(folder), CACHE, memory)
         try:
             pages = [read_workload(name) for name in names]
             workloads = [

@@ -149,7 +149,9 @@ def compact(disk: Disk, plan: CompactionPlan) -> Generator[int, None, Compaction
     """
     known = KeyOffsets(max(MIN_KEYS, keys_within(plan.dedupe_buffer_bytes)), plan.first_dirty_offset)
     aborted = _aborted_transactions(disk, plan)
-    yield from _learn(disk, plan, known, CleanedTransactions(aborted))
+    # what ended in the clean part would never end here: its marker is not read
+    dirty = [entry for entry in aborted if entry.last_offset >= plan.first_dirty_offset]
+    yield from _learn(disk, plan, known, CleanedTransactions(dirty))
     cleaner = _Cleaner(disk, plan, known, CleanedTransactions(aborted))
     for group in group_segments(disk, plan, known.end_offset):
         yield from cleaner.clean(group)
@@ -340,6 +342,7 @@ class _Cleaner:
         """What is written in place of the batch: itself, a smaller one, an empty one, or nothing."""
         header = BatchHeader(*fields)
         if header.base_offset >= self._known.end_offset:
+            self._note_transaction(batch, header)
             self._records_kept += header.record_count
             return batch
         has_horizon = header.attributes & DELETE_HORIZON_FLAG != 0
@@ -374,6 +377,13 @@ class _Cleaner:
             return batch
         horizon_ms = None if has_horizon or not needs_horizon else self._plan.now_ms + self._plan.delete_retention_ms
         return (yield from _rebuilt(header, payload, count, largest_ms, horizon_ms))
+
+    def _note_transaction(self, batch: bytes, header: BatchHeader) -> None:
+        """Of a batch that stays as it is: the index of the new segment has to name the transactions that end there."""
+        if header.is_control:
+            self._is_control_spare(batch, header)
+        elif header.is_transactional:
+            self._transactions.is_aborted(header.producer_id, header.last_offset)
 
     def _is_control_spare(self, batch: bytes, header: BatchHeader) -> bool:
         if header.record_count == 0:

@@ -220,17 +220,20 @@ class LogDirectory:
         """
         self.health.check()
         name = str(topic_partition)
-        try:
-            found_id = self._load_topic_id(name)
-            if found_id not in (topic_id, ZERO_UUID):
+        with self.health.watched():
+            if self.disk.is_directory(name):
+                found_id = self._load_topic_id(name)
+                if found_id == ZERO_UUID:
+                    self.write_topic_id(topic_partition, topic_id)
+                if found_id in (topic_id, ZERO_UUID):
+                    return self.open_log(topic_partition, settings, now_ms=now_ms)
                 self._set_other_aside(topic_partition, found_id, now_ms)
-            if found_id != topic_id:
-                self.disk.make_directory(name)
-                self.write_topic_id(topic_partition, topic_id)
-            return self.open_log(topic_partition, settings, now_ms=now_ms)
-        except StorageFailedError as error:
-            self.health.fail(error)
-            raise
+            self.disk.make_directory(name)
+            self.write_topic_id(topic_partition, topic_id)
+            health, cache = self.health, self.index_cache
+            log = Log(self.disk, name, topic_partition, topic_id, settings, now_ms, health=health, index_cache=cache)
+            self.logs[topic_partition] = log
+            return log
 
     def write_topic_id(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         """Writes `partition.metadata`: for a new partition, or one that lost it in a crash."""
@@ -246,11 +249,8 @@ class LogDirectory:
         self.health.check()
         log = self.logs.pop(topic_partition)
         log.release()
-        try:
+        with self.health.watched():
             self._set_aside(topic_partition, delete_id, now_ms + log.settings.file_delete_delay_ms)
-        except StorageFailedError as error:
-            self.health.fail(error)
-            raise
 
     def find_topic_id(self, topic_partition: TopicPartition) -> Uuid:
         """What `partition.metadata` of a partition says whose log is not open yet; ZERO_UUID if it says nothing."""
@@ -389,11 +389,8 @@ class LogDirectory:
         if topic_partition not in self._leaving:
             return  # a new topic of that name has done it
         self.health.check()
-        try:
+        with self.health.watched():
             self._set_aside(topic_partition, delete_id, now_ms)
-        except StorageFailedError as error:
-            self.health.fail(error)
-            raise
 
     def discard_other(self, topic_partition: TopicPartition, topic_id: Uuid, *, delete_id: Uuid, now_ms: int) -> None:
         """As `discard`, if what was detached is of another topic of that name."""

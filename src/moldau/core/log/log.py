@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.core.log.appending import (
@@ -72,7 +73,7 @@ __all__ = ["Appended", "AppendOrigin", "DeletedSegment", "FoundOffset", "Log", "
 
 
 class Log:
-    """See the head of this module; made by `open`. `directory`: the name of its directory in the log directory."""
+    """See the head of this module: empty, in a directory just made, or by `open`. `directory`: its name there."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class Log:
         topic_partition: TopicPartition,
         topic_id: Uuid,
         settings: LogSettings,
+        now_ms: int,
         *,
         health: DirectoryHealth | None = None,
         index_cache: IndexCache | None = None,
@@ -102,7 +104,7 @@ class Log:
         self.producer_state = ProducerState(settings.max_producer_ids)
         self._segments = Segments(disk, directory, self.index_cache)
         self.update_settings(settings)
-        self._last_flush_ms = 0
+        self._last_flush_ms = now_ms
         self.is_flushing = False  # a plan of `unflushed` may be running in Workers
         self.truncations = 0  # what was read before one, to be cleaned, is the log no more
 
@@ -128,13 +130,12 @@ class Log:
     ) -> Log:
         """Opens or begins the log in `directory`, which is made if absent; recovers it unless `is_clean`.
 
-        Waits for the disk: for start-up only. For a new partition it is a few system calls. `recovery_point` and
-        `log_start_offset` come from the directory's checkpoints (0: unknown); `is_read_whole` reads and checks also
-        what lies below the recovery point; `is_rewritten`: after a failed flush, see rewriting; `cleaned_offset`:
-        compaction may have been below it, NO_LIMIT if nobody knows.
-        Raises DamagedLogError, StorageFailedError.
+        Waits for the disk: for start-up only. `recovery_point` and `log_start_offset` come from the directory's
+        checkpoints (0: unknown); `is_read_whole` reads and checks also what lies below the recovery point;
+        `is_rewritten`: after a failed flush, see rewriting; `cleaned_offset`: compaction may have been below it,
+        NO_LIMIT if nobody knows. Raises DamagedLogError, StorageFailedError.
         """
-        log = cls(disk, directory, topic_partition, topic_id, settings, health=health, index_cache=index_cache)
+        log = cls(disk, directory, topic_partition, topic_id, settings, now_ms, health=health, index_cache=index_cache)
         disk.make_directory(directory)
         loaded = load_log(
             disk,
@@ -153,7 +154,6 @@ class Log:
         first = loaded.segments[0].base_offset if loaded.segments else loaded.next_offset
         log.log_start_offset = max(log_start_offset, first)
         loaded.leader_epochs.truncate_from_start(log.log_start_offset)
-        log._last_flush_ms = now_ms
         log._adopt(loaded, now_ms)
         return log
 
@@ -413,10 +413,13 @@ class Log:
             log_start_offset=self.log_start_offset,
             total_bytes=self.size_bytes,
         )
+        if count == len(self.segments):
+            with suppress(StorageFullError):
+                self.roll(now_ms)
+            # without room for the snapshot of a roll the active one stays, and the others make room
+            count = min(count, len(self.segments) - 1)
         if not count:
             return []
-        if count == len(self.segments):
-            self.roll(now_ms)
         with self.health.watched():
             deleted = self._segments.delete_oldest(count, now_ms + self.settings.file_delete_delay_ms)
         self.advance_log_start_offset(self.segments[0].base_offset)
@@ -497,10 +500,8 @@ class Log:
         """What the first read gives that met damage in a segment: work that finds out what can still be read; None if
         that is done already."""
         self.index_cache.drop(segment)
-        is_active = segment is self._segments.active
-        repair = RepairRead(
-            segment, self.settings.index_interval_bytes, self.health, self.may_have_holes, is_active=is_active
-        )
+        interval_bytes, is_active = self.settings.index_interval_bytes, segment is self._segments.active
+        repair = RepairRead(segment, interval_bytes, self.health, self.may_have_holes, is_active=is_active)
         if not may_wait:
             return Read(None, repair)
         repair.run()
@@ -535,10 +536,8 @@ class Log:
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether `flush.messages`, `flush.ms` or a sealed segment asks for a flush now."""
-        unflushed = self.log_end_offset - self.recovery_point
-        if unflushed >= self.settings.flush_messages:
-            return True
-        if unflushed and now_ms - self._last_flush_ms >= self.settings.flush_ms:
+        unflushed, waited_ms = self.log_end_offset - self.recovery_point, now_ms - self._last_flush_ms
+        if unflushed >= self.settings.flush_messages or (unflushed and waited_ms >= self.settings.flush_ms):
             return True
         # a sealed segment is flushed soon, as in Apache Kafka: it bounds what recovery must read
         return len(self.segments) > 1 and not self.segments[-2].is_index_saved

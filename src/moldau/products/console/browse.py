@@ -11,7 +11,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from moldau.products.console.cluster import TIMEOUT_S, ClusterError, PartitionFacts, TopicFacts
-from moldau.products.console.core.browsing import MAX_NEXT, Question
+from moldau.products.console.core.browsing import Question
 from moldau.products.console.tail import make_consumer
 
 READ_TIMEOUT_S = 5.0
@@ -24,16 +24,18 @@ STEP = 500
 
 class Found(msgspec.Struct, frozen=True):
     """`next_offsets`: where the next page begins, empty at the end of the topic. `is_complete`: all that was asked for
-    was read; otherwise `scanned` records were looked at until a bound was reached."""
+    was read; otherwise `scanned` records were looked at until a bound was reached. `unread`: how many of the partitions
+    that were asked for were not read at all, for want of a leader or because there are too many."""
 
     messages: list[Message]
     next_offsets: dict[int, int]
     scanned: int
     is_complete: bool
+    unread: int = 0
 
 
 class Browser:
-    """One question's consumer; used from one thread, closed by `close`."""
+    """One question's consumer; used from one thread, closed by `close`. `topic`: only with the partitions to read."""
 
     def __init__(self, bootstrap_servers: str, topic: TopicFacts) -> None:
         self._topic = topic
@@ -54,11 +56,7 @@ class Browser:
 
     def find(self, question: Question) -> Found:
         """The records that `question` asks for. Raises ClusterError."""
-        chosen = [
-            each
-            for each in self._topic.partitions[:MAX_NEXT]
-            if each.start is not None and each.end is not None and question.partition in (None, each.index)
-        ]
+        chosen = [each for each in self._topic.partitions if each.start is not None and each.end is not None]
         try:
             if question.start == "end" and not question.next_offsets:
                 return self._newest(chosen, question)

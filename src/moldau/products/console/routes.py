@@ -26,7 +26,7 @@ from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, GroupFacts, TopicFacts
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_in_sync
-from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
+from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
 from moldau.products.console.letters import Letter, LettersWatch
 from moldau.products.console.pipelines import (
@@ -38,7 +38,7 @@ from moldau.products.console.pipelines import (
     standing,
 )
 from moldau.products.console.sampler import Sampler, Snapshot, topic_series
-from moldau.products.console.tail import Tail, show_record
+from moldau.products.console.tail import MAX_TAIL_PARTITIONS, Tail, show_record
 from moldau.products.record_json import record_as_json
 from moldau.products.service.look.charts import draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
@@ -172,7 +172,9 @@ class Pages:
         values["topic"] = topic
         if path.endswith("/tail") and path.count("/") == 3:  # a topic may be called so too
             newest = self._find(topic, Question()).messages
-            return 200, "tail.html", values | {"records": [show_record(each) for each in newest]}
+            unread = max(0, len(topic.partitions) - MAX_TAIL_PARTITIONS)
+            return 200, "tail.html", values | {"records": [show_record(each) for each in newest], "unread": unread}
+        [values["topic"]] = self.cluster.with_offsets([topic])
         snapshot: Snapshot = values["snapshot"]
         values["groups"] = [
             (group, rows) for group in snapshot.groups if (rows := [row for row in group.rows if row.topic == name])
@@ -224,17 +226,19 @@ class Pages:
         return topic, question, self._find(topic, question)
 
     def _find(self, topic: TopicFacts, question: Question) -> Found:
-        browser = Browser(self.cluster.bootstrap_servers, topic)
+        asked = [each for each in topic.partitions if question.partition in (None, each.index)]
+        [read] = self.cluster.with_offsets([TopicFacts(topic.name, tuple(asked[:MAX_PARTITIONS]))])
+        browser = Browser(self.cluster.bootstrap_servers, read)
         try:
-            return browser.find(question)
+            found = browser.find(question)
         finally:
             browser.close()
+        unread = len(asked) - sum(each.end is not None for each in read.partitions)
+        return msgspec.structs.replace(found, unread=unread)
 
     def find_topic(self, name: str) -> TopicFacts | None:
-        """With offsets and sizes as they are now."""
-        overview = self.cluster.overview()
-        found = [topic for topic in overview.topics if topic.name == name]
-        return self.cluster.with_offsets(found)[0] if found else None
+        """Without offsets and sizes."""
+        return next((topic for topic in self.cluster.overview().topics if topic.name == name), None)
 
     def _group(self, group_id: str, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
         group = self.cluster.group(group_id)
@@ -300,9 +304,12 @@ class Pages:
         target = request.query_params.get("path", "/")[:1000]
         path, _, query = target.partition("?")
         matched = _match(path)
+        try:
+            parameters = {key: value for key, value in _parse_query(query) if key in ("q", "page")}
+        except ValueError:  # more fields than a page has
+            matched = None
         if matched is None:
             return PlainTextResponse("no such page", 404)
-        parameters = {key: value for key, value in _parse_query(query) if key in ("q", "page")}
         return self.service.stream(self._updates(path, matched, parameters))
 
     async def _updates(
@@ -370,6 +377,7 @@ def _found_values(parameters: dict[str, str], found: Found) -> dict[str, Any]:
         "next": urlencode({**rest, "next": write_next(found.next_offsets)}) if found.next_offsets else "",
         "scanned": found.scanned,
         "is_complete": found.is_complete,
+        "unread": found.unread,
         "counts": COUNTS,
     }
 

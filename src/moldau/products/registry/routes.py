@@ -25,6 +25,7 @@ from moldau.products.registry.core.refusals import (
     invalid_version,
     no_level,
     no_mode,
+    no_schema,
 )
 from moldau.products.registry.core.state import LATEST, RegistryState, Schema, schema_of
 from moldau.products.registry.topic import SchemasTopic
@@ -60,9 +61,18 @@ class Question(msgspec.Struct, frozen=True):
         text = str(self.path["version"])
         if text in ("latest", str(LATEST)):
             return LATEST
-        if not re.fullmatch(r"[0-9]{1,10}", text) or not 0 < int(text) < 2**31:
+        number = _number(text)
+        if not number:
             raise invalid_version(text)
-        return int(text)
+        return number
+
+    @property
+    def schema_id(self) -> int:
+        """Raises Refusal."""
+        number = _number(str(self.path["id"]))
+        if number is None:
+            raise no_schema()
+        return number
 
 
 class SentSchema(msgspec.Struct, frozen=True):
@@ -84,7 +94,7 @@ class Routes:
 
     def routes(self) -> list[Route]:
         subject, version = "/subjects/{subject:path}", "/subjects/{subject:path}/versions/{version}"
-        schema = "/schemas/ids/{id:int}"
+        schema = "/schemas/ids/{id}"
         return [
             _route("GET", "/", lambda _: {}),
             _route("GET", "/subjects", self.subjects),
@@ -170,20 +180,20 @@ class Routes:
 
     def schema_of_id(self, asked: Question) -> object:
         def find(state: RegistryState) -> dict[str, object]:
-            value = state.of_id(asked.path["id"])[0]
+            value = state.of_id(asked.schema_id)[0]
             return {"schema": _text(state, value, asked), **_kind_and_references(value)}
 
         return self._topic.look(find)
 
     def text_of_id(self, asked: Question) -> object:
-        return self._topic.look(lambda state: _text(state, state.of_id(asked.path["id"])[0], asked))
+        return self._topic.look(lambda state: _text(state, state.of_id(asked.schema_id)[0], asked))
 
     def subjects_of_id(self, asked: Question) -> object:
-        found = self._topic.look(lambda state: state.of_id(asked.path["id"], deleted=asked.says("deleted")))
+        found = self._topic.look(lambda state: state.of_id(asked.schema_id, deleted=asked.says("deleted")))
         return sorted({value.subject for value in found})
 
     def versions_of_id(self, asked: Question) -> object:
-        found = self._topic.look(lambda state: state.of_id(asked.path["id"], deleted=asked.says("deleted")))
+        found = self._topic.look(lambda state: state.of_id(asked.schema_id, deleted=asked.says("deleted")))
         return [{"subject": value.subject, "version": value.version} for value in found]
 
     # -- compatibility
@@ -231,6 +241,12 @@ class Routes:
         if mode is None:
             raise no_mode(asked.subject)
         return {"mode": mode}
+
+
+def _number(text: str) -> int | None:
+    """Of 31 bits, as ids and versions are; None for any other text."""
+    number = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
+    return number if number is not None and number < 2**31 else None
 
 
 def _subject_or_all(asked: Question) -> str | None:

@@ -54,6 +54,8 @@ class SchemasTopic:
         self._topic = topic
         _prepare(AdminClient({**self._client, "logger": _log}), topic)
         self._state = RegistryState()
+        self._looked_at: RegistryState | None = None
+        """A copy of the state, until that changes."""
         self._next_offset = 0
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -68,9 +70,11 @@ class SchemasTopic:
         self._reader.join(TIMEOUT_S)
 
     def look(self, ask: Callable[[RegistryState], T]) -> T:
-        """What `ask` finds in the state as it is read so far."""
+        """What `ask` finds in the state as it is read so far. It may take long, as a compiler does: nobody waits for
+        it."""
         with self._changed:
-            return ask(self._state)
+            state = self._looked_at = self._looked_at or self._state.copy()
+        return ask(state)
 
     def write(self, decide: Callable[[RegistryState], tuple[Sequence[Record], T]]) -> T:
         """The answer that `decide` gives, when its records are committed and in the state. `decide` is called again
@@ -132,6 +136,7 @@ class SchemasTopic:
             with self._changed:
                 if message.key() is not None:
                     self._state.apply(message.key(), message.value())
+                    self._looked_at = None
                 self._next_offset = message.offset() + 1
                 self._changed.notify_all()
         consumer.close()

@@ -78,7 +78,7 @@ class Service:
                     message = {**message, "headers": [*message["headers"], *_HEADERS]}
                 await send(message)
 
-            refusal = self._admit(scope["headers"])
+            refusal = self._admit(scope["method"], scope["headers"])
             app = served if refusal is None else PlainTextResponse(refusal, 403)
             await app(scope, receive, send_guarded)
 

@@ -167,6 +167,8 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         for item in items:
             for _ in self.host.replay(item):
                 await self._pauses.pause()
+                if self.closed is not None:  # what it folded has been given back
+                    return False
         return self.host.stopped is None and self.closed is None
 
     def begin(self, image: MetadataImage) -> None:

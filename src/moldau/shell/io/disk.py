@@ -348,8 +348,14 @@ class OsDisk:
             raise _translated(error, "list", path) from error
 
     def make_directory(self, path: str) -> None:
+        absolute = self._absolute(path)
         try:
-            os.makedirs(self._absolute(path), exist_ok=True)
+            os.mkdir(absolute)
+        except (FileExistsError, FileNotFoundError):
+            try:
+                os.makedirs(absolute, exist_ok=True)
+            except OSError as error:
+                raise _translated(error, "make", path) from error
         except OSError as error:
             raise _translated(error, "make", path) from error
 

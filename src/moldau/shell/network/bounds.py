@@ -103,6 +103,10 @@ class LongRequests:
             self._waiting.append(waiter)
             try:
                 await asyncio.wait((entered,), timeout=self._max_wait_s)
+            except BaseException:
+                if entered.done():
+                    self.leave(count)  # it was let in, and is cancelled before it knows
+                raise
             finally:
                 if not entered.done():
                     self._waiting.remove(waiter)

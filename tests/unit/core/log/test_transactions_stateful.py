@@ -162,6 +162,8 @@ class Model:
         assert [row for row in seen if row not in readable] == [], "aborted, not decided, or changed"
         last = {key: (offset, key, value) for offset, key, value in readable}
         kept = {row[1]: row for row in seen}
+        gone = [key for key, row in last.items() if row[2] is None and kept.get(key, row) != row]
+        assert gone == [], "deleted, and readable again"
         assert [row for row in last.values() if row[2] is not None and kept.get(row[1]) != row] == []
         dirty = [row for row in readable if row[0] >= self.clean_to]
         assert [row for row in seen if row[0] >= self.clean_to] == dirty

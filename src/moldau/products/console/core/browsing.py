@@ -17,8 +17,8 @@ COUNTS = (50, 200, 500)
 """How many records one page may show."""
 MAX_TEXT = 200
 MAX_OFFSET = (1 << 63) - 1
-MAX_NEXT = 200
-"""Partitions whose next offset a link to the next page names."""
+MAX_PARTITIONS = 200
+"""Partitions that one page reads, and whose next offsets a link to the next page names."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -106,12 +106,12 @@ def read_time(text: str) -> int | None:
 
 def write_next(offsets: Mapping[int, int]) -> str:
     """Next offsets as a link carries them: `0:120,1:88`."""
-    return ",".join(f"{index}:{offset}" for index, offset in list(offsets.items())[:MAX_NEXT])
+    return ",".join(f"{index}:{offset}" for index, offset in list(offsets.items())[:MAX_PARTITIONS])
 
 
 def _next_offsets(text: str) -> tuple[tuple[int, int], ...]:
     found = []
-    for part in text[: MAX_NEXT * 32].split(",")[:MAX_NEXT]:
+    for part in text[: MAX_PARTITIONS * 32].split(",")[:MAX_PARTITIONS]:
         index, colon, offset = part.partition(":")
         numbers = _number(index), _number(offset)
         if colon and numbers[0] is not None and numbers[1] is not None and numbers[1] <= MAX_OFFSET:

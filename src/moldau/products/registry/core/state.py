@@ -54,6 +54,15 @@ class RegistryState:
         self._levels: dict[str | None, str] = {}
         self._modes: dict[str | None, str] = {}
 
+    def copy(self) -> RegistryState:
+        """For questions that take long: it stays as the state is now."""
+        copied = RegistryState()
+        copied.newest_id = self.newest_id
+        copied._subjects = {subject: dict(versions) for subject, versions in self._subjects.items()}
+        copied._by_id = {schema_id: dict(places) for schema_id, places in self._by_id.items()}
+        copied._ids, copied._levels, copied._modes = dict(self._ids), dict(self._levels), dict(self._modes)
+        return copied
+
     # -- records
 
     def apply(self, key: bytes, value: bytes | None) -> None:

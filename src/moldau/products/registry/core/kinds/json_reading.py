@@ -15,6 +15,7 @@ from typing import Any
 
 from referencing.exceptions import Unresolvable
 
+from moldau.products.registry.core.kinds.json_patterns import SlowPatternError, check_pattern
 from moldau.products.registry.core.kinds.json_schema import Node, ParsedSchema, kept, parse
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
 
@@ -62,6 +63,8 @@ def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
     read, written = parse(reader), parse(writer)
     try:
         return list(_Reading(read, written).of(read.root, written.root, "#"))
+    except SlowPatternError as error:
+        return [f"the schemas cannot be compared: {error}"]
     except (Unresolvable, RecursionError, re.error, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         return [f"the schemas cannot be compared: {type(error).__name__}: {error}"]
 
@@ -248,8 +251,11 @@ def _allows_type(types: tuple[str, ...], one: str) -> bool:
 def _property(node: Mapping[str, Any], name: str) -> Node:
     if name in node.get("properties", {}):
         return node["properties"][name]
-    patterns = (one for pattern, one in node.get("patternProperties", {}).items() if re.search(pattern, name))
-    return next(patterns, _others(node))
+    for pattern, one in node.get("patternProperties", {}).items():
+        check_pattern(pattern, name)
+        if re.search(pattern, name):
+            return one
+    return _others(node)
 
 
 def _others(node: Mapping[str, Any]) -> Node:

@@ -14,6 +14,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
+from moldau.products.registry.core.kinds.json_patterns import with_checked_patterns
 from moldau.products.registry.core.kinds.kind import WholeSchema
 from moldau.products.registry.core.refusals import SchemaError
 
@@ -38,14 +39,14 @@ class ParsedSchema:
         self._registry: Registry[Any] = Registry().with_resources(
             (name, specification.create_resource(node)) for name, node in named.items()
         )
-        self._validator = validator
+        self._validator = with_checked_patterns(validator)
 
     def referred(self, reference: str) -> Node:
         """Raises Unresolvable."""
         return self._registry.resolver().lookup(reference).contents
 
     def allows(self, node: Node, document: object) -> bool:
-        """Raises Unresolvable where a reference leads nowhere."""
+        """Raises Unresolvable where a reference leads nowhere, SlowPatternError."""
         return bool(self._validator(node, registry=self._registry).is_valid(document))
 
 

@@ -63,6 +63,8 @@ def _message_body(message: DescriptorProto, syntax: str) -> Iterator[str]:
     fields_of_maps = {name: field for field in message.field if (name := field.type_name.rpartition(".")[2]) in maps}
     for nested in message.nested_type:
         if nested.name in maps:
+            if nested.name not in fields_of_maps:
+                raise SchemaError(f"the entry {nested.name} of a map belongs to no field of {message.name}")
             yield _map_field(fields_of_maps[nested.name], nested)
         else:
             yield from _message(nested, syntax)
@@ -74,6 +76,8 @@ def _message_body(message: DescriptorProto, syntax: str) -> Iterator[str]:
             continue
         if not field.HasField("oneof_index") or field.proto3_optional:
             yield _field(field, syntax)
+        elif not 0 <= field.oneof_index < len(message.oneof_decl):
+            raise SchemaError(f"the field {field.name} is in a oneof that {message.name} does not have")
         elif field.oneof_index not in told:
             told.add(field.oneof_index)
             yield f"oneof {message.oneof_decl[field.oneof_index].name} {{"

@@ -1,0 +1,58 @@
+"""Patterns in JSON Schemas come from strangers, and some take Python's `re` longer than anybody waits: only those are
+run that cannot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+
+LONGEST = 1_000
+"""Characters of a text that is searched."""
+_SEARCHING = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
+"""Keywords whose validators run patterns of the schema that they stand in."""
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
+_REPETITION = re.compile(r"[*+?{]")
+
+
+class SlowPatternError(ValueError):
+    """Searching for the pattern might take long."""
+
+
+def check_pattern(pattern: str, text: str) -> None:
+    """With one repetition at most, and none of a group, the time of a search grows with the square of the text. Raises
+    SlowPatternError for any other pattern, and for a long text."""
+    if len(text) > LONGEST:
+        raise SlowPatternError(f"a text of {len(text)} characters is not searched for the pattern {pattern!r}")
+    plain = _CLASS.sub("x", _ESCAPED.sub("x", pattern))
+    repeated = [found.start() for found in _REPETITION.finditer(plain)]
+    if len(repeated) > 1 or any(plain[at - 1 : at] == ")" for at in repeated):
+        raise SlowPatternError(f"the pattern {pattern!r} may take long: it repeats a group, or more than one thing")
+
+
+def with_checked_patterns(validator: type[Validator]) -> type[Validator]:
+    """The same, raising SlowPatternError before it runs such a pattern."""
+    searching = {name: _checked(validator.VALIDATORS[name]) for name in _SEARCHING if name in validator.VALIDATORS}
+    return extend(validator, searching)
+
+
+def _checked(keyword: Any) -> Any:
+    def check(validator: Any, value: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Any]:
+        patterns = [schema["pattern"]] if "pattern" in schema else []
+        for pattern in (*patterns, *schema.get("patternProperties", {})):
+            for text in _texts(instance):
+                check_pattern(pattern, text)
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return check
+
+
+def _texts(instance: Any) -> Iterable[str]:
+    """What patterns are searched in."""
+    if isinstance(instance, str):
+        return (instance,)
+    return instance if isinstance(instance, dict) else ()
