@@ -9,6 +9,8 @@ import socket
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from selenium.webdriver.support.ui import WebDriverWait
 
 from moldau.products.service.service import MAX_STREAMS
@@ -51,6 +53,26 @@ def test_nothing_may_be_loaded_from_elsewhere_or_written_inline(running: BrokerW
     assert "http://" not in body.replace(running.page, "").replace(running.address, "")
     assert "<style" not in body
     assert "<script>" not in body
+
+
+def test_the_partition_that_is_named_is_read_and_the_page_says_what_is_not(running: BrokerWithPage) -> None:
+    admin = AdminClient({"bootstrap.servers": running.address})
+    admin.create_topics([NewTopic("wide", 300, 1)])["wide"].result(WAIT_S)
+    producer = Producer({"bootstrap.servers": running.address})
+    producer.produce("wide", b"far away", partition=250)
+    assert producer.flush(WAIT_S) == 0
+    _, _, named = get(running.page, "/topics/wide/records?partition=250")
+    assert "far away" in named
+    assert "were not read" not in named
+    _, _, first = get(running.page, "/topics/wide/records")
+    assert "100 partitions were not read" in first
+    assert "far away" not in first
+    assert "The last 100 partitions are not shown here" in get(running.page, "/topics/wide/tail")[2]
+
+
+def test_a_path_with_more_fields_than_a_page_has_is_no_page(running: BrokerWithPage) -> None:
+    path = "%2Ftopics%3F" + "%26".join(f"f{number}%3D1" for number in range(20))
+    assert get(running.page, f"/live?path={path}")[0] == 404
 
 
 def test_it_takes_reads_only(running: BrokerWithPage) -> None:

@@ -48,6 +48,8 @@ def test_a_broker_is_taken_out_under_load(cluster: Cluster, tmp_path: Path) -> N
         assert "broker 4 holds no replica any more" in told
         assert all(4 not in each for each in replicas(cluster, TOPIC))
         assert "broker 4 holds no replica" in run(cluster, "brokers", "decommission", "4")
+        for verb in ("describe", "decommission"):
+            assert "there is no broker 99, only 1, 2, 3, 4" in run(cluster, "brokers", verb, "99", code=1)
         cluster.kill(4)
     cluster.restart(4)
 

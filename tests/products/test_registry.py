@@ -21,6 +21,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 
 from moldau.products.proto_files import compile_protos
+from moldau.products.registry.core.state import RegistryState
 from moldau.products.registry.topic import SchemasTopic, TopicError
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.schema_registry import SchemaRegistry
@@ -232,6 +233,8 @@ def named_by_reference(name: str) -> dict[str, object]:
         ("GET", "/subjects/there/versions/9", None, (404, 40402)),
         ("GET", "/subjects/there/versions/first", None, (422, 42202)),
         ("GET", "/schemas/ids/999", None, (404, 40403)),
+        ("GET", f"/schemas/ids/{'9' * 5_000}", None, (404, 40403)),
+        ("GET", "/schemas/ids/first", None, (404, 40403)),
         ("POST", "/subjects/there", {"schema": '"int"'}, (404, 40403)),
         ("POST", "/subjects/none", {"schema": '"int"'}, (404, 40401)),
         ("POST", "/subjects/there/versions", {"schema": "{"}, (422, 42201)),
@@ -261,6 +264,24 @@ def test_a_body_of_too_many_levels_is_refused(shared: SchemaRegistry) -> None:
         urllib.request.urlopen(request, timeout=30)
     with refused.value as answer:
         assert json.loads(answer.read())["error_code"] == 42201
+
+
+def test_who_looks_for_long_keeps_nobody_waiting(registry: SchemaRegistry) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def look(_: RegistryState) -> bool:
+        began.set()
+        return may_end.wait(60)
+
+    looking = threading.Thread(target=registry.topic.look, args=(look,))
+    looking.start()
+    try:
+        assert began.wait(30)
+        assert ask(registry, "POST", "/subjects/a/versions", {"schema": '"int"'}) == (200, {"id": 1})
+        assert ask(registry, "GET", "/subjects") == (200, ["a"])
+    finally:
+        may_end.set()
+        looking.join(60)
 
 
 def test_a_refused_schema_leaves_no_transaction_open(registry: SchemaRegistry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
@@ -71,6 +72,7 @@ def describe_broker(arguments: argparse.Namespace) -> int:
     broker = arguments.broker
     with cluster_admin(arguments) as admin:
         partitions = all_partitions(admin)
+        _check_known(admin, broker, (row.replicas for row in partitions.values()))
         sizes = _sizes(admin, broker)
     rows: list[dict[str, object]] = [
         {
@@ -87,6 +89,15 @@ def describe_broker(arguments: argparse.Namespace) -> int:
     columns = ("topic", "partition", "role", "in_sync", "bytes", "directory")
     print_rows(rows, columns, as_json=arguments.json, empty=f"broker {broker} holds no replica")
     return 0
+
+
+def _check_known(admin: ClusterAdmin, broker: int, replicas: Iterable[Sequence[int]]) -> None:
+    """Raises CommandError for an id that no broker has, and that no partition names."""
+    from moldau.client.admin.brokers import describe_cluster
+
+    known = [row.broker_id for row in describe_cluster(admin, with_fenced=True).brokers]
+    if broker not in known and not any(broker in each for each in replicas):
+        raise CommandError(f"there is no broker {broker}, only {', '.join(map(str, sorted(known)))}")
 
 
 def _sizes(admin: ClusterAdmin, broker: int) -> dict[TopicPartition, tuple[int, str]]:
@@ -109,6 +120,7 @@ def decommission(arguments: argparse.Namespace) -> int:
     broker = arguments.broker
     with cluster_admin(arguments) as admin:
         current = replicas_of_all(admin)
+        _check_known(admin, broker, current.values())
         racks = {row.node_id: row.rack for row in admin.cluster().brokers}
         try:
             wanted = reassignments.without_broker(current, broker, racks)

@@ -38,6 +38,7 @@ def follow(arguments: argparse.Namespace) -> int:
 
     known: dict[int, Facts] = {}
     with cluster_admin(arguments) as admin:
+        admin.cluster()  # where no broker answers from the start, the address is wrong
         while True:
             now = _facts_of_all(admin)
             for broker in sorted({*known, *now}):

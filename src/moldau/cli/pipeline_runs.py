@@ -123,7 +123,11 @@ def show_graph(page: PipelinePage, arguments: argparse.Namespace) -> int:
     from moldau.products.service.look.plan import draw_plan
 
     if arguments.svg is not None:
-        arguments.svg.write_text(draw_plan(*boxes_and_edges(page), style=STYLE), "utf-8")
+        try:
+            arguments.svg.write_text(draw_plan(*boxes_and_edges(page), style=STYLE), "utf-8")
+        except OSError as error:
+            print(f"moldau pipeline: {arguments.svg}: {error.strerror}", file=sys.stderr)
+            return 1
         print(f"{arguments.svg} is written")
         return 0
     Console(highlight=False, soft_wrap=True).print(graph_of(page), markup=False)

@@ -42,7 +42,7 @@ def from_json(line: bytes) -> Record:
     """The record of a line. Topic and offset are not looked at. Raises CommandError for what is no record."""
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandError("this is not JSON") from error
     if not isinstance(fields, dict):
         raise CommandError('a record is an object such as {"key": "k1", "value": "coffee"}')

@@ -21,7 +21,8 @@ Flags stand anywhere between the words; words after `--` are no flags. A FILE of
 VALUE of `-` alone, is standard input.
 
 An error that a user can cause is one sentence on standard error and exit code 1. A misspelt command or flag gets a
-hint, the usage of that command, and exit code 2.
+hint, the usage of that command, and exit code 2. `moldau pipeline` exits with 2 where a page cannot be run as it is
+written, and with 1 where a run or a test fails.
 
 A time is a date (`2026-01-31`), a date with a time (`2026-01-31T12:00:00`, in UTC unless it names a zone), or a
 duration before now. A duration is a number and a unit: `90s`, `15m`, `1h30m`, `2d`, `1w`, or ISO 8601's `PT1H30M`.
@@ -45,8 +46,9 @@ TOOLS_INTRODUCTION = """
 ## Kafka's own tools
 
 `moldau kafka-topics ...` and its kin take the flags of Apache Kafka 4.3's tools (the older spellings too, as Kafka
-does), print what they print and exit as they do: `--help` exits 1, as does a call without flags, and
-`kafka-consumer-groups` exits 0 after an error. They are plain clients and work with Apache Kafka too. What was compared
+does), print what they print and exit as they do: `--help` exits 1 (but 0 of
+`kafka-features` and `kafka-metadata-quorum`), as does a call without flags, and `kafka-consumer-groups` exits 0 after
+an error. They are plain clients and work with Apache Kafka too. What was compared
 with Kafka's own tools, line by line, stands in `tests/conformance/kafka_tools`.
 
 What differs: the texts of `--help`; a Java trace on standard error is one sentence here; listings are sorted where

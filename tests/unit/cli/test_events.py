@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moldau.cli.events import changes
+from moldau.cli.main import main
 
 
 def test_a_line_for_each_thing_that_is_new_other_or_gone() -> None:
@@ -14,3 +17,9 @@ def test_a_line_for_each_thing_that_is_new_other_or_gone() -> None:
 def test_a_broker_that_comes_or_goes_is_told_in_one_line() -> None:
     assert list(changes(None, {"topic t": "has 1 partitions"})) == ["answers, and knows 1 topics"]
     assert list(changes({"topic t": "has 1 partitions"}, None)) == ["does not answer"]
+
+
+@pytest.mark.parametrize("words", [[], ["--follow"]])
+def test_an_address_where_no_broker_answers_is_an_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["events", *words, "-b", "127.0.0.1:1"]) == 1
+    assert "127.0.0.1:1" in capsys.readouterr().err

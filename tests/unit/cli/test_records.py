@@ -34,6 +34,11 @@ def test_a_record_without_a_timestamp_gets_the_time_of_writing() -> None:
     assert from_json(line.encode()).timestamp_ms is None
 
 
+def test_a_line_of_too_many_levels_is_no_record() -> None:
+    with pytest.raises(CommandError, match="not JSON"):
+        from_json(b"[" * 100_000)
+
+
 def test_a_value_alone_is_a_record() -> None:
     record = from_json(b'{"value": "coffee", "headers": {"trace": "1"}}')
     assert (record.key, record.value, record.headers, record.partition) == (None, b"coffee", [("trace", b"1")], None)

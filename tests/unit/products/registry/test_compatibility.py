@@ -30,6 +30,32 @@ CITY = {"name": "city", "type": ["null", "string"], "default": None}
 
 
 @pytest.mark.parametrize(
+    ("pattern", "is_searched"),
+    [
+        ("^[a-z]+$", True),
+        ("^a{0,9}b", True),
+        ("a|b", True),
+        (r"^\(a+\)$", True),
+        ("^(a+)+$", False),
+        ("^(a|a)*$", False),
+        ("^(?:a|a)*$", False),
+        ("a*a*a*b", False),
+        ("a?a?a?a", False),
+        ("([)]a)+", False),
+    ],
+)
+def test_a_pattern_of_a_stranger_is_searched_only_where_that_cannot_take_long(pattern: str, is_searched: bool) -> None:
+    writer = closed(**{"a" * 40 + "!": TEXT})
+    reader = {"type": "object", "patternProperties": {pattern: WHOLE}}
+    [*why] = KINDS[JSON].problems(WholeSchema(json.dumps(reader)), WholeSchema(json.dumps(writer)))
+    assert any("may take long" in each for each in why) is not is_searched
+    reader = {"type": "string", "pattern": pattern}
+    writer = {"enum": ["a" * 40 + "!"]}
+    [*why] = KINDS[JSON].problems(WholeSchema(json.dumps(reader)), WholeSchema(json.dumps(writer)))
+    assert any("may take long" in each for each in why) is not is_searched
+
+
+@pytest.mark.parametrize(
     ("reader", "writer", "can_read"),
     [
         (record(AMOUNT, CITY), record(AMOUNT), True),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, MessageOptions
 
 from moldau.products.proto_files import compile_protos
 from moldau.products.registry.core.kinds.kind import WholeSchema
 from moldau.products.registry.core.kinds.proto_text import proto_text
 from moldau.products.registry.core.kinds.protobuf import kept
 from moldau.products.registry.core.refusals import SchemaError
+
+ENTRY = DescriptorProto(name="XEntry", options=MessageOptions(map_entry=True))
 
 NEW = """
 syntax = "proto3";
@@ -98,3 +100,18 @@ def test_the_kept_text_is_kept_as_it_is() -> None:
 def test_what_the_text_could_not_say_again_is_refused(text: str, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         kept(WholeSchema(text))
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (DescriptorProto(name="M", nested_type=[ENTRY]), "the entry XEntry of a map belongs to no field of M"),
+        (
+            DescriptorProto(name="M", field=[FieldDescriptorProto(name="f", number=1, type=5, oneof_index=3)]),
+            "the field f is in a oneof that M does not have",
+        ),
+    ],
+)
+def test_a_descriptor_that_contradicts_itself_is_refused(message: DescriptorProto, why: str) -> None:
+    with pytest.raises(SchemaError, match=why):
+        proto_text(FileDescriptorProto(name="a.proto", syntax="proto3", message_type=[message]))

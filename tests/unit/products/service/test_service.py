@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
+import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -48,14 +49,33 @@ def ask(app: ASGIApp, path: str, headers: Sequence[tuple[bytes, bytes]] = LOCAL)
     return sent[0]["status"], dict(sent[0]["headers"]), body.decode()
 
 
-def test_a_login_is_a_function_of_the_headers() -> None:
-    def with_token(headers: Headers) -> str | None:
+def test_a_login_is_a_function_of_method_and_headers() -> None:
+    def with_token(_: str, headers: Headers) -> str | None:
         return None if (b"authorization", b"Bearer river") in headers else "a token is needed"
 
     app = Service("registry", with_token).app([Route("/", hello)], nothing_there)
     assert ask(app, "/")[::2] == (403, "a token is needed")
     assert ask(app, "/metrics")[0] == 403
     assert ask(app, "/", ((b"authorization", b"Bearer river"),))[::2] == (200, "hello")
+
+
+@pytest.mark.parametrize(
+    ("method", "site", "mode", "is_admitted"),
+    [
+        ("GET", b"cross-site", b"navigate", True),
+        ("HEAD", b"cross-site", b"navigate", True),
+        ("GET", b"cross-site", b"no-cors", False),
+        ("POST", b"cross-site", b"navigate", False),
+        ("PUT", b"same-site", b"cors", False),
+        ("DELETE", b"cross-site", b"cors", False),
+        ("POST", b"same-origin", b"cors", True),
+        ("POST", b"none", b"navigate", True),
+    ],
+)
+def test_a_form_of_another_site_changes_nothing(method: str, site: bytes, mode: bytes, is_admitted: bool) -> None:
+    headers = (*LOCAL, (b"sec-fetch-site", site), (b"sec-fetch-mode", mode))
+    assert (this_machine(method, headers) is None) is is_admitted
+    assert this_machine(method, LOCAL) is None
 
 
 def test_every_answer_is_counted_and_carries_the_headers_that_keep_foreign_pages_out() -> None:
