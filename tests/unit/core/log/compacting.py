@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from moldau.core.log.cleanable import find_cleanable, plan_round
 from moldau.core.log.compaction import CompactionPlan, CompactionResult, compact, flush_cleaned
 from moldau.core.log.log import Log
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from moldau.wire.records.control import end_of_transaction
 from moldau.wire.records.record import Record, read_records
 
 DEDUPE_BYTES = 1 << 20
@@ -70,3 +73,31 @@ def content(log: Log) -> list[tuple[int, str, str | None]]:
         (record.offset, (record.key or b"").decode(), None if record.value is None else record.value.decode())
         for record in records(log)
     ]
+
+
+def committed_records(log: Log, stable_offset: int) -> Iterator[tuple[int, str, str | None]]:
+    """(offset, key, value), as a consumer with `isolation.level=read_committed`, by fetches of 700 bytes."""
+    offset = log.log_start_offset
+    while offset < stable_offset:
+        read = log.read(offset, max_bytes=700, end_offset=stable_offset).records
+        if not read:
+            return
+        data = bytes(read)
+        headers = list(iterate_batches(data))
+        entries = log.aborted_transactions(offset, headers[-1][1].next_offset)
+        waiting = sorted(entries, key=lambda entry: entry.first_offset)
+        aborted: set[int] = set()
+        for position, header in headers:
+            while waiting and waiting[0].first_offset <= header.last_offset:
+                aborted.add(waiting.pop(0).producer_id)
+            batch = data[position : position + header.size]
+            if header.is_control:
+                marker = end_of_transaction(batch)
+                if marker is not None and not marker.is_commit:
+                    aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                for record in read_records(batch):
+                    if record.offset >= offset:
+                        value = None if record.value is None else record.value.decode()
+                        yield record.offset, (record.key or b"").decode(), value
+            offset = header.next_offset

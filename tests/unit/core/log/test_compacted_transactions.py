@@ -11,8 +11,7 @@ from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.support.logs import flush
-from tests.unit.core.log.compacting import keyed, run_round
-from tests.unit.core.log.test_transactions_stateful import committed_records
+from tests.unit.core.log.compacting import committed_records, keyed, run_round
 
 NOW_MS = 1_800_000_000_000
 SETTINGS = LogSettings(cleanup_policy=("compact",), index_interval_bytes=100, delete_retention_ms=1000)

@@ -6,8 +6,6 @@ open one on, and of each key the last committed record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -18,11 +16,9 @@ from moldau.core.log.moving import FutureLog
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition, Uuid
-from moldau.wire.records.batch import iterate_batches
-from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch, end_of_transaction
-from moldau.wire.records.record import read_records
+from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.support.logs import flush
-from tests.unit.core.log.compacting import keyed, run_round
+from tests.unit.core.log.compacting import committed_records, keyed, run_round
 
 NOW_MS = 1_800_000_000_000
 PRODUCERS = 3
@@ -169,34 +165,6 @@ class Model:
         assert [row for row in seen if row[0] >= self.clean_to] == dirty
         for producer, rows in enumerate(self.pending):
             assert log.producer_state.has_open_transaction(producer, self.epochs[producer]) == bool(rows)
-
-
-def committed_records(log: Log, stable_offset: int) -> Iterator[Row]:
-    """As a consumer with `isolation.level=read_committed`, by fetches of 700 bytes."""
-    offset = log.log_start_offset
-    while offset < stable_offset:
-        read = log.read(offset, max_bytes=700, end_offset=stable_offset).records
-        if not read:
-            return
-        data = bytes(read)
-        headers = list(iterate_batches(data))
-        entries = log.aborted_transactions(offset, headers[-1][1].next_offset)
-        waiting = sorted(entries, key=lambda entry: entry.first_offset)
-        aborted: set[int] = set()
-        for position, header in headers:
-            while waiting and waiting[0].first_offset <= header.last_offset:
-                aborted.add(waiting.pop(0).producer_id)
-            batch = data[position : position + header.size]
-            if header.is_control:
-                marker = end_of_transaction(batch)
-                if marker is not None and not marker.is_commit:
-                    aborted.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in aborted):
-                for record in read_records(batch):
-                    if record.offset >= offset:
-                        value = None if record.value is None else record.value.decode()
-                        yield record.offset, (record.key or b"").decode(), value
-            offset = header.next_offset
 
 
 keys = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=4)
