@@ -6,6 +6,9 @@ open one on, and of each key the last committed record.
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -197,3 +200,25 @@ def test_readers_of_committed_records_see_what_the_model_says(steps: list) -> No
         else:
             getattr(model, name)()
         model.check()
+
+
+@pytest.mark.parametrize("first", range(0, 1_500, 150))
+def test_long_histories_with_many_rounds(first: int) -> None:
+    """What compaction does to a transaction often shows rounds later, so these are drawn with more of both."""
+    for seed in range(first, first + 150):
+        drawn, model = random.Random(seed), Model()
+        for _ in range(drawn.randrange(5, 60)):
+            keys = [(drawn.randrange(3), drawn.random() < 0.5) for _ in range(drawn.randrange(1, 3))]
+            producer = drawn.randrange(PRODUCERS)
+            match drawn.choices(["write", "plain", "end", "compact", "other"], [3, 1, 3, 3, 0.5])[0]:
+                case "write":
+                    model.write(producer, keys)
+                case "plain":
+                    model.write_plain(keys)
+                case "end":
+                    model.end(producer, is_commit=drawn.random() < 0.5, raises_epoch=drawn.random() < 0.5)
+                case "compact":
+                    model.compact()
+                case _:
+                    getattr(model, drawn.choice(["flush", "crash", "restart", "move"]))()
+            model.check()
