@@ -40,7 +40,7 @@ help:
 # One stamp for each set of extras; a larger set brings the smaller ones. A changed pyproject.toml installs again.
 INSTALL := $(BIN)/pip install --quiet --editable
 .venv/.demo: .venv/.python pyproject.toml
-	$(INSTALL) '.[all]'
+	$(INSTALL) '.[spark]'
 	@touch $@
 
 .venv/.test: .venv/.python pyproject.toml
