@@ -18,8 +18,9 @@ def place_replicas(
 ) -> list[tuple[int, ...]]:
     """The replicas of each partition, preferred leader first.
 
-    Raises INVALID_REPLICATION_FACTOR if there are too few brokers, or none that is not fenced. Fenced brokers are used
-    only where the others do not suffice, and never as preferred leader.
+    Raises INVALID_REPLICATION_FACTOR if there are too few brokers, or none that is active. Brokers that are fenced or
+    in controlled shutdown are used only where the others do not suffice, and never as preferred leader: nobody would
+    lead a partition whose only replica lies on one of them. (Kafka places it there, and then refuses the topic.)
     """
     usable = [broker for broker in brokers if not _is_cordoned(broker)]
     if replication_factor > len(usable):
@@ -29,13 +30,14 @@ def place_replicas(
             f"{replication_factor} cannot be reached because only {len(usable)} broker(s) are registered or some "
             "brokers have all their log directories cordoned.",
         )
-    ring = _ring([broker for broker in usable if not broker.is_fenced], random)
+    ring = _ring([broker for broker in usable if broker.is_active], random)
     if not ring:
+        state = "fenced" if all(broker.is_fenced for broker in usable) else "fenced or in controlled shutdown"
         raise kafka_error(
             "INVALID_REPLICATION_FACTOR",
-            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced.",
+            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently {state}.",
         )
-    spare = _ring([broker for broker in usable if broker.is_fenced], random)
+    spare = _ring([broker for broker in usable if not broker.is_active], random)
     start = random.random_below(len(ring))
     placements: list[tuple[int, ...]] = []
     for partition in range(partition_count):

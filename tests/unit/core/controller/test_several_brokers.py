@@ -25,9 +25,12 @@ from moldau.wire.protocol.messages.metadata_records import (
 )
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
     ReassignablePartition,
     ReassignableTopic,
 )
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.controller import SESSION_MS, Controller, directory, registration
 
 SUSPICION_MS = 500
@@ -306,6 +309,22 @@ def test_a_stopping_broker_that_leads_nothing_is_fenced_at_once() -> None:
         PartitionChangeRecord(0, topic_id, isr=(1,)),
         BrokerRegistrationChangeRecord(2, cluster.epoch(2), fenced=1),
     )
+
+
+def test_what_is_created_beside_a_stopping_broker_is_led_by_one_that_stays() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    cluster.create(2, 1)
+    cluster.beat(2, want_shut_down=True)
+    assert cluster.state.image.brokers[2].is_in_controlled_shutdown
+    created = cluster.ask(CreateTopicsRequest((CreatableTopic("one", 4, 1), CreatableTopic("both", 4, 2)), 1_000))
+    assert [row.error_code for row in created.topics] == [0, 0]
+    wider = tuple(CreatePartitionsTopic(name, 8, None) for name in ("one", "both"))
+    added = cluster.ask(CreatePartitionsRequest(wider, 1_000))
+    assert [row.error_code for row in added.results] == [0, 0]
+    for name, replicas in (("one", (1,)), ("both", (1, 2))):
+        partitions = cluster.state.image.topics_by_name[name].partitions.values()
+        assert [(each.replicas, each.isr, each.leader) for each in partitions] == [(replicas, (1,), 1)] * 8
 
 
 # AlterPartition

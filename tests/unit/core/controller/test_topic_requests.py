@@ -296,12 +296,19 @@ def test_the_offsets_topic_gets_its_own_shape_and_no_other() -> None:
     }
 
 
-def test_without_an_unfenced_broker_nothing_can_be_placed() -> None:
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        (BrokerRegistrationChangeRecord(1, 5, fenced=1), "fenced"),
+        (BrokerRegistrationChangeRecord(1, 5, in_controlled_shutdown=1), "fenced or in controlled shutdown"),
+    ],
+)
+def test_without_an_active_broker_nothing_can_be_placed(change: BrokerRegistrationChangeRecord, state: str) -> None:
     cluster = Cluster()
-    cluster.apply(BrokerRegistrationChangeRecord(1, 5, fenced=1))
-    [placed, assigned_one] = cluster.create(topic("a"), topic("b", -1, -1, [(0, [1])]))
+    cluster.apply(change)
+    [placed, assigned_one] = cluster.create(topic("a", 3), topic("b", -1, -1, [(0, [1])]))
     assert (placed.error_code, assigned_one.error_code) == (38, 39)
-    assert "All brokers are currently fenced" in (placed.error_message or "")
+    assert (placed.error_message or "").endswith(f"All brokers are currently {state}.")
     assert "are fenced or in controlled shutdown" in (assigned_one.error_message or "")
 
 
