@@ -387,7 +387,9 @@ class QuorumRole:
         self._applied.fold_again(self._disk, self.log)
 
     def snapshot_loaded(self, snapshot: SnapshotId) -> VoterSet | None:
-        """The image becomes that of `snapshot`; gives the voters that it names."""
+        """The image becomes that of `snapshot`; gives the voters that it names. The log is empty now, and the next
+        snapshot is due by what is appended from here on, not once the log is as long as it was before."""
+        self._snapshots.started(0)
         return self._applied.load(self._disk, snapshot)
 
     def leadership_began(self) -> None:

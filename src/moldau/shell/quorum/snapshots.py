@@ -63,7 +63,8 @@ class Snapshots:
         self._last_ms = clock.monotonic_ms()
 
     def started(self, size_at_snapshot: int) -> None:
-        """The log had `size_at_snapshot` bytes when the newest snapshot was taken (0: there is none)."""
+        """The log had `size_at_snapshot` bytes when the newest snapshot was taken (0: there is none, or the log begins
+        behind one that the leader sent)."""
         self._last_size = size_at_snapshot
         self._last_ms = self._clock.monotonic_ms()
 
@@ -72,7 +73,8 @@ class Snapshots:
         commit."""
         if not self._is_writing and self._is_due(log.size_bytes):
             self._is_writing = True
-            self._spawn(self._take(image.copy(), control, log, log.size_bytes))
+            self.started(log.size_bytes)
+            self._spawn(self._take(image.copy(), control, log))
 
     def _is_due(self, log_size_bytes: int) -> bool:
         grown = log_size_bytes - self._last_size
@@ -80,9 +82,9 @@ class Snapshots:
             return True
         return 0 < self._interval_ms <= self._clock.monotonic_ms() - self._last_ms and grown > 0
 
-    async def _take(self, image: MetadataImage, control: QuorumControl, log: Log, log_size_bytes: int) -> None:
+    async def _take(self, image: MetadataImage, control: QuorumControl, log: Log) -> None:
         try:
-            oldest_end_offset = await self._write(image, control, log_size_bytes)
+            oldest_end_offset = await self._write(image, control)
             if not log.health.is_offline:  # else a snapshot of the leader's took its place
                 await self._delete_old_segments(log, oldest_end_offset)
             self._taken()
@@ -101,11 +103,10 @@ class Snapshots:
             self._last_size -= before - log.size_bytes  # what the newest snapshot stands for and the log has no longer
             await self._workers.run(partial(remove_files, log.disk, log.take_purgeable(now_ms)))
 
-    async def _write(self, image: MetadataImage, control: QuorumControl, log_size_bytes: int) -> int:
+    async def _write(self, image: MetadataImage, control: QuorumControl) -> int:
         """Writes `image`, which does not move meanwhile. Raises StorageFailedError, and StorageFullError after taking
         away what it wrote. Gives the end offset of the oldest snapshot that is kept: no start needs the log before
         it."""
-        self.started(log_size_bytes)
         now_ms = self._clock.now_ms()
         steps = encode_snapshot_steps(
             image_records(image),

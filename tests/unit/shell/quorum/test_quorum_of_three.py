@@ -15,6 +15,7 @@ from moldau.core.controller.quorum_description import NOT_LEADER_OR_FOLLOWER, qu
 from moldau.errors import KafkaError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.quorum.snapshot_files import found_snapshots
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import HostNetwork, NetworkWeather, SimulatedNetwork
@@ -256,6 +257,42 @@ def test_a_node_that_was_away_for_long_catches_up_by_a_snapshot() -> None:
     tell(
         story,
         metadata_log_max_record_bytes_between_snapshots="100",
+        metadata_log_segment_ms="10000",
+        metadata_max_retention_ms="20000",
+    )
+
+
+def test_a_node_that_caught_up_by_a_snapshot_takes_one_itself_when_the_log_has_grown_by_as_much_again() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        away = next(node for node in quorum.nodes.values() if node is not leader)
+        await away.starting
+        for number in range(70):
+            await decide(leader, "early", float(number))
+        await until(lambda: away.role.log.size_bytes > 6_000)
+        others = [f"node-{node_id}" for node_id in NODE_IDS if node_id != away.node_id]
+        for other in others:
+            network.cut(f"node-{away.node_id}", other, 300)
+        for number in range(40):
+            await decide(leader, "meanwhile", float(number))
+            await asyncio.sleep(5)  # the segments of the leader's log grow old
+        leader_start = leader.role.log.log_start_offset
+        assert leader_start > away.role.log.log_end_offset
+        network.mend()
+        await until(lambda: away.role.log.log_start_offset >= leader_start)
+        loaded = found_snapshots(away.disk)[-1].end_offset
+        leader = await the_leader(quorum)
+        for number in range(25):
+            await decide(leader, "late", float(number))
+        await until(lambda: quotas_of(away.role).get("late") == 24.0)
+        await asyncio.sleep(1)
+        assert 2_000 < away.role.log.size_bytes < 4_000
+        assert found_snapshots(away.disk)[-1].end_offset > loaded
+
+    tell(
+        story,
+        metadata_log_max_record_bytes_between_snapshots="2000",
         metadata_log_segment_ms="10000",
         metadata_max_retention_ms="20000",
     )
