@@ -32,7 +32,9 @@ class DirectoryReports:
         self._reports.add((topic_id, index), directory_id)
 
     async def report(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
-        """As `add`; returns once the metadata log holds it. Raises KafkaError."""
+        """As `add`, in place of what was added before; returns once the metadata log holds it. Raises KafkaError; the
+        metadata log may hold it all the same, where only the answer was lost."""
+        self._reports.forget((topic_id, index))
         await self._submit(self._request({(topic_id, index): directory_id}))
 
     def _request(self, replicas: dict[PartitionId, Uuid]) -> AssignReplicasToDirsRequest:
@@ -43,9 +45,9 @@ class DirectoryReports:
         try:
             await self._submit(self._request(replicas))
         except KafkaError as error:
-            # the next start finds the difference again
             self._node.log.warn(
-                "log directories", f"the controller did not take the report of a partition's directory: {error}"
+                "log directories",
+                f"the controller did not take the report of a partition's directory, which is sent again: {error}",
             )
             return False
         return True

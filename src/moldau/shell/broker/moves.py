@@ -118,8 +118,8 @@ class ReplicaMoves:
                 if not await self._copy_piece(partition, future, is_throttled=not is_held):
                     continue
                 if not is_noted:
+                    is_noted = True  # where only the answer is lost, the metadata names `target` all the same
                     await self._partitions.note_directory(partition, target)
-                    is_noted = True
                     await self._flush(future)
                 elif not is_held:
                     is_held = True
