@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from moldau.core.metadata.image import MetadataDelta
 from moldau.shell.network.event_log import EventLog, escape
-from moldau.types import TopicPartition
 
 
 def announce(log: EventLog, delta: MetadataDelta) -> None:
@@ -19,24 +18,24 @@ def announce(log: EventLog, delta: MetadataDelta) -> None:
             about=escape(topic.name),
             topic=escape(topic.name),
         )
-    for topic_id, touched in delta.topics.items():
-        if touched is None or topic_id in delta.deleted_topics:
+    for touched, indexes in delta.changed_partitions():
+        if touched.topic_id in delta.deleted_topics:
             continue
         name = escape(touched.name)
-        changed = [(index, each) for index, each in touched.partitions.items() if each.partition_epoch]
-        if not changed:
+        changed = [(index, touched.partitions[index]) for index in indexes if touched.partitions[index].partition_epoch]
+        # all its partitions are looked at only where the topic is new or has got more of them
+        if not changed and not any(each.partition_epoch for each in touched.partitions.values()):
             count = len(touched.partitions)
             message = f"topic {name} is created with {count} partitions"
             log.info("topic created", message, about=name, topic=name, partitions=count)
         for index, each in changed:
-            if TopicPartition(touched.name, index) in delta.partitions:
-                log.info(
-                    "partition changed",
-                    f"{name}-{index}: leader {each.leader if each.leader >= 0 else 'none'}, "
-                    f"leader epoch {each.leader_epoch}, in sync {', '.join(map(str, each.isr)) or 'none'}",
-                    about=f"{name}-{index}",
-                    topic=name,
-                    partition=index,
-                    leader=each.leader,
-                    epoch=each.leader_epoch,
-                )
+            log.info(
+                "partition changed",
+                f"{name}-{index}: leader {each.leader if each.leader >= 0 else 'none'}, "
+                f"leader epoch {each.leader_epoch}, in sync {', '.join(map(str, each.isr)) or 'none'}",
+                about=f"{name}-{index}",
+                topic=name,
+                partition=index,
+                leader=each.leader,
+                epoch=each.leader_epoch,
+            )

@@ -11,7 +11,7 @@ durable; a crash before that leaves both (see core/log/duplicates).
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from functools import partial
 
 from moldau.core.log.directory import LogDirectory
@@ -47,7 +47,8 @@ class ReplicaMoves:
         self._flusher = flusher
         self._checkpoints = checkpoints
         self.futures: dict[TopicPartition, FutureLog] = {}
-        self._waiting: deque[tuple[Partition, FutureLog]] = deque()
+        self._waiting: OrderedDict[int, tuple[Partition, FutureLog]] = OrderedDict()
+        """By the number of the partition: a request may move thousands, and each may wait already."""
         self._is_running = False
         self._settling: dict[int, None] = {}
 
@@ -62,7 +63,7 @@ class ReplicaMoves:
         future = self.futures.get(topic_partition)
         if future is not None and future.target is target:
             return
-        self._waiting = deque(entry for entry in self._waiting if entry[0] is not partition)
+        self._waiting.pop(partition.number, None)
         if future is not None:
             del self.futures[topic_partition]
         if self._partitions.logs.directory_of(topic_partition) is target:
@@ -70,7 +71,7 @@ class ReplicaMoves:
         source_id = self._partitions.logs.id_of(topic_partition)
         future = FutureLog(partition.log, source_id, target, random_uuid(self._node.random))
         self.futures[topic_partition] = future
-        self._waiting.append((partition, future))
+        self._waiting[partition.number] = partition, future
         self._begin()
 
     def log_cut(self, partition: Partition) -> None:
@@ -88,7 +89,7 @@ class ReplicaMoves:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                partition, future = self._waiting.popleft()
+                _, (partition, future) = self._waiting.popitem(last=False)
                 if self._is_wanted(partition, future):
                     await self._move(partition, future)
                 else:

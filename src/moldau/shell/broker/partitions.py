@@ -149,12 +149,9 @@ class Partitions:
             )
         for topic in delta.deleted_topics.values():
             self._end_topic(topic)
-        for topic_id, touched in delta.topics.items():
-            if touched is None:
-                continue
-            for index, partition in touched.partitions.items():
-                if TopicPartition(touched.name, index) in delta.partitions:
-                    self._start_or_update(touched, topic_id, index, partition)
+        for touched, indexes in delta.changed_partitions():
+            for index in indexes:
+                self._start_or_update(touched, touched.topic_id, index, touched.partitions[index])
         topics = [resource.name for resource in delta.configs if resource.resource_type == ResourceType.TOPIC]
         if any(resource.resource_type == ResourceType.BROKER for resource in delta.configs):
             self._settings_of = LogSettingsByOverrides(self._node.settings.view)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from moldau.core.metadata.image import MetadataDelta, PartitionImage, TopicImage
+from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.handlers.fetch import MAX_SESSION_PARTITIONS
 from moldau.shell.network.pauses import TURN_THINGS
+from moldau.types import LeaderEpoch, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -207,3 +212,34 @@ async def test_the_directories_of_many_partitions_are_told(start_node: Any) -> N
     answer = await node.answer_beside_others(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
     (topic,) = answer.results[0].topics
     assert [row.partition_index for row in topic.partitions] == list(range(COUNT))
+
+
+class Unread(dict[int, PartitionImage]):
+    """Partitions of a topic that has very many: each may be looked up, nobody goes through all of them."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("all partitions are gone through")
+
+    items = values = keys = __iter__
+
+
+async def test_a_change_of_one_partition_looks_at_no_other(start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+    node = await start_node()
+    await node.create_topic("t", 5)
+    broker = node.node.broker
+    known = broker.image.topics_by_name["t"]
+    changed = {
+        index: replace(known.partitions[index], partition_epoch=1, leader_epoch=LeaderEpoch(7)) for index in (4, 2)
+    }
+    delta = MetadataDelta(
+        topics={known.topic_id: TopicImage("t", known.topic_id, Unread({**known.partitions, **changed}))},
+        partitions={TopicPartition("t", index): partition for index, partition in changed.items()},
+    )
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    broker.partitions.apply(broker.image, delta)
+    announce(node.node.log, delta)
+    epochs = [broker.partitions.find("t", index).leader_epoch for index in range(5)]
+    assert epochs == [0, 0, 7, 0, 7]
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["t-2: leader 1, leader epoch 7, in sync 1"]  # those behind the first one are told together, later
