@@ -13,7 +13,8 @@ from moldau.telemetry import BOUND_REACHED, Telemetry
 
 
 class ConnectionAdmission:
-    """One per node, on its loop. What is held costs its socket and nothing else: not a byte of it is read."""
+    """One per group of connections, on its loop. What is held costs its socket and nothing else: not a byte of it is
+    read."""
 
     def __init__(
         self,

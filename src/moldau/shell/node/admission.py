@@ -21,13 +21,27 @@ if TYPE_CHECKING:
     from moldau.shell.quorum.role import QuorumRole
 
 
-def new_admission(settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry) -> ConnectionAdmission:
+CONTROLLER_SHARE = 4
+"""Of so many descriptors for connections the controller's listener has one, where clients connect to the node as
+well."""
+
+
+def shares_of_connections(settings: BrokerSettings, max_open: int | None) -> tuple[int | None, int | None]:
+    """How many of `max_open` connections may be open at once on the listeners for clients, and on the controller's.
+    Who floods the one leaves the other its own, and both together leave the files of the log theirs."""
+    if max_open is None or settings.controller_endpoint is None:
+        return max_open, max_open
+    for_controllers = max(1, max_open // CONTROLLER_SHARE) if settings.listeners else max_open
+    return max_open - for_controllers, for_controllers
+
+
+def new_admission(
+    settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry, *, max_open: int | None = None
+) -> ConnectionAdmission:
     """Admits the connections of a node that starts: by its file of settings alone, until its metadata is read."""
     windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
     quotas = ConnectionQuotas(limits_of(settings), windows)
-    return ConnectionAdmission(
-        quotas, asyncio.get_running_loop(), doors.clock, log, telemetry, max_open=doors.max_open_connections
-    )
+    return ConnectionAdmission(quotas, asyncio.get_running_loop(), doors.clock, log, telemetry, max_open=max_open)
 
 
 def limits_of(settings: BrokerSettings) -> ConnectionLimits:

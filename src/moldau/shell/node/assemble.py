@@ -20,7 +20,7 @@ from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.node.admission import follow_client_quotas, follow_quotas, new_admission
+from moldau.shell.node.admission import follow_client_quotas, follow_quotas, new_admission, shares_of_connections
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
@@ -164,6 +164,7 @@ class Node:
         memory_bytes = settings.queued_max_request_bytes
         if memory_bytes <= 0:
             memory_bytes = min(settings.moldau_request_memory_bytes, self.doors.physical_memory_bytes // 4)
+        for_clients, for_controllers = shares_of_connections(settings, self.doors.max_open_connections)
         group = self._group = ConnectionGroup(
             asyncio.get_running_loop(),
             connection_limits(settings),
@@ -171,17 +172,17 @@ class Node:
             ResponseMemory(settings.moldau_response_memory_bytes, self.telemetry),
             self.log,
             self.telemetry,
-            new_admission(settings, self.doors, self.log, self.telemetry),
+            new_admission(settings, self.doors, self.log, self.telemetry, max_open=for_clients),
         )
         for endpoint in settings.listeners:
             factory = partial(group.new_connection, endpoint.name)
             self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))
         if settings.controller_endpoint is not None:
-            await self._listen_for_controllers(settings.controller_endpoint)
+            await self._listen_for_controllers(settings.controller_endpoint, for_controllers)
         return group
 
-    async def _listen_for_controllers(self, endpoint: Endpoint) -> None:
-        admission = new_admission(self.settings, self.doors, self.log, self.telemetry)
+    async def _listen_for_controllers(self, endpoint: Endpoint, max_open: int | None) -> None:
+        admission = new_admission(self.settings, self.doors, self.log, self.telemetry, max_open=max_open)
         limits = connection_limits(self.settings)
         listener = self._controller_listener = ControllerListener(limits, admission, self.log, self.telemetry)
         address = await listener.open(self.doors.network, endpoint)

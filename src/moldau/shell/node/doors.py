@@ -25,7 +25,8 @@ class Doors(msgspec.Struct, frozen=True):
     physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
     """What a quarter is taken of for requests in memory, at most 512 MiB, and a twentieth for members of groups."""
     max_open_connections: int | None = None
-    """As many as there are descriptors for: one more is closed at once, whatever the settings say. None: no bound."""
+    """On all listeners together, as many as there are descriptors for: one more is closed at once, whatever the
+    settings say. None: no bound."""
     further_disks: tuple[Disk, ...] = ()
     """The other log directories of `log.dirs`, in their order."""
     paths: tuple[str, ...] = ("memory",)

@@ -1,0 +1,76 @@
+"""The descriptors for connections are shared out between clients and controllers: neither takes those of the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.node.admission import shares_of_connections
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
+from tests.unit.shell.conftest import Client, FedListener, FedNetwork
+
+CLIENTS, CONTROLLERS = "PLAINTEXT://10.0.0.1:9092", "CONTROLLER://10.0.0.1:9093"
+BOTH = {"listeners": f"{CLIENTS},{CONTROLLERS}", "controller.listener.names": "CONTROLLER"}
+
+
+class TwoListeners(FedNetwork):
+    """`factories`: what makes the connections of each port."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factories: dict[int, Callable[[], Any]] = {}
+
+    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> FedListener:
+        self.factories[port] = protocol_factory
+        return FedListener(host, port)
+
+
+@pytest.mark.parametrize(
+    ("settings", "max_open", "shares"),
+    [
+        (BOTH, 1_984, (1_488, 496)),
+        (BOTH, 2, (1, 1)),
+        (BOTH, None, (None, None)),
+        ({"listeners": CLIENTS}, 1_984, (1_984, 1_984)),  # there is no other listener
+        (
+            {
+                "listeners": CONTROLLERS,
+                "controller.listener.names": "CONTROLLER",
+                "process.roles": "controller",
+                "controller.quorum.voters": "1@10.0.0.1:9093",
+            },
+            1_984,
+            (0, 1_984),
+        ),
+    ],
+)
+def test_how_many_connections_clients_and_controllers_may_have(
+    settings: dict[str, str], max_open: int | None, shares: tuple[int | None, int | None]
+) -> None:
+    assert shares_of_connections(parse_broker_settings(settings), max_open) == shares
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("first", [9092, 9093])
+async def test_both_listeners_together_take_no_more_than_there_is(first: int) -> None:
+    network = TwoListeners()
+    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
+    node = Node(parse_broker_settings(BOTH), doors)
+    await node.start()
+    try:
+        clients = {
+            port: [Client(network.factories[port]()) for _ in range(40)] for port in (first, 9092 + 9093 - first)
+        }
+        is_open = {port: sum(not client.wire.is_closed for client in clients[port]) for port in clients}
+        assert is_open == {9092: 15, 9093: 5}
+    finally:
+        node.abort()
