@@ -278,3 +278,16 @@ def test_the_mark_of_a_failed_flush_stays_until_every_log_was_written_anew() -> 
 def _flush(directory, log):
     flush(log, NOW_MS)
     directory.checkpoint({}).run()
+
+
+def test_a_new_partition_is_begun_without_reading_its_directory() -> None:
+    disk = MemoryDisk()
+    directory = LogDirectory.open(disk)
+    for operation in ("read", "read_cached"):
+        disk.fail(Fault(operation, path_contains="new-0"))
+    log = directory.create_log(TopicPartition("new", 0), TOPIC_ID, SETTINGS, now_ms=NOW_MS)
+    _append(log, 3)
+    flush(log, NOW_MS)
+    disk.heal()
+    assert _ends(_open(disk)) == {"new-0": 3}
+    assert log.topic_id == TOPIC_ID

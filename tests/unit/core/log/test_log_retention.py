@@ -100,6 +100,24 @@ def test_the_active_segment_is_rolled_and_goes_too(make_harness) -> None:
     assert harness.open(recovery_point=4, log_start_offset=3).log_start_offset == 3
 
 
+def test_on_a_full_disk_all_segments_but_the_active_one_go_and_that_one_once_there_is_room(make_harness) -> None:
+    harness = make_harness(segment_bytes=300, retention_ms=1000)
+    for sequence in range(9):
+        harness.append(1, producer_id=1, producer_epoch=0, base_sequence=sequence)
+    harness.flush()
+    harness.now_ms += 5000
+    harness.disk.capacity_bytes = 0
+    first = harness.segments()
+    deleted = harness.log.delete_old_segments(harness.now_ms, 9)
+    assert [segment.base_offset for segment in deleted] == first[:-1] != []
+    assert harness.log.log_start_offset == first[-1]
+    assert harness.offsets() == list(range(first[-1], 9))
+    assert harness.log.delete_old_segments(harness.now_ms, 9) == []
+    harness.disk.capacity_bytes = None
+    assert [segment.base_offset for segment in harness.log.delete_old_segments(harness.now_ms, 9)] == first[-1:]
+    assert (harness.log.log_start_offset, harness.log.log_end_offset, harness.log.size_bytes) == (9, 9, 0)
+
+
 def test_an_empty_log_remembers_where_it_begins(make_harness) -> None:
     harness = make_harness(retention_ms=1000)
     harness.append(3)

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.asyncio
 NOW_MS = 1_800_000_000_000
 
 
-async def produce(client: Any) -> int:
+async def produce(client: Any, index: int = 0, **batch: Any) -> int:
     """The error code."""
-    records = build_batch([(None, b"v", NOW_MS, ())])
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
+    records = build_batch([(None, b"v", NOW_MS, ())], **batch)
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(index, records),)),)
     answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
     return int(answer.responses[0].partition_responses[0].error_code)
 
@@ -54,3 +54,21 @@ async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pyte
     ]
     disk.heal()
     assert await produce(client) == 0
+
+
+async def test_a_log_without_room_for_a_roll_does_not_keep_retention_from_the_next_one(start_node: Any) -> None:
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await node.create_topic("t", partitions=2, retention_ms="1000")
+    logs = [node.node.broker.partitions.find("t", index).log for index in range(2)]
+    client = node.connect()
+    for index in range(2):
+        assert await produce(client, index, producer_id=7, producer_epoch=0, base_sequence=0) == 0
+    node.clock.advance(5_000)
+    disk.fail(Fault("append", error="full", path_contains="t-0/"))
+    disk.fail(Fault("write", error="full", path_contains="t-0/"))
+    await node.node.housekeeping.apply_retention()
+    assert [log.log_start_offset for log in logs] == [0, 1]
+    disk.heal()
+    await node.node.housekeeping.apply_retention()
+    assert [log.log_start_offset for log in logs] == [1, 1]

@@ -367,6 +367,23 @@ async def test_a_close_while_loading_answers_who_waits() -> None:
     assert code_of(owner, Get("a")) == 16
 
 
+async def test_a_shard_that_is_closed_while_it_loads_folds_nothing_more() -> None:
+    """What it folded until then is given back when it is closed, the memory of members of groups for one."""
+    owner = await started()
+    await later(owner, PutMany(KEYS, "1"))
+    owner.runtime.abort()
+    owner.partition.log.release()
+    again = Owner(owner.disk, owner.clock)
+    loading = asyncio.ensure_future(again.load())
+    while not again.state.values:
+        await turn()
+    again.runtime.close(kafka_error("NOT_COORDINATOR"))
+    folded = dict(again.state.values)
+    assert len(folded) < len(KEYS)
+    await loading
+    assert again.state.values == folded
+
+
 async def test_who_waits_hears_of_a_drop_and_the_machine_lives_on() -> None:
     owner = await started(flush_messages=1)
     waiting = later(owner, Put("a", "1"))

@@ -102,6 +102,19 @@ async def test_room_is_given_in_order_and_nobody_waits_for_ever() -> None:
     assert impatient.used_bytes == 20
 
 
+async def test_who_is_let_in_and_cancelled_before_it_goes_on_gives_its_room_back() -> None:
+    rooms = LongRequests(asyncio.get_running_loop(), 10)
+    await rooms.enter(10)
+    waiting = asyncio.ensure_future(rooms.enter(4))
+    await asyncio.sleep(0)
+    rooms.leave(10)
+    assert rooms.used_bytes == 4
+    waiting.cancel()
+    await asyncio.wait((waiting,))
+    assert waiting.cancelled()
+    assert rooms.used_bytes == 0
+
+
 async def test_what_a_long_request_held_is_given_back_when_its_client_leaves(start_node: Any) -> None:
     node = await start_node()
     client = node.connect()
