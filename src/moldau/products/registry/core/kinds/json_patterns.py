@@ -37,7 +37,8 @@ def check_pattern(pattern: str, text: str) -> None:
 def with_checked_patterns(validator: type[Validator]) -> type[Validator]:
     """The same, raising SlowPatternError before it runs such a pattern."""
     searching = {name: _checked(validator.VALIDATORS[name]) for name in _SEARCHING if name in validator.VALIDATORS}
-    return extend(validator, searching)
+    checked: type[Validator] = extend(validator, searching)
+    return checked
 
 
 def _checked(keyword: Any) -> Any:
