@@ -42,6 +42,16 @@ REBALANCES = "moldau.group:type=GroupCoordinator,name=Rebalances"
 
 _INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
 _UNKNOWN_SERVER_ERROR = ERROR_CODES["UNKNOWN_SERVER_ERROR"]
+_NOT_LEADER_OR_FOLLOWER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
+_NOT_FOR_MARKERS = (
+    ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"],
+    ERROR_CODES["COORDINATOR_NOT_AVAILABLE"],
+    ERROR_CODES["NOT_COORDINATOR"],
+    # not translated by Apache Kafka: there a coordinator that gets it forgets all markers of the request
+    _UNKNOWN_SERVER_ERROR,
+)
+"""A coordinator of Apache Kafka takes them for impossible in the answer for a partition, and never sends the marker
+again: the transaction would hang. As there, it is told the code after which it asks the leader anew."""
 
 
 class GroupLog(ShardLog[GroupRecord]):
@@ -183,8 +193,9 @@ class Coordinators(Shards[GroupShard]):
         transaction_version: int,
     ) -> int:
         """Ends the producer's transaction in this partition of `__consumer_offsets`. 0 once the marker is committed,
-        else Kafka's error code, and the marker is not in the log, or nobody knows: 16 where the shard is not here, 47
-        and 52 for an earlier epoch of the producer or the transaction coordinator, 7 where too many requests wait."""
+        else Kafka's error code, and the marker is not in the log, or nobody knows: 6 where the shard is not here or cannot
+        serve, 47 and 52 for an earlier epoch of the producer or the transaction coordinator, 7 where too many requests
+        wait."""
         request = EndTransaction(marker, producer_id, producer_epoch, transaction_version)
         try:
             shard = self.shard(index)
@@ -196,7 +207,8 @@ class Coordinators(Shards[GroupShard]):
         except InvariantError:
             raise
         except MoldauError as error:
-            return error.code if isinstance(error, KafkaError) else _UNKNOWN_SERVER_ERROR
+            code = error.code if isinstance(error, KafkaError) else _UNKNOWN_SERVER_ERROR
+            return _NOT_LEADER_OR_FOLLOWER if code in _NOT_FOR_MARKERS else code
         return 0
 
     # -- what happens to the partitions

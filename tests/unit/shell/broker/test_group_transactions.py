@@ -25,7 +25,7 @@ from moldau.wire.records.control import EndTransactionMarker
 pytestmark = pytest.mark.asyncio
 
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, FENCED_COORDINATOR = 47, 48, 52
-NOT_COORDINATOR, UNSTABLE = 16, 88
+NOT_LEADER, UNSTABLE = 6, 88
 
 
 async def started(start_node: Any, **fields: Any) -> Any:
@@ -99,12 +99,31 @@ async def test_pending_offsets_and_their_marker_survive_a_crash(start_node: Any,
     assert await position(node) == (found, 0)
 
 
-async def test_a_marker_for_a_partition_that_is_not_here_is_refused(start_node: Any) -> None:
+async def test_a_marker_for_a_partition_that_is_not_here_is_refused_as_by_the_leader_of_any_topic(
+    start_node: Any,
+) -> None:
+    """A coordinator of Apache Kafka knows no NOT_COORDINATOR in the answer for a partition: it would not try again."""
     node = await start_node()
-    assert await end(node) == NOT_COORDINATOR
+    assert await end(node) == NOT_LEADER
     node = await started(start_node)
-    assert await end(node, index=1) == NOT_COORDINATOR
-    assert await end(node, index=-1) == NOT_COORDINATOR
+    assert await end(node, index=1) == NOT_LEADER
+    assert await end(node, index=-1) == NOT_LEADER
+
+
+async def test_a_marker_for_a_coordinator_that_cannot_serve_is_to_be_sent_again(start_node: Any) -> None:
+    node = await started(start_node)
+    assert await commit(node, 5) == 0
+    shard = node.node.broker.coordinators.shard_for("g")
+    shard.host.stop("a record cannot be read")
+    assert await end(node) == NOT_LEADER
+
+
+async def test_a_marker_that_an_unforeseen_error_keeps_out_is_to_be_sent_again(start_node: Any) -> None:
+    """After -1 a coordinator of Apache Kafka forgets it, and the other markers of the request with it."""
+    node = await started(start_node)
+    assert await commit(node, 5) == 0
+    assert await end(node, epoch=1 << 20) == NOT_LEADER  # no batch header holds this epoch
+    assert await end(node) == 0
 
 
 async def test_markers_of_earlier_epochs_are_refused_and_write_nothing(start_node: Any) -> None:
