@@ -193,9 +193,9 @@ class Coordinators(Shards[GroupShard]):
         transaction_version: int,
     ) -> int:
         """Ends the producer's transaction in this partition of `__consumer_offsets`. 0 once the marker is committed,
-        else Kafka's error code, and the marker is not in the log, or nobody knows: 6 where the shard is not here or cannot
-        serve, 47 and 52 for an earlier epoch of the producer or the transaction coordinator, 7 where too many requests
-        wait."""
+        else Kafka's error code, and the marker is not in the log, or nobody knows: 6 where the shard is not here or
+        cannot serve, 47 and 52 for an earlier epoch of the producer or the transaction coordinator, 7 where too many
+        requests wait."""
         request = EndTransaction(marker, producer_id, producer_epoch, transaction_version)
         try:
             shard = self.shard(index)

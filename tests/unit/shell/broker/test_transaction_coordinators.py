@@ -10,6 +10,7 @@ import pytest
 
 from moldau.core.transactions.records import encode_transaction_record
 from moldau.core.transactions.state import TransactionMetadata, TransactionRecord, TransactionState
+from moldau.shell.broker.transaction_markers import MAX_TRIES
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_ACTION
 from moldau.wire.protocol.api_keys import ApiKey
@@ -303,6 +304,28 @@ async def test_a_transaction_with_a_partition_that_cannot_be_written_waits_alone
     partition.is_offline = False
     await become(node, client, "CompleteCommit")
     assert markers(node) == [(producer_id, 1, True)]
+
+
+async def test_any_number_of_transactions_that_cannot_end_hold_up_no_other(start_node: Any) -> None:
+    node, client, _ = await begun(start_node)
+    ending = node.node.broker.transactions.markers
+    partition = node.node.broker.partitions.find("t", 0)
+    partition.is_offline = True
+    for number in range(MAX_TRIES + 1):
+        name = f"held-up-{number}"
+        _, producer_id, epoch = await init(client, name=name)
+        assert await add(client, producer_id, epoch, name=name) == [0]
+        assert (await end(client, producer_id, epoch, name=name))[0] == 0
+    assert ending.in_flight == MAX_TRIES + 1
+    _, producer_id, epoch = await init(client, name="other")
+    assert await add(client, producer_id, epoch, ("t", 1), name="other") == [0]
+    assert (await end(client, producer_id, epoch, name="other"))[0] == 0
+    await node.turns(2)
+    assert (await described(client, "other")).transaction_state == "CompleteCommit"
+    partition.is_offline = False
+    while ending.in_flight:
+        await node.turns(1)
+    assert (await described(client, "held-up-0")).transaction_state == "CompleteCommit"
 
 
 async def test_the_partition_of_a_group_joins_and_gets_its_marker(start_node: Any) -> None:
