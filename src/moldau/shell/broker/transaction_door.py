@@ -6,8 +6,10 @@ knows the difference.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Protocol
+
+import msgspec
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC
 from moldau.core.replication.partition import Partition
@@ -16,6 +18,7 @@ from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.waits import PartitionWaits
+from moldau.shell.network.first_step import Ended, Waiting, all_ended, begun
 from moldau.types import LeaderEpoch, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition, each_of
 from moldau.wire.protocol.messages.transactions import (
     WritableTxnMarker,
@@ -32,11 +35,13 @@ MARKER_THINGS = 10
 """To append a marker takes as long as so many small things."""
 SHORT_WORK_MARKERS = 5
 """A request with more of them pauses."""
+MARKERS_AT_ONCE = 200
+"""Of one request that are written before the first of them is waited for."""
 
 _Appended = tuple[TopicPartition, Partition, int, LeaderEpoch]
 """Where a marker was written, its end offset, and the epoch of the leader that wrote it: still to be waited for."""
 
-EndOffsets = Callable[[int, EndTransactionMarker, ProducerId, ProducerEpoch, int], Awaitable[int]]
+EndOffsets = Callable[[int, EndTransactionMarker, ProducerId, ProducerEpoch, int], Coroutine[Any, Any, int]]
 """Ends the pending offsets of a producer in one partition of `__consumer_offsets`: see Coordinators.end_transaction."""
 
 
@@ -68,6 +73,16 @@ class TransactionDoor(Protocol):
         safe as the topic asks. A partition that is named twice is answered once."""
 
 
+class _Written(msgspec.Struct):
+    """A marker in the logs that take it: what is known of each partition, and what must still be waited for."""
+
+    marker: WritableTxnMarker
+    codes: dict[TopicPartition, int]
+    appended: list[_Appended]
+    ending: dict[TopicPartition, Ended[int] | Waiting[int]]
+    """Partitions of `__consumer_offsets`."""
+
+
 class LocalTransactionDoor:
     """The door to the partitions and the coordinators of this broker."""
 
@@ -90,28 +105,46 @@ class LocalTransactionDoor:
         self.add_partitions = add_partitions
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """See TransactionDoor. One marker after the other; more than a few of them pause."""
-        results = []
-        for marker in request.markers:
-            results.append(await self._write(marker))
-            if len(results) > SHORT_WORK_MARKERS:
-                await self._node.pauses.pause(MARKER_THINGS)
+        """See TransactionDoor. All are written, in their order, before the first of them is waited for (of more than
+        MARKERS_AT_ONCE, so many): replicated together, they take the time of one. More than a few of them pause."""
+        results: list[WritableTxnMarkerResult] = []
+        for begin in range(0, len(request.markers), MARKERS_AT_ONCE):
+            results += await self._write_all(request.markers[begin : begin + MARKERS_AT_ONCE])
         return WriteTxnMarkersResponse(tuple(results))
 
-    async def _write(self, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+    async def _write_all(self, markers: Iterable[WritableTxnMarker]) -> list[WritableTxnMarkerResult]:
+        pauses = self._node.pauses
+        all_written: list[_Written] = []
+        for marker in markers:
+            all_written.append(await self._write(marker))
+            if len(all_written) > SHORT_WORK_MARKERS:
+                await pauses.pause(MARKER_THINGS)
+        ended = iter(await all_ended([step for written in all_written for step in written.ending.values()]))
+        results = []
+        for written in all_written:
+            written.codes.update(zip(written.ending, ended, strict=False))
+            for place, partition, end_offset, leader_epoch in written.appended:
+                try:
+                    await self._wait_safe(partition, end_offset, leader_epoch)
+                except KafkaError as error:
+                    written.codes[place] = error.code
+            results.append(await pauses.finish(_result(written.marker, written.codes)))
+            if len(results) > SHORT_WORK_MARKERS:
+                await pauses.pause(MARKER_THINGS)
+        return results
+
+    async def _write(self, marker: WritableTxnMarker) -> _Written:
         finish = self._node.pauses.finish
-        codes: dict[TopicPartition, int] = await finish(_places(marker))
-        appended: list[_Appended] = []
-        await finish(self._append_all(marker, codes, appended), MARKER_THINGS)
-        for place in codes:
-            if place.topic == OFFSETS_TOPIC and not codes[place]:
-                codes[place] = await self._end_pending_offsets(place.partition, marker)
-        for place, partition, end_offset, leader_epoch in appended:
-            try:
-                await self._wait_safe(partition, end_offset, leader_epoch)
-            except KafkaError as error:
-                codes[place] = error.code
-        return await finish(_result(marker, codes))
+        written = _Written(marker, await finish(_places(marker)), [], {})
+        await finish(self._append_all(marker, written.codes, written.appended), MARKER_THINGS)
+        await finish(self._end_all(written), MARKER_THINGS)
+        return written
+
+    def _end_all(self, written: _Written) -> Pausing[None]:
+        for place in written.codes:
+            if place.topic == OFFSETS_TOPIC:
+                written.ending[place] = begun(self._end_pending_offsets(place.partition, written.marker))
+                yield
 
     def _append_all(
         self, marker: WritableTxnMarker, codes: dict[TopicPartition, int], appended: list[_Appended]

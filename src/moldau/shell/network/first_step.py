@@ -7,7 +7,8 @@ one (asyncio.timeout) is not for handlers.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+import asyncio
+from collections.abc import Coroutine, Generator, Sequence
 from types import coroutine
 from typing import Any, Generic, TypeVar
 
@@ -58,12 +59,23 @@ class Waiting(Generic[Result]):
 
 
 def begun(coroutine: Coroutine[Any, Any, Result]) -> Ended[Result] | Waiting[Result]:
-    """Takes the first step of `coroutine`, and raises what it raises."""
+    """Takes the first step of `coroutine`, and raises what it raises. Until that is awaited, no other coroutine may
+    wait for the same future (asyncio refuses that): where several do, each waits for an `asyncio.shield` of it."""
     try:
         waits_for = coroutine.send(None)
     except StopIteration as end:
         return Ended(end.value)
     return Waiting(coroutine, waits_for)
+
+
+async def all_ended(steps: Sequence[Ended[Result] | Waiting[Result]]) -> list[Result]:
+    """What each of `steps` gives, in their order. Those that wait go on side by side, and wait for a thing in the order
+    of their first steps."""
+    waiting = [step for step in steps if isinstance(step, Waiting)]
+    if len(waiting) < 2:
+        return [await step for step in steps]
+    results = iter(await asyncio.gather(*waiting))
+    return [next(results) if isinstance(step, Waiting) else step.result for step in steps]
 
 
 class FirstSteps:

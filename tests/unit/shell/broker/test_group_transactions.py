@@ -20,6 +20,11 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
+from moldau.wire.protocol.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from moldau.wire.records.control import EndTransactionMarker
 
 pytestmark = pytest.mark.asyncio
@@ -230,6 +235,19 @@ async def test_a_marker_waits_for_the_load_of_its_log(start_node: Any) -> None:
     shard = node.node.broker.coordinators.shard_for("g")
     assert shard.loading is not None
     assert await end(node) == 0
+    assert await position(node) == (5, 0)
+
+
+async def test_the_markers_of_a_request_wait_together_for_the_load_of_their_log(start_node: Any) -> None:
+    node = await started(start_node)
+    assert await commit(node, 5) == 0
+    node = await restarted(start_node, node)
+    assert node.node.broker.coordinators.shard_for("g").loading is not None
+    topics = (WritableTxnMarkerTopic("__consumer_offsets", (0, 1)),)
+    markers = tuple(WritableTxnMarker(producer_id, 0, True, topics) for producer_id in (8, 9, 10))
+    answer = await node.connect().ask(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers))
+    codes = [[row.error_code for row in result.topics[0].partitions] for result in answer.markers]
+    assert codes == [[0, NOT_LEADER]] * 3
     assert await position(node) == (5, 0)
 
 

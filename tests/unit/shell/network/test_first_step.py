@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moldau.shell.network.first_step import Ended, FirstSteps, Waiting, begun
+from moldau.shell.network.first_step import Ended, FirstSteps, Waiting, all_ended, begun
 
 pytestmark = pytest.mark.asyncio
 
@@ -113,3 +113,25 @@ async def test_many_first_steps_are_taken_one_behind_the_other() -> None:
     task = loop.create_task(go_on())
     future.set_result("later")
     assert await task == "later"
+
+
+async def test_several_that_wait_go_on_side_by_side_in_the_order_of_their_first_steps() -> None:
+    first, both, last = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    went_on: list[int] = []
+
+    async def work(number: int) -> int:
+        if number:
+            await first.wait()
+            went_on.append(number)
+            if len(went_on) == 2:
+                both.set()
+            await last.wait()
+        return number
+
+    ended = asyncio.ensure_future(all_ended([begun(work(number)) for number in (1, 0, 2)]))
+    first.set()
+    await both.wait()
+    assert went_on == [1, 2]
+    last.set()
+    assert await ended == [1, 0, 2]
+    assert await all_ended([]) == []

@@ -1,0 +1,57 @@
+"""Many transactions at once: what brokers ask each other for them is replicated together, not one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.core.metadata.image import MetadataDelta
+from moldau.wire.protocol.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.support.brokers import Brokers, run_brokers
+
+COUNT = 20
+SHORT_S = 0.2
+"""Less than `replica.lag.time.max.ms`: who stands still for so long stays in sync."""
+
+
+async def ask(brokers: Brokers, broker_id: int, request: Any) -> Any:
+    peer = brokers.peer(broker_id)
+    try:
+        return await peer.request(request, 30_000)
+    finally:
+        peer.close()
+
+
+async def with_topics(brokers: Brokers, **replicas: tuple[int, ...]) -> None:
+    for name, each in replicas.items():
+        brokers.controller.create_topic(name, each)
+    end_offset = brokers.controller.image.end_offset
+    brokers.controller.publish(MetadataDelta(end_offset=end_offset, features={"transaction.version": 2}))
+    await brokers.until(lambda: all(brokers.machines[each[0]].leads(name) for name, each in replicas.items()))
+    await brokers.pass_time(0.1)
+
+
+@pytest.mark.parametrize("topic", ["t", OFFSETS_TOPIC])
+def test_all_markers_of_a_request_are_written_before_the_first_is_waited_for(topic: str) -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers, **{topic: (1, 2)})
+        topics = (WritableTxnMarkerTopic(topic, (0,)),)
+        markers = tuple(WritableTxnMarker(1 + number, 0, True, topics) for number in range(COUNT))
+        brokers.machines[2].stand_still()
+        asked = asyncio.ensure_future(ask(brokers, 1, WriteTxnMarkersRequest(markers)))
+        await brokers.pass_time(SHORT_S)
+        assert brokers.machines[1].replica(topic).log.log_end_offset == COUNT
+        assert not asked.done()
+        brokers.machines[2].go_on()
+        results = (await asked).markers
+        assert [each.producer_id for each in results] == [each.producer_id for each in markers]
+        assert {each.topics[0].partitions[0].error_code for each in results} == {0}
+
+    run_brokers(story)
