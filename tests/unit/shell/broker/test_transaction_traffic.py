@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import MetadataDelta
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
@@ -38,6 +42,13 @@ async def with_topics(brokers: Brokers, **replicas: tuple[int, ...]) -> None:
     await brokers.pass_time(0.1)
 
 
+async def begin(brokers: Brokers, name: str) -> tuple[int, int]:
+    """Producer id and epoch."""
+    answer = await ask(brokers, 1, InitProducerIdRequest(name, 60_000))
+    assert answer.error_code == 0
+    return answer.producer_id, answer.producer_epoch
+
+
 @pytest.mark.parametrize("topic", ["t", OFFSETS_TOPIC])
 def test_all_markers_of_a_request_are_written_before_the_first_is_waited_for(topic: str) -> None:
     async def story(brokers: Brokers) -> None:
@@ -53,5 +64,29 @@ def test_all_markers_of_a_request_are_written_before_the_first_is_waited_for(top
         results = (await asked).markers
         assert [each.producer_id for each in results] == [each.producer_id for each in markers]
         assert {each.topics[0].partitions[0].error_code for each in results} == {0}
+
+    run_brokers(story)
+
+
+def test_all_transactions_of_a_request_are_decided_before_the_first_is_waited_for() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers, t=(1,), **{TRANSACTION_STATE_TOPIC: (1, 2)})
+        names = [f"x-{number}" for number in range(COUNT)]
+        producers = {name: await begin(brokers, name) for name in names}
+        topics = (AddPartitionsToTxnTopic("t", (0,)),)
+        transactions = [AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names]
+        # what is asked again behind it sees it, though it is not replicated
+        transactions.append(AddPartitionsToTxnTransaction(names[0], *producers[names[0]], True, topics))
+        brokers.machines[2].stand_still()
+        log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
+        begin_offset = log.log_end_offset
+        asked = asyncio.ensure_future(ask(brokers, 1, AddPartitionsToTxnRequest(tuple(transactions))))
+        await brokers.pass_time(SHORT_S)
+        assert log.log_end_offset == begin_offset + COUNT
+        assert not asked.done()
+        brokers.machines[2].go_on()
+        results = (await asked).results_by_transaction
+        assert [each.transactional_id for each in results] == [*names, names[0]]
+        assert {each.topic_results[0].results_by_partition[0].partition_error_code for each in results} == {0}
 
     run_brokers(story)

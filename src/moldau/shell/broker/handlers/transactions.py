@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC
@@ -11,6 +11,7 @@ from moldau.core.transactions.requests import EndTransaction
 from moldau.core.transactions.state import TRANSACTIONS_V2
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import RequestContext
+from moldau.shell.network.first_step import Ended, Waiting, all_ended, begun
 from moldau.shell.network.rights import ALTER_CLUSTER, CLUSTER_ACTION, READ_GROUP, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from moldau.types import Pausing, TopicPartition, all_of, each_of
 from moldau.wire.protocol.messages.transactions import (
@@ -45,6 +46,8 @@ BROKERS_FROM = 4
 """Version of AddPartitionsToTxn."""
 FENCED_FROM = 2
 """Versions of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn that know PRODUCER_FENCED (KIP-588)."""
+TRANSACTIONS_AT_ONCE = 200
+"""Of one AddPartitionsToTxn that are asked for before the first answer is waited for."""
 EPOCH_FOR_EACH_FROM = 5
 """Version of EndTxn that belongs to transactions v2."""
 
@@ -76,40 +79,58 @@ async def act_add_partitions_to_txn(
             request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        results = await _add(broker, context, transaction)
+        codes = await context.wait(await _asked(broker, context, transaction))
+        results = await context.finish(_rows(codes, context.api_version))
         return AddPartitionsToTxnResponse(throttle_time_ms, results_by_topic_v3_and_below=results)
     try:
         context.check(CLUSTER_ACTION)
     except KafkaError as error:
         return AddPartitionsToTxnResponse(throttle_time_ms, error.code)
-    answers = []
-    for transaction in request.transactions:
-        answers.append(AddPartitionsToTxnResult(transaction.transactional_id, await _add(broker, context, transaction)))
-        await context.pause()
+    answers: list[AddPartitionsToTxnResult] = []
+    for begin in range(0, len(request.transactions), TRANSACTIONS_AT_ONCE):
+        answers += await _add_all(broker, context, request.transactions[begin : begin + TRANSACTIONS_AT_ONCE])
     return AddPartitionsToTxnResponse(throttle_time_ms, results_by_transaction=tuple(answers))
 
 
-async def _add(
+async def _add_all(
+    broker: Broker, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+) -> list[AddPartitionsToTxnResult]:
+    """All are asked for, in their order, before the first answer is waited for: what is written for them is replicated
+    together, and takes the time of one."""
+    asked = []
+    for transaction in transactions:
+        asked.append(await _asked(broker, context, transaction))
+        await context.pause()
+    answers = []
+    for transaction, codes in zip(transactions, await context.wait(all_ended(asked)), strict=True):
+        rows = await context.finish(_rows(codes, context.api_version))
+        answers.append(AddPartitionsToTxnResult(transaction.transactional_id, rows))
+        await context.pause()
+    return answers
+
+
+async def _asked(
     broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnTransaction
-) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+) -> Ended[dict[TopicPartition, int]] | Waiting[dict[TopicPartition, int]]:
+    """An error code for each partition: where all may join, the coordinator has begun to decide."""
     name, version = transaction.transactional_id, context.api_version
     places = await context.finish(_places(transaction.topics))
     if version < BROKERS_FROM and not may_write(context, name):
-        return await context.finish(_rows(dict.fromkeys(places, WRITE_TRANSACTIONAL_ID.refusal)))
+        return Ended(dict.fromkeys(places, WRITE_TRANSACTIONAL_ID.refusal))
     codes = await context.finish(_faults(broker, context, places))
-    if not codes:
-        codes = await context.wait(
-            broker.transactions.add_partitions(
-                name,
-                transaction.producer_id,
-                transaction.producer_epoch,
-                tuple(places),
-                verify_only=transaction.verify_only,
-                transaction_version=0 if version < BROKERS_FROM else TRANSACTIONS_V2,
-            )
+    if codes:
+        return Ended(codes)
+    context.run_to_end()
+    return begun(
+        broker.transactions.add_partitions(
+            name,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            tuple(places),
+            verify_only=transaction.verify_only,
+            transaction_version=0 if version < BROKERS_FROM else TRANSACTIONS_V2,
         )
-        codes = await context.finish(_known_codes(codes, version))
-    return await context.finish(_rows(codes))
+    )
 
 
 def _places(topics: tuple[AddPartitionsToTxnTopic, ...]) -> Pausing[dict[TopicPartition, None]]:
@@ -143,18 +164,11 @@ def _faults(
     return codes if is_any_wrong else {}
 
 
-def _known_codes(codes: Mapping[TopicPartition, int], version: int) -> Pausing[dict[TopicPartition, int]]:
-    known: dict[TopicPartition, int] = {}
-    for place, code in codes.items():
-        known[place] = known_code(code, version)
-        yield
-    return known
-
-
-def _rows(codes: Mapping[TopicPartition, int]) -> Pausing[tuple[AddPartitionsToTxnTopicResult, ...]]:
+def _rows(codes: Mapping[TopicPartition, int], version: int) -> Pausing[tuple[AddPartitionsToTxnTopicResult, ...]]:
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for place, code in codes.items():
-        topics.setdefault(place.topic, []).append(AddPartitionsToTxnPartitionResult(place.partition, code))
+        row = AddPartitionsToTxnPartitionResult(place.partition, known_code(code, version))
+        topics.setdefault(place.topic, []).append(row)
         yield
     return (yield from each_of(AddPartitionsToTxnTopicResult(name, tuple(rows)) for name, rows in topics.items()))
 
