@@ -1,19 +1,24 @@
-"""The transaction door of a broker among others: each leader gets what concerns it, this broker by a call."""
+"""The transaction door of a broker among others: each leader gets what concerns it, this broker by a call.
+
+Another broker gets what many transactions ask of it in one request, as `merged_requests` says.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from functools import partial
 
 from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.metadata.image import NO_LEADER
 from moldau.core.transactions.records import partitions_by_topic
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.merged_requests import MergedRequests
 from moldau.shell.broker.other_brokers import OtherBrokers
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.transaction_door import TransactionDoor
-from moldau.shell.peers.peer import NoAnswerError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -33,6 +38,12 @@ COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
 NETWORK_EXCEPTION = ERROR_CODES["NETWORK_EXCEPTION"]
 
 
+_Additions = MergedRequests[str, AddPartitionsToTxnTransaction, dict[TopicPartition, int]]
+"""By transactional id."""
+_Markers = MergedRequests[int, WritableTxnMarker, dict[TopicPartition, int]]
+"""By producer id."""
+
+
 class ClusterTransactionDoor:
     """See TransactionDoor. `own`: the one to this broker."""
 
@@ -41,6 +52,9 @@ class ClusterTransactionDoor:
         self._partitions = partitions
         self._own = own
         self._others = others
+        self._additions: dict[int, _Additions] = {}
+        self._markers: dict[int, _Markers] = {}
+        """By broker id."""
 
     # -- to the coordinators
 
@@ -71,18 +85,36 @@ class ClusterTransactionDoor:
         transaction = AddPartitionsToTxnTransaction(
             transactional_id, producer_id, producer_epoch, verify_only=verify_only, topics=topics
         )
-        codes = dict.fromkeys(partitions, COORDINATOR_NOT_AVAILABLE)
-        try:
-            answer = await self._others.ask(coordinator, AddPartitionsToTxnRequest((transaction,)), TIMEOUT_MS)
-        except NoAnswerError:
-            return codes
+        merged = self._additions.get(coordinator)
+        if merged is None:
+            merged = self._additions[coordinator] = MergedRequests(
+                self._node.spawn, partial(self._send_additions, coordinator)
+            )
+        codes = await merged.ask(transactional_id, transaction, len(partitions))
+        return dict.fromkeys(partitions, COORDINATOR_NOT_AVAILABLE) | (codes or {})
+
+    async def _send_additions(
+        self, coordinator: int, transactions: Mapping[str, AddPartitionsToTxnTransaction]
+    ) -> dict[str, dict[TopicPartition, int]]:
+        request = AddPartitionsToTxnRequest(tuple(transactions.values()))
+        answer = await self._others.ask(coordinator, request, TIMEOUT_MS)
         if answer.error_code:
-            return dict.fromkeys(partitions, answer.error_code)
-        for result in answer.results_by_transaction:
-            for topic in result.topic_results:
-                for row in topic.results_by_partition:
-                    codes[TopicPartition(topic.name, row.partition_index)] = row.partition_error_code
-        return codes
+            return {
+                name: {
+                    TopicPartition(topic.name, index): answer.error_code
+                    for topic in transaction.topics
+                    for index in topic.partitions
+                }
+                for name, transaction in transactions.items()
+            }
+        return {
+            result.transactional_id: {
+                TopicPartition(topic.name, row.partition_index): row.partition_error_code
+                for topic in result.topic_results
+                for row in topic.results_by_partition
+            }
+            for result in answer.results_by_transaction
+        }
 
     def _coordinator_of(self, transactional_id: str) -> int:
         topic = self._partitions.image.topics_by_name.get(TRANSACTION_STATE_TOPIC)
@@ -94,17 +126,12 @@ class ClusterTransactionDoor:
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Asks the leader of each partition, all leaders at once, and gives their answers as one, by producer id."""
-        by_leader: dict[int, list[WritableTxnMarker]] = {}
-        for marker in request.markers:
-            for leader, part in self._by_leader(marker).items():
-                by_leader.setdefault(leader, []).append(part)
-        if list(by_leader) == [self._node.node_id]:
+        parts = [part for marker in request.markers for part in self._by_leader(marker).items()]
+        if all(leader == self._node.node_id for leader, _ in parts):
             return await self._own.write_markers(request)
-        answers = await asyncio.gather(*(self._write(leader, tuple(parts)) for leader, parts in by_leader.items()))
         topics: dict[int, list[WritableTxnMarkerTopicResult]] = {}
-        for answer in answers:
-            for result in answer.markers:
-                topics.setdefault(result.producer_id, []).extend(result.topics)
+        for result in await asyncio.gather(*(self._write(leader, part) for leader, part in parts)):
+            topics.setdefault(result.producer_id, []).extend(result.topics)
         return WriteTxnMarkersResponse(
             tuple(WritableTxnMarkerResult(producer_id, tuple(rows)) for producer_id, rows in topics.items())
         )
@@ -132,29 +159,39 @@ class ClusterTransactionDoor:
             for leader, of_leader in places.items()
         }
 
-    async def _write(self, leader: int, markers: tuple[WritableTxnMarker, ...]) -> WriteTxnMarkersResponse:
-        request = WriteTxnMarkersRequest(markers)
+    async def _write(self, leader: int, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+        """What gets no answer, is answered with NETWORK_EXCEPTION (13)."""
         if leader == self._node.node_id:
-            return await self._own.write_markers(request)
-        try:
-            return await self._others.ask(leader, request, TIMEOUT_MS)
-        except NoAnswerError:
-            return _all_refused(markers, NETWORK_EXCEPTION)
-
-
-def _all_refused(markers: tuple[WritableTxnMarker, ...], code: int) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        tuple(
-            WritableTxnMarkerResult(
-                marker.producer_id,
+            return (await self._own.write_markers(WriteTxnMarkersRequest((marker,)))).markers[0]
+        merged = self._markers.get(leader)
+        if merged is None:
+            merged = self._markers[leader] = MergedRequests(self._node.spawn, partial(self._send_markers, leader))
+        things = sum(len(topic.partition_indexes) for topic in marker.topics)
+        codes = await merged.ask(marker.producer_id, marker, things) or {}
+        topics = tuple(
+            WritableTxnMarkerTopicResult(
+                topic.name,
                 tuple(
-                    WritableTxnMarkerTopicResult(
-                        topic.name,
-                        tuple(WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes),
+                    WritableTxnMarkerPartitionResult(
+                        index, codes.get(TopicPartition(topic.name, index), NETWORK_EXCEPTION)
                     )
-                    for topic in marker.topics
+                    for index in topic.partition_indexes
                 ),
             )
-            for marker in markers
+            for topic in marker.topics
         )
-    )
+        return WritableTxnMarkerResult(marker.producer_id, topics)
+
+    async def _send_markers(
+        self, leader: int, markers: Mapping[int, WritableTxnMarker]
+    ) -> dict[int, dict[TopicPartition, int]]:
+        request = WriteTxnMarkersRequest(tuple(markers.values()))
+        answer = await self._others.ask(leader, request, TIMEOUT_MS)
+        return {
+            result.producer_id: {
+                TopicPartition(topic.name, row.partition_index): row.error_code
+                for topic in result.topics
+                for row in topic.partitions
+            }
+            for result in answer.markers
+        }

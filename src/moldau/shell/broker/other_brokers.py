@@ -24,7 +24,8 @@ class OtherBrokers:
         self._addresses: dict[int, BrokerListener] = {}
         self._epochs: dict[int, int] = {}
         self._peers: dict[int, list[Peer]] = {}
-        self._shared: dict[int, Peer] = {}
+        self._shared: dict[tuple[int, type], Peer] = {}
+        """By broker id and kind of request."""
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Takes new addresses from the metadata, before others hear of the change."""
@@ -45,12 +46,16 @@ class OtherBrokers:
                     peer.begin_anew()
 
     async def ask(self, broker_id: int, request: Request[Response], timeout_ms: int) -> Response:
-        """The answer to a request that does not wait for others at the broker: they share a connection. Raises
-        NoAnswerError."""
-        peer = self._shared.get(broker_id) or self.new_peer(broker_id)
+        """The answer to a request. Raises NoAnswerError.
+
+        Requests of one kind share a connection, on which the broker begins none before the one in front is answered:
+        those that wait for others there are to be merged (`merged_requests`).
+        """
+        shared = broker_id, type(request)
+        peer = self._shared.get(shared) or self.new_peer(broker_id)
         if peer is None:
             raise NoAnswerError(f"broker {broker_id} is not known")
-        self._shared[broker_id] = peer
+        self._shared[shared] = peer
         return await peer.request(request, timeout_ms)
 
     def new_peer(self, broker_id: int) -> Peer | None:

@@ -14,6 +14,7 @@ from moldau.wire.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
+    EndTxnRequest,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
@@ -90,3 +91,67 @@ def test_all_transactions_of_a_request_are_decided_before_the_first_is_waited_fo
         assert {each.topic_results[0].results_by_partition[0].partition_error_code for each in results} == {0}
 
     run_brokers(story)
+
+
+async def replicate_once(brokers: Brokers, leader: int, topic: str, follower: int) -> None:
+    """The follower takes what the leader has by now, and stands still again."""
+    replica = brokers.machines[leader].replica(topic)
+    end_offset = replica.log.log_end_offset
+    brokers.machines[follower].go_on()
+    await brokers.until(lambda: replica.high_watermark >= end_offset)
+    brokers.machines[follower].stand_still()
+    await brokers.pass_time(SHORT_S)
+
+
+def test_the_markers_of_many_transactions_wait_twice_for_the_followers_of_another_broker() -> None:
+    """Broker 1 coordinates, 2 leads topic t, 3 follows it."""
+
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers, t=(2, 3), **{TRANSACTION_STATE_TOPIC: (1,)})
+        names = [f"x-{number}" for number in range(COUNT)]
+        producers = {name: await begin(brokers, name) for name in names}
+        topics = (AddPartitionsToTxnTopic("t", (0,)),)
+        transactions = tuple(AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names)
+        await ask(brokers, 1, AddPartitionsToTxnRequest(transactions))
+        brokers.machines[3].stand_still()
+        for name in names:
+            assert (await ask(brokers, 1, EndTxnRequest(name, *producers[name], committed=True))).error_code == 0
+        log = brokers.machines[2].replica().log
+        assert log.log_end_offset == 1
+        await replicate_once(brokers, 2, "t", 3)
+        assert log.log_end_offset == COUNT
+        brokers.machines[3].go_on()
+        await brokers.until(lambda: not brokers.machines[1].broker.transactions.markers.in_flight)
+        assert log.log_end_offset == COUNT, "each once"
+
+    run_brokers(story, count=3)
+
+
+def test_partitions_that_join_many_transactions_wait_twice_for_the_followers_of_the_coordinator() -> None:
+    """Broker 1 coordinates, 2 leads topic t, 3 follows the coordinator."""
+
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers, t=(2,), **{TRANSACTION_STATE_TOPIC: (1, 3)})
+        names = [f"x-{number}" for number in range(COUNT)]
+        producers = {name: await begin(brokers, name) for name in names}
+        brokers.machines[3].stand_still()
+        log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
+        begin_offset = log.log_end_offset
+        written = [
+            asyncio.ensure_future(
+                brokers.produce(
+                    2, b"a", by=name, transactional_id=name,
+                    producer_id=producers[name][0], producer_epoch=producers[name][1], base_sequence=0,
+                    is_transactional=True,
+                )
+            )
+            for name in names
+        ]  # fmt: skip
+        await brokers.pass_time(SHORT_S)
+        assert log.log_end_offset == begin_offset + 1
+        await replicate_once(brokers, 1, TRANSACTION_STATE_TOPIC, 3)
+        assert log.log_end_offset == begin_offset + COUNT
+        brokers.machines[3].go_on()
+        assert await asyncio.gather(*written) == [0] * COUNT
+
+    run_brokers(story, count=3)
