@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 from rich.console import Console
 
 from moldau.columnar.reader import read_topic
@@ -115,6 +115,36 @@ checkpoint: state
         assert other.lag(f"moldau.{name}.joined") == 0
     rows = [row for batch in read_topic(bootstrap_servers, both) for row in batch.column("value").to_pylist()]
     assert sorted(rows) == [b"x", b"y"]
+
+
+def test_a_topic_is_mirrored_to_the_same_name_on_another_cluster(
+    run_text, new_topic, new_name, produce, read_back, bootstrap_servers
+):
+    name, topic, more = new_name("mirror"), new_topic(), new_topic()
+    produce(more, [(None, b"d"), (None, b"e")])
+    with Cluster() as other:
+        other.create_topic(topic, 2)
+        other.produce(topic, "a", "b", partition=0)
+        other.produce(topic, "c", partition=1)
+        (state,) = run_text(f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+sources:
+  far: {{topic: {topic}, format: string, bootstrap_servers: "{other.bootstrap_servers}"}}
+  near: {{topic: {more}, format: string}}
+flows:
+  all_of_them: select value from far union all select value from near
+targets:
+  mirror: {{from: all_of_them, topic: {topic}}}
+checkpoint: state
+retry_timeout: 2 seconds
+""")
+        assert (state.state, state.lag) == ("finished", 0)
+        group = f"moldau.{name}.mirror"
+        assert other.lag(group, by_partition=True) == {(topic, 0): 0, (topic, 1): 0}
+    assert sorted(value for _, value in read_back(topic)) == [b"a", b"b", b"c", b"d", b"e"]
+    assert committed(bootstrap_servers, group, more) == 2
+    assert committed(bootstrap_servers, group, topic) == OFFSET_INVALID
 
 
 def test_a_stream_is_joined_with_the_newest_record_of_each_key(

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from moldau.client.protocol.metadata import PartitionLeader, TopicMetadata
 from moldau.client.protocol.transactions import TransactionalProducer
 from moldau.columnar.writer import Written
 from moldau.errors import kafka_error
-from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_end, query_id
+from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
+from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import OptionError, SinkOptions
 from moldau.spark.source import TopicDataSource
 from moldau.spark.transactions import (
@@ -19,13 +21,15 @@ from moldau.spark.transactions import (
     SinkTransaction,
     TaskReport,
     commit_transaction,
+    offsets_here,
     why_it_ended,
 )
-from moldau.types import TopicPartition
+from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 
 NOWHERE = SinkOptions("127.0.0.1:1", first_contact_timeout_ms=1, retry_timeout_ms=1)
 TRANSACTION = SinkTransaction(TransactionalProducer("job", 1, 0), "job", 60_000, began_ms=0, query="q")
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+HERE, THERE = Uuid(b"h" * 16), Uuid(b"t" * 16)
 
 
 def report(task: int, *partitions: TopicPartition) -> TaskReport:
@@ -78,15 +82,38 @@ def test_speculation_is_refused_unless_records_may_be_doubled():
 def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text('{"id":"abc"}\n')
-    ours = {"t": {"0": 7, "1": 4}, "@topic_ids": {"t": "x"}}
+    ours = {"t": {"0": 7, "1": 4}, "@topic_ids": {"t": uuid_to_text(HERE)}}
     lines = ["v1", "{}", json.dumps(ours), json.dumps({"t": {"0": 6}, "u": {"0": 1}}), '{"logOffset":3}', "12", "-"]
     (tmp_path / "offsets" / "5").write_text("\n".join(lines))
-    expected = {ONE: 6, TWO: 4, TopicPartition("u", 0): 1}
+    expected = [
+        StreamOffset({ONE: 7, TWO: 4}, {"t": HERE}),
+        StreamOffset({ONE: 6, TopicPartition("u", 0): 1}, {}),
+    ]
     for location in (str(tmp_path), tmp_path.as_uri()):
         assert query_id(location) == "abc"
-        assert batch_end(location, 5) == expected
+        assert batch_ends(location, 5) == expected
         with pytest.raises(CheckpointUnreadableError, match="offsets/6"):
-            batch_end(location, 6)
+            batch_ends(location, 6)
     (tmp_path / "offsets" / "5").write_text("v9\n{}")
     with pytest.raises(CheckpointUnreadableError, match="the version is not v1"):
-        batch_end(str(tmp_path), 5)
+        batch_ends(str(tmp_path), 5)
+
+
+@pytest.mark.parametrize(
+    ("noted", "known", "source_topics", "taken"),
+    [
+        ({"t": HERE}, HERE, None, True),
+        ({"t": THERE}, HERE, None, False),
+        ({"t": THERE}, HERE, ["t"], False),
+        ({}, HERE, None, True),
+        ({"t": THERE}, ZERO_UUID, None, True),
+        ({}, HERE, [], False),
+        ({}, HERE, ["tt", "[a-z]"], True),
+        ({}, HERE, ["tt", "[a-z]t"], False),
+    ],
+)
+def test_the_group_gets_offsets_of_topics_of_its_own_cluster_alone(noted, known, source_topics, taken):
+    """The source has one partition more than the topic of its name here, and a topic that is not here."""
+    end = StreamOffset({ONE: 7, TWO: 4, TopicPartition("u", 0): 1}, noted)
+    here = {"t": TopicMetadata("t", known, False, {0: PartitionLeader(0, 0)})}
+    assert offsets_here(end, here, source_topics) == ({ONE: 7} if taken else {})

@@ -13,6 +13,7 @@ from moldau.client.blocking.transactions import begin_producer
 from moldau.columnar.reader import read_topic
 from moldau.shell.io.tcp import TCP
 from moldau.spark import by_target_partition
+from moldau.testing import Cluster
 from moldau.types import TopicPartition
 
 
@@ -169,6 +170,32 @@ def test_a_stream_from_elsewhere_leaves_its_note_at_a_target_partition(
     forget_commit(checkpoint, 0)
     run()
     assert len(read_back(target)) == 10
+
+
+def test_offsets_of_a_topic_of_the_same_name_on_another_cluster_are_not_committed(
+    spark, positions, new_topic, read_back, bootstrap_servers, tmp_path
+):
+    topic = new_topic()
+    with Cluster() as other:
+        other.create_topic(topic, 3)
+        for partition in range(3):
+            other.produce(topic, *map(str, range(partition + 1)), partition=partition)
+
+        def run() -> None:
+            stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", other.bootstrap_servers)
+            stream = stream.option("subscribe", topic).option("startingOffsets", "earliest")
+            frame = stream.load().select("value").coalesce(1)
+            writer = frame.writeStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
+            writer = writer.option("topic", topic).option("checkpointLocation", str(tmp_path))
+            # for a group that refuses the offsets: it is asked for so long
+            writer.option("retryTimeoutMs", "2000").trigger(availableNow=True).start().awaitTermination()
+
+        run()
+        found = positions(f"moldau-{query_of(tmp_path)}")
+        assert {partition: at.offset for partition, at in found.items()} == {TopicPartition(topic, 0): 6}
+        forget_commit(tmp_path, 0)
+        run()
+    assert len(read_back(topic)) == 6
 
 
 def test_a_second_driver_fences_the_first(spark, new_topic, read_back, bootstrap_servers):

@@ -182,6 +182,9 @@ def test_the_options_of_a_transaction_are_known_in_any_case_of_letters():
         ({"kafka.transactional.id": "job", "write_id": "w"}, "has no meaning beside write_id"),
         ({"delivery": "at_least_once", "write_id": "w"}, "there is none with delivery at_least_once"),
         ({"kafka.transaction.timeout.ms": "0"}, "above 0"),
+        ({"sourceTopics": "orders"}, r"must be like \[\"orders\",\"visits-\.\*\"\], not 'orders'"),
+        ({"sourceTopics": '["("]'}, "is no regular expression"),
+        ({"sourceTopics": "[]", "delivery": "at_least_once"}, "there is none with delivery at_least_once"),
     ],
 )
 def test_what_cannot_be_meant_of_a_transaction_is_refused(options, refused):

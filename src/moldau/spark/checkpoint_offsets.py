@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moldau.errors import MoldauError
-from moldau.spark.offsets import read_by_all, topic_offsets
+from moldau.spark.offsets import StreamOffset, offset_from_dict, topic_offsets
 from moldau.types import TopicPartition
 
 VERSION_LINE = "v1"
@@ -33,22 +33,23 @@ def query_id(checkpoint: str) -> str:
         raise CheckpointUnreadableError(f"{checkpoint}/metadata names no query: {error}") from error
 
 
-def batch_end(checkpoint: str, batch_id: int) -> dict[TopicPartition, int]:
-    """The offsets behind the last record of a batch, of every source that is a topic. A topic that the query reads
-    twice stands there twice: what both have read counts. Raises CheckpointUnreadableError."""
+def batch_ends(checkpoint: str, batch_id: int) -> list[StreamOffset]:
+    """The offsets behind the last record of a batch, of each source that is a topic. A topic that the query reads twice
+    stands there twice, and so does the name of a topic that two clusters have. Raises CheckpointUnreadableError."""
     name = f"offsets/{batch_id}"
     lines = _read(checkpoint, name).splitlines()
     if not lines or lines[0] != VERSION_LINE:
         raise CheckpointUnreadableError(f"{checkpoint}/{name}: the version is not {VERSION_LINE}")
-    return read_by_all(map(_offsets, lines[2:]))
+    noted = map(_noted, lines[2:])
+    return [offset_from_dict(nested) for nested in noted if offsets_if_topics(nested)]
 
 
-def _offsets(line: str) -> dict[TopicPartition, int]:
+def _noted(line: str) -> Mapping[str, Any]:
     try:
         nested = json.loads(line)
     except ValueError:
         return {}
-    return offsets_if_topics(nested) if isinstance(nested, Mapping) else {}
+    return nested if isinstance(nested, Mapping) else {}
 
 
 def offsets_if_topics(nested: Mapping[str, Any]) -> dict[TopicPartition, int]:

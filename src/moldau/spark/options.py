@@ -81,6 +81,7 @@ SINK_OPTIONS = (
     "kafka.transaction.timeout.ms",
     "kafka.group.id",
     "groupNote",
+    "sourceTopics",
     "checkpointLocation",
     "batchId",
     "write_id",
@@ -96,6 +97,7 @@ _TRANSACTION_OPTIONS = (
     "kafka.transaction.timeout.ms",
     "kafka.group.id",
     "groupNote",
+    "sourceTopics",
     "batchId",
     "write_id",
 )
@@ -160,7 +162,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
 class SinkOptions(msgspec.Struct, frozen=True):
     """A sink's options after checking. `transactional_id`, `transaction_timeout_ms`, `group_id`: where None, the sink
-    chooses. `group_note`: a text that stands beside the group's offsets. `checkpoint_location`: of the streaming query.
+    chooses. `group_note`: a text that stands beside the group's offsets. `source_topics`: regular expressions of the
+    whole names of those source topics that are on the sink's cluster. `checkpoint_location`: of the streaming query.
     `batch_id`: of the micro-batch that `foreachBatch` got. `write_id`: one transaction for each task of a batch write,
     which a second write with this id does not repeat. The four times of a client are those of a ClusterClient."""
 
@@ -172,6 +175,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     transaction_timeout_ms: int | None = None
     group_id: str | None = None
     group_note: str | None = None
+    source_topics: tuple[str, ...] | None = None
     checkpoint_location: str | None = None
     batch_id: int | None = None
     write_id: str | None = None
@@ -245,7 +249,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
             _refuse(name, f"belongs to a transaction, and there is none with delivery {AT_LEAST_ONCE}")
     if "batchid" in given and "checkpointlocation" not in given:
         _refuse("batchId", "counts in a query: set checkpointLocation too, to that of the query")
-    for name in ("kafka.transactional.id", "kafka.group.id", "groupNote", "batchId"):
+    for name in ("kafka.transactional.id", "kafka.group.id", "groupNote", "sourceTopics", "batchId"):
         if "write_id" in given and name.lower() in given:
             _refuse(name, "has no meaning beside write_id, which names the transactions and groups of its ranges")
     return SinkOptions(
@@ -257,6 +261,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         transaction_timeout_ms=_positive(given, "kafka.transaction.timeout.ms"),
         group_id=_not_empty(given, "kafka.group.id"),
         group_note=_not_empty(given, "groupNote"),
+        source_topics=_source_topics(given),
         checkpoint_location=_not_empty(given, "checkpointLocation"),
         batch_id=_batch_id(given),
         write_id=_not_empty(given, "write_id"),
@@ -324,6 +329,26 @@ def _not_empty(given: Mapping[str, str], name: str) -> str | None:
     return _required(given, name) if name.lower() in given else None
 
 
+def _source_topics(given: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = given.get("sourcetopics")
+    if text is None:
+        return None
+    try:
+        patterns = msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        _refuse("sourceTopics", f'must be like ["orders","visits-.*"], not {text!r}')
+    for pattern in patterns:
+        _check_pattern("sourceTopics", pattern)
+    return patterns
+
+
+def _check_pattern(name: str, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        _refuse(name, f"is no regular expression: {error}")
+
+
 def _batch_id(given: Mapping[str, str]) -> int | None:
     text = given.get("batchid")
     if text is not None and not re.fullmatch(r"[0-9]{1,18}", text.strip()):
@@ -389,10 +414,7 @@ def _parse_subscription(given: Mapping[str, str]) -> Subscription:
             _refuse("subscribe", "names no topic")
         return Subscription(topics=topics)
     if names[0] == "subscribePattern":
-        try:
-            re.compile(text)
-        except re.error as error:
-            _refuse("subscribePattern", f"is no regular expression: {error}")
+        _check_pattern("subscribePattern", text)
         return Subscription(pattern=text)
     return Subscription(partitions=_parse_assign(text))
 

@@ -11,7 +11,7 @@ report tells of, of a stage that Spark ran again, has no claim on the partitions
 
 The offsets behind the batch in its source topics are committed in the same transaction, in a consumer group, and beside
 each the query and the number of the batch. A batch that the group already has is not written again, however often Spark
-runs it. Where no source is a topic, a target partition carries this note.
+runs it. Where no source is a topic of the sink's cluster, a target partition carries this note.
 
 The transaction begins where the writer leaves the driver: `streamWriter` is called again for the commit of each batch.
 """
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +37,13 @@ from moldau.client.blocking.transactions import (
     end_transaction,
     transaction_max_timeout_ms,
 )
+from moldau.client.protocol.metadata import TopicMetadata
 from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
 from moldau.columnar.writer import Written
 from moldau.errors import KafkaError, MoldauError
 from moldau.shell.io.tcp import TCP
-from moldau.spark.checkpoint_offsets import batch_end, query_id
+from moldau.spark.checkpoint_offsets import batch_ends, query_id
+from moldau.spark.offsets import StreamOffset, read_by_all, recreated_topics
 from moldau.spark.options import OptionError, SinkOptions
 from moldau.types import TopicPartition
 
@@ -230,14 +233,34 @@ def _end_of_one(written: Mapping[TopicPartition, Written]) -> dict[TopicPartitio
 def _positions(
     client: ClusterClient, options: SinkOptions, batch_id: int | None, written: dict[TopicPartition, Written]
 ) -> dict[TopicPartition, int]:
-    """What the group gets: where the batch ends in its source topics; else the end of a partition that it wrote to.
-
-    A source topic of another cluster has no offsets in a group of this one, which refuses those of unknown topics."""
+    """What the group gets: where the batch ends in its source topics; else the end of a partition that it wrote to."""
     if batch_id is None:
         return {}
-    ends = {} if options.checkpoint_location is None else batch_end(options.checkpoint_location, batch_id)
-    here = client.retry(lambda: client.refresh({one.topic: None for one in ends})) if ends else {}
-    return {one: offset for one, offset in ends.items() if one.topic in here} or _end_of_one(written)
+    ends = [] if options.checkpoint_location is None else batch_ends(options.checkpoint_location, batch_id)
+    topics = {one.topic: None for end in ends for one in end.offsets}
+    here = client.retry(lambda: client.refresh(topics)) if topics else {}
+    return read_by_all(offsets_here(end, here, options.source_topics) for end in ends) or _end_of_one(written)
+
+
+def offsets_here(
+    end: StreamOffset, here: Mapping[str, TopicMetadata], source_topics: Sequence[str] | None
+) -> dict[TopicPartition, int]:
+    """Those of a source's offsets that a group of this cluster may get. `here`: its topics of the source's names.
+
+    A topic of another cluster may have the name of one here: then the id tells them apart, where both clusters have
+    ids, or `source_topics`. The group refuses offsets of partitions that are not there, together with all others."""
+    others = recreated_topics(end.topic_ids, {name: topic.topic_id for name, topic in here.items()})
+    topics = [
+        name
+        for name in here
+        if name not in others
+        and (source_topics is None or any(re.fullmatch(pattern, name) for pattern in source_topics))
+    ]
+    return {
+        one: offset
+        for one, offset in end.offsets.items()
+        if one.topic in topics and one.partition in here[one.topic].partitions
+    }
 
 
 # --- a batch write in ranges ---

@@ -133,6 +133,9 @@ def start_query(
         bootstrap_servers=page.bootstrap_servers,
         times=times_of(page),
         note=note,
+        source_topics=tuple(
+            source.names for source in query.streams().values() if source.bootstrap_servers == page.bootstrap_servers
+        ),
     )
     write: Callable[[DataFrame, int], None]
     if is_connect(result.sparkSession):

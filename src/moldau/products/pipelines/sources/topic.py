@@ -107,8 +107,13 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     def facts(self) -> Facts:
         return {"topic": self.topic, "pattern": self.pattern, **self.format_facts()}
 
+    @property
+    def names(self) -> str:
+        """A regular expression of the whole names of the topics that are read."""
+        return self.pattern if self.pattern is not None else re.escape(str(self.topic))
+
     def reads(self, topic: str) -> bool:
-        return topic == self.topic if self.pattern is None else re.fullmatch(self.pattern, topic) is not None
+        return re.fullmatch(self.names, topic) is not None
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         subscription = ("subscribe", self.topic) if self.topic is not None else ("subscribePattern", self.pattern)

@@ -28,7 +28,8 @@ def one_spelling(path: str | Path) -> str:
 class TargetQuery(msgspec.Struct, frozen=True):
     """Whose rows a target takes. `page`: the name of the whole pipeline; `pipeline`: the query's name, its own among
     those of the page. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query
-    shows how far it is; `note`: what stands there beside the offsets."""
+    shows how far it is; `note`: what stands there beside the offsets. `source_topics`: regular expressions of the whole
+    names of the topics that the query reads on the cluster of `bootstrap_servers`."""
 
     page: str
     pipeline: str
@@ -39,6 +40,7 @@ class TargetQuery(msgspec.Struct, frozen=True):
     transactional_id: str
     times: SourceTimes = DEFAULT_TIMES
     note: str = ""
+    source_topics: tuple[str, ...] = ()
 
 
 class Owner(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ By default each batch is one transaction, in which its source offsets are commit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +71,7 @@ class TopicTarget(Target, frozen=True, kw_only=True):
             "kafka.transactional.id": query.transactional_id,
             "kafka.group.id": query.group,
             "checkpointLocation": str(query.checkpoint),
+            "sourceTopics": json.dumps(query.source_topics),
         }
         if query.note:
             options["groupNote"] = query.note
