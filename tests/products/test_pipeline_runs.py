@@ -9,11 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from moldau.cli.main import main
-from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint, newest_finished_batch
+from moldau.products.pipelines.checkpoints.checkpoint import (
+    CheckpointError,
+    claim_checkpoint,
+    newest_finished_batch,
+    write_whole,
+)
 from moldau.products.pipelines.page.page import load_page
-from moldau.products.pipelines.running.generations import starting_offsets
+from moldau.products.pipelines.running.generations import START_FILE, ChosenStarts, starting_offsets
 from moldau.testing import Cluster
 
 
@@ -137,8 +143,39 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
     assert newest_finished_batch(kept / "lake") is not None
     loaded = load_page(page)
     assert newest_finished_batch(loaded.queries[0].checkpoint) is None
-    assert json.loads(starting_offsets(loaded)["orders"]) == {topic: {"0": starts[0], "1": starts[1]}}
+    start = starting_offsets(loaded).sources["orders"]
+    # a word where one was given: those offsets may be gone when the page runs
+    assert start == "earliest" if to == "earliest" else json.loads(start) == {topic: {"0": starts[0], "1": starts[1]}}
     assert [cluster.lag(query.group) for query in loaded.queries] == [4 - sum(starts)] * 2
+
+
+def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(
+    cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]
+):
+    name = load_page(page).name
+    assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+    page.write_text(page.read_text().replace("checkpoint:", "  more: {from: orders, path: more}\ncheckpoint:"))
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions(name, 3)])[name].result(30)
+    chosen = starting_offsets(load_page(page))
+    assert json.loads(chosen.sources["orders"]) == {name: {"0": 3, "1": 1, "2": 0}}
+    assert chosen.others == {f"{name}.more"}
+    for query in (0, 2):
+        finish_batch(page, query, 0, {"0": 3, "1": 1})
+    chosen = starting_offsets(load_page(page))
+    assert (list(chosen.sources), chosen.others) == (["orders"], frozenset())
+    finish_batch(page, 1, 0, {"0": 3, "1": 1})
+    assert starting_offsets(load_page(page)) == ChosenStarts()
+    page.write_text(page.read_text().replace("checkpoint:", "  later: {from: orders, path: later}\ncheckpoint:"))
+    assert starting_offsets(load_page(page)) == ChosenStarts()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"orders": {"t": {"0": 1}}}'])
+def test_what_is_no_note_of_a_reset_is_refused(page: Path, text: str):
+    loaded = load_page(page)
+    write_whole(loaded.checkpoint / START_FILE, text)
+    with pytest.raises(CheckpointError, match=r"start\.json: not the offsets of a reset .*remove the file if the page"):
+        starting_offsets(loaded)
 
 
 @pytest.mark.parametrize(

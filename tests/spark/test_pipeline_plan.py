@@ -16,6 +16,7 @@ from moldau.columnar.reader import read_topic
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError
+from moldau.products.pipelines.core.start import LATEST
 from moldau.products.pipelines.core.statement import relations_of
 from moldau.products.pipelines.looking.outlook import preview
 from moldau.products.pipelines.page.page import parse_page
@@ -24,6 +25,7 @@ from moldau.products.pipelines.running.generations import reset
 from moldau.products.pipelines.running.refreshing import KeptTables
 from moldau.products.pipelines.running.runner import run_pipeline
 from moldau.testing import Cluster
+from tests.spark.streams import add_partitions, delete_records
 from tests.support.sql_statements import STATEMENTS
 
 
@@ -263,6 +265,35 @@ checkpoint: state
     (state,) = run_text(changed)
     assert (state.records_read, state.lag) == (2, 0)
     assert sorted(value for _, value in read_back(out)) == [b"C", b"D", b"a", b"b", b"c", b"d"]
+
+
+def test_a_reset_does_not_rule_a_target_that_was_added_later(run_text, new_name, bootstrap_servers, tmp_path: Path):
+    name = new_name("added").replace(".", "-")
+    with Cluster() as other:
+        topic = other.topic()
+        other.produce(topic, "a", "b")
+        page = f"""
+name: {name}
+bootstrap_servers: {other.bootstrap_servers}
+sources:
+  rows: {{topic: {topic}, format: string}}
+targets:
+  first: {{from: rows, path: first}}
+checkpoint: state
+"""
+
+        def run(*added: str) -> list[int]:
+            more = "".join(f"  {target}: {{from: rows, path: {target}}}\n" for target in added)
+            return [state.records_read for state in run_text(page.replace("checkpoint:", f"{more}checkpoint:"))]
+
+        reset(parse_page(page, file_name="page.yaml", directory=tmp_path), LATEST)
+        other.produce(topic, "c")
+        add_partitions(other, topic, 2)
+        other.produce(topic, "d", partition=1)
+        assert run("second") == [2, 4]
+        delete_records(other, topic, before=3)
+        other.produce(topic, "e", partition=0)
+        assert run("second", "third") == [1, 1, 2]
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)

@@ -43,7 +43,7 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
     check_page(page)
     _, standings = standing_of(page)
     spark = _brief_session(page, settings)
-    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
+    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page).sources))
     for query in page.queries:
         make_result(page, query, views)
     return [

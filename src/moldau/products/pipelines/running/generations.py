@@ -3,22 +3,29 @@ place of the old one, which is kept beside it under another name until somebody 
 
 The new checkpoint is another query for every target: batches are counted from 0 again, and what is read twice is
 written twice.
+
+What was chosen stands in a file of the checkpoint, and rules the first batch of the queries that the page had then. A
+target that is added later begins where the page says: the offsets that were chosen are nothing to it, and retention may
+have taken them long ago.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import msgspec
+
 from moldau.errors import MoldauError
-from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, write_whole
+from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, newest_planned_batch, write_whole
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.group import GroupOffsets
-from moldau.spark.options import nested_offsets
+from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.spark.offsets import topic_offsets
+from moldau.spark.options import nested_offsets, offsets_to_json
 from moldau.types import TopicPartition
 
 START_FILE = "start.json"
@@ -28,14 +35,31 @@ class ResetError(MoldauError):
     """The page cannot begin there; the message says why."""
 
 
+class ChosenStarts(msgspec.Struct, frozen=True):
+    """`sources`: by name what `reset` chose, as the option `startingOffsets` takes it. `others`: the names of queries
+    that begin where the page says all the same."""
+
+    sources: dict[str, str] = {}
+    others: frozenset[str] = frozenset()
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """What the file holds. `queries`: the targets that the page had. `starts`: by source, EARLIEST or offsets."""
+
+    queries: tuple[str, ...]
+    starts: dict[str, str | dict[str, dict[str, int]]]
+
+
 def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
     """Where the old generation is kept now, and where the next run begins. Shows the new offsets in the groups too.
     Raises LeaseError while the page runs, GroupError, ResetError."""
     starts = _starts(page, to)
-    nested = {name: nested_offsets(start) for name, start in starts.items()}
+    # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
+    nested = {name: EARLIEST if to == EARLIEST else nested_offsets(start) for name, start in starts.items()}
+    note = _Note(tuple(query.step.target.name for query in page.queries), nested)
     fresh = page.checkpoint.with_name(f".{page.checkpoint.name}.new")
     with Lease(page.checkpoint):
-        write_whole(fresh / START_FILE, json.dumps(nested))
+        write_whole(fresh / START_FILE, msgspec.json.encode(note).decode())
         kept = _free_name(page.checkpoint)
         page.checkpoint.rename(kept)
         fresh.rename(page.checkpoint)
@@ -46,15 +70,44 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
     return kept, {one: offset for start in starts.values() for one, offset in start.items()}
 
 
-def starting_offsets(page: PipelinePage) -> dict[str, str]:
-    """By source what `reset` chose, as the source's option takes it. Raises CheckpointError."""
+def starting_offsets(page: PipelinePage) -> ChosenStarts:
+    """What `reset` chose for the queries that have not planned a batch since. Raises CheckpointError, GroupError."""
     path = page.checkpoint / START_FILE
     try:
-        return {str(name): json.dumps(offsets) for name, offsets in json.loads(path.read_text("utf-8")).items()}
+        note = msgspec.json.decode(path.read_bytes(), type=_Note)
     except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path}: not the offsets of a reset: {error}") from error
+        return ChosenStarts()
+    except (OSError, msgspec.DecodeError) as error:
+        raise CheckpointError(
+            f"{path}: not the offsets of a reset ({error}): remove the file if the page has run since, else reset again"
+        ) from error
+    waiting = [query for query in page.queries if newest_planned_batch(query.checkpoint) < 0]
+    ruled = [query for query in waiting if query.step.target.name in note.queries]
+    sources = {name: source for query in ruled for name, source in query.streams().items() if name in note.starts}
+    if not sources:
+        return ChosenStarts()
+    return ChosenStarts(
+        {name: _as_option(page, source, note.starts[name]) for name, source in sources.items()},
+        frozenset(query.name for query in waiting if query not in ruled),
+    )
+
+
+def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str, Mapping[str, int]]) -> str:
+    """The option names every partition: one that was added since the reset begins at its first record."""
+    if isinstance(start, str):
+        return start
+    with _cluster(page, source) as cluster:
+        there = cluster.bounds(cluster.topics_of(source))
+    return offsets_to_json({**dict.fromkeys(there, 0), **topic_offsets(start)})
+
+
+@contextmanager
+def _cluster(page: PipelinePage, source: TopicSource) -> Iterator[GroupOffsets]:
+    """The source's own."""
+    timeout_ms = page.first_contact_timeout_ms
+    cluster = GroupOffsets(source.bootstrap_servers, page.queries[0].group, first_contact_timeout_ms=timeout_ms)
+    with closing(cluster):
+        yield cluster
 
 
 def _starts(page: PipelinePage, to: Start) -> dict[str, dict[TopicPartition, int]]:
@@ -62,13 +115,7 @@ def _starts(page: PipelinePage, to: Start) -> dict[str, dict[TopicPartition, int
     starts: dict[str, dict[TopicPartition, int]] = {}
     streams = {name: source for query in page.queries for name, source in query.streams().items()}
     for name, source in streams.items():
-        with closing(
-            GroupOffsets(
-                source.bootstrap_servers,
-                page.queries[0].group,
-                first_contact_timeout_ms=page.first_contact_timeout_ms,
-            )
-        ) as cluster:
+        with _cluster(page, source) as cluster:
             topics = cluster.topics_of(source)
             bounds = cluster.bounds(topics)
             if not bounds:

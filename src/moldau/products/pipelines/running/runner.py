@@ -25,7 +25,7 @@ from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.core.note import note_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery, describe
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
-from moldau.products.pipelines.running.generations import starting_offsets
+from moldau.products.pipelines.running.generations import ChosenStarts, starting_offsets
 from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
@@ -105,10 +105,12 @@ def run_pipeline(
         spark = open_session(page.name, settings, log_path=log, keep_open=(lease.fileno(),))
         try:
             with ExitStack() as stack:
-                views = make_views(spark, page, load_sources(spark, page, starting_offsets(page)))
+                results, views = _results(spark, page, starting_offsets(page))
                 tables = stack.enter_context(closing(KeptTables(page, views)))
                 queries = list(
-                    _start_all(spark, page, views, ids, board_port, lease, stop, stack, retry_first_seconds, once=once)
+                    _start_all(
+                        spark, page, results, ids, board_port, lease, stop, stack, retry_first_seconds, once=once
+                    )
                 )
                 states = _until_the_end(queries, tables, lease, stop, display, onlookers)
         except ConnectionError as error:
@@ -117,10 +119,27 @@ def run_pipeline(
     return states
 
 
+def _results(
+    spark: SparkSession, page: PipelinePage, chosen: ChosenStarts
+) -> tuple[dict[str, DataFrame], Mapping[str, DataFrame]]:
+    """What each query writes, by its name, and the views of the page. Raises FlowError, with the line of the page.
+
+    A source begins at one place in a view: queries that begin elsewhere get views of their own. The views of the
+    others replace these: Spark has looked into the views already, but a Spark Connect server does so when a query
+    starts. There all queries begin at what was chosen, in such a run."""
+    results: dict[str, DataFrame] = {}
+    if chosen.others:
+        own = make_views(spark, page, load_sources(spark, page, {}))
+        results = {query.name: make_result(page, query, own) for query in page.queries if query.name in chosen.others}
+    views = make_views(spark, page, load_sources(spark, page, chosen.sources))
+    others = {query.name: make_result(page, query, views) for query in page.queries if query.name not in chosen.others}
+    return {**results, **others}, views
+
+
 def _start_all(
     spark: SparkSession,
     page: PipelinePage,
-    views: Mapping[str, DataFrame],
+    results: Mapping[str, DataFrame],
     ids: Sequence[str],
     board_port: int | None,
     lease: Lease,
@@ -137,14 +156,13 @@ def _start_all(
         if stop.is_asked:
             raise StoppedOnPurpose
 
-    results = [make_result(page, query, views) for query in page.queries]
-    for query, result, checkpoint_id in zip(page.queries, results, ids, strict=True):
+    for query, checkpoint_id in zip(page.queries, ids, strict=True):
         note = _note(query, board_port)
         progress = QueryProgress(spark, page, query, note)
         stack.callback(progress.close)
         start = partial(
             start_query,
-            result,
+            results[query.name],
             page,
             query,
             once=once,
