@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -132,6 +134,24 @@ def test_what_is_gone_is_named(lake):
         file.unlink()
     with pytest.raises(MoldauError, match=r"of the Iceberg table shop\.orders is gone"):
         reader.batch()
+
+
+@pytest.mark.parametrize("form", [{}, {"partition_spec": BY_DAY}], ids=["plain", "partitioned"])
+def test_a_batch_is_read_though_the_writer_has_removed_the_metadata_that_it_was_planned_with(lake, form):
+    kept = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    lake.make(properties=kept, **form)
+    lake.append(1)
+    feed = lake.feed()
+    first, second = feed.beginning(), feed.end(feed.beginning())
+    lake.append(2)
+    planned = [*feed.parts(first, second), *feed.parts(second, feed.end(second))]
+    metadata = Path(urlsplit(lake.table.metadata_location).path)
+    for number in (3, 4, 5):
+        lake.append(number)
+    assert not metadata.exists()
+    parts = pickle.loads(pickle.dumps(planned))
+    assert ids([row for part in parts for batch in feed.read(part) for row in batch.to_pylist()]) == [1, 2]
+    assert all(len(part.metadata) == len(planned[0].metadata) for part in feed.parts(first, feed.end(first)))
 
 
 def test_what_is_no_table_is_refused(lake, tmp_path):

@@ -78,10 +78,11 @@ class IcebergSource(FeedSource, frozen=True, kw_only=True):
 
 
 class IcebergFile(msgspec.Struct, frozen=True):
-    """A data file with the deletes that concern it, and the metadata of the table that it belongs to."""
+    """A data file with the deletes that concern it. `metadata`: of its table, as JSON without the history. Its file
+    is nothing for a task: a writer that removes old ones may have removed it by then."""
 
     task: FileScanTask
-    metadata_location: str
+    metadata: str
 
 
 class IcebergFeed(msgspec.Struct, frozen=True):
@@ -112,8 +113,9 @@ class IcebergFeed(msgspec.Struct, frozen=True):
             raise IcebergSourceError(f"the Iceberg table {self.table} has other columns now: start the pipeline again")
         if after["snapshot"] == NO_SNAPSHOT:
             return self._files_of(table, end["snapshot"])
+        metadata = _without_history(table)
         return [
-            IcebergFile(FileScanTask(file), table.metadata_location)
+            IcebergFile(FileScanTask(file), metadata)
             for snapshot in self._between(table, after["snapshot"], end["snapshot"])
             for file in self._added_by(table, snapshot)
         ]
@@ -124,11 +126,13 @@ class IcebergFeed(msgspec.Struct, frozen=True):
     def read(self, part: IcebergFile) -> Iterator[pa.RecordBatch]:
         """Columns that the file does not have, because they were added to the table later, are null."""
         from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io import load_file_io
         from pyiceberg.io.pyarrow import ArrowScan
-        from pyiceberg.table import StaticTable
+        from pyiceberg.table.metadata import TableMetadataUtil
 
-        table = StaticTable.from_metadata(part.metadata_location, store_properties())
-        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+        metadata = TableMetadataUtil.parse_raw(part.metadata)
+        io = load_file_io({**store_properties(), **metadata.properties}, part.task.file.file_path)
+        scan = ArrowScan(metadata, io, metadata.schema(), AlwaysTrue())
         try:
             for batch in scan.to_record_batches([part.task]):
                 yield batch.cast(self.columns)
@@ -145,7 +149,8 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         """All files of the table as it was in that snapshot; None: as it is."""
         if snapshot is not None and table.snapshot_by_id(snapshot) is None:
             raise self._gone(snapshot)
-        return [IcebergFile(task, table.metadata_location) for task in table.scan(snapshot_id=snapshot).plan_files()]
+        metadata = _without_history(table)
+        return [IcebergFile(task, metadata) for task in table.scan(snapshot_id=snapshot).plan_files()]
 
     def _between(self, table: Table, after: int, end: int) -> list[Snapshot]:
         """Those behind `after` up to `end`, the oldest first."""
@@ -203,6 +208,20 @@ def _load(name: str, warehouse: str, catalog: Path) -> Table:
         raise IcebergSourceError(f"the catalogue {catalog} has no Iceberg table {name}") from error
     except (SQLAlchemyError, OSError) as error:
         raise IcebergSourceError(f"the Iceberg table {name} cannot be read: {error}") from error
+
+
+def _without_history(table: Table) -> str:
+    """The metadata as it stands in its file, but for what grows with each commit."""
+    history: dict[str, Any] = {
+        "current_snapshot_id": None,
+        "snapshots": [],
+        "snapshot_log": [],
+        "metadata_log": [],
+        "refs": {},
+        "statistics": [],
+        "partition_statistics": [],
+    }
+    return table.metadata.model_copy(update=history).model_dump_json()
 
 
 def _columns(table: Table) -> pa.Schema:
