@@ -66,8 +66,8 @@ def ids(rows: list[dict]) -> list[int]:
 
 @pytest.mark.parametrize(
     "form",
-    [{}, {"partition_spec": BY_DAY}, {"properties": MERGED}],
-    ids=["plain", "partitioned", "merged manifests"],
+    [{}, {"partition_spec": BY_DAY}, {"properties": MERGED}, {"properties": {"format-version": "1"}}],
+    ids=["plain", "partitioned", "merged manifests", "format version 1"],
 )
 def test_the_first_batch_is_the_table_and_each_later_one_what_snapshots_add(lake, form):
     lake.make(**form)
@@ -137,9 +137,10 @@ def test_what_is_gone_is_named(lake):
 
 
 @pytest.mark.parametrize("form", [{}, {"partition_spec": BY_DAY}], ids=["plain", "partitioned"])
-def test_a_batch_is_read_though_the_writer_has_removed_the_metadata_that_it_was_planned_with(lake, form):
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_batch_is_read_though_the_writer_has_removed_the_metadata_that_it_was_planned_with(lake, form, version):
     kept = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
-    lake.make(properties=kept, **form)
+    lake.make(properties={"format-version": version, **kept}, **form)
     lake.append(1)
     feed = lake.feed()
     first, second = feed.beginning(), feed.end(feed.beginning())

@@ -182,7 +182,8 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return [
             entry.data_file
             for manifest in snapshot.manifests(table.io)
-            if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.content is ManifestContent.DATA
+            # of a table of format version 1 the content is a plain number
+            if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.content == ManifestContent.DATA
             for entry in manifest.fetch_manifest_entry(table.io)
             # a manifest that was merged names files of older snapshots too
             if entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id
