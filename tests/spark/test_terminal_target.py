@@ -16,3 +16,32 @@ def test_the_first_rows_of_a_batch_are_shown_as_a_table(spark, target_query, cap
     assert "│ 2 " in shown
     assert "│ 3 " not in shown
     assert "batch 5" not in shown
+
+
+def test_records_that_do_not_parse_are_counted_behind_the_rows_that_are_shown(run_page, new_topic, produce):
+    source = new_topic(2)
+    for partition in (0, 1):
+        produce(source, [(None, b'{"n":1}')] * 30 + [(None, b"no JSON")], partition=partition)
+    page = f"""
+source: {{topic: {source}, format: json, schema: n int}}
+sql: select n from source
+sink: {{terminal: true, rows: 3}}
+"""
+    (state,) = run_page(page)
+    assert (state.records_read, state.dead_letters) == (62, 2)
+
+
+def test_an_aggregate_keeps_its_state_behind_the_rows_that_are_shown(run_page, new_topic, produce, capsys):
+    source = new_topic()
+    page = f"""
+source: {{topic: {source}, format: string}}
+sql: select value as word, count(*) as times from source group by value
+sink: {{terminal: true, rows: 1, mode: update}}
+"""
+    produce(source, [(None, b"w%d" % number) for number in range(40)])
+    run_page(page)
+    capsys.readouterr()
+    produce(source, [(None, b"w%d" % number) for number in range(40)])
+    run_page(page.replace("rows: 1,", "rows: 40,"))
+    shown = capsys.readouterr().out
+    assert shown.count("│ 2 ") == 40, shown

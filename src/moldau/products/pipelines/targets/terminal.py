@@ -37,8 +37,13 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
         return "the terminal", "for the eye: a batch that a crash cuts short is shown again"
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        from moldau.spark import expression  # a page is checked without Spark
+
         def write(batch: DataFrame, batch_id: int) -> None:
-            rows = batch.limit(self.rows + 1).collect()
+            # A limit alone would leave rows unread behind it, and partitions: their records that do not parse would not
+            # be counted, and an aggregate there would not keep its state. An order makes Spark read them all.
+            in_order = batch.orderBy(expression("monotonically_increasing_id()"))
+            rows = in_order.limit(self.rows + 1).collect()
             if not rows:
                 return
             title = f"{query.pipeline}, batch {batch_id}"
