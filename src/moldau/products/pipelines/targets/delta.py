@@ -32,6 +32,7 @@ from moldau.products.pipelines.targets.table_target import (
     check_keys,
     check_not_ahead,
     commit_again,
+    evaluate,
     is_committed,
 )
 from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
@@ -157,6 +158,7 @@ class _Writer:
         if self._target.mode == "append":
             self._append(table, batch, batch_id)
         else:
+            evaluate(batch)
             self._merge(table, batch, batch_id)
         if (batch_id + 1) % self._target.compact_every == 0:
             self._compact()

@@ -29,6 +29,7 @@ from moldau.products.pipelines.targets.table_target import (
     TableTargetError,
     check_not_ahead,
     commit_again,
+    evaluate,
     is_committed,
 )
 from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
@@ -159,6 +160,7 @@ class _Writer:
         parts = write_parts(batch, folder, prefix)
         if not parts:
             return
+            evaluate(batch)
         with _once(table).transaction() as transaction:
             transaction.add_files(
                 [f"{table.location()}/data/{part.name}" for part in parts],

@@ -49,6 +49,7 @@ from moldau.products.pipelines.targets.table_target import (
     TableTarget,
     TableTargetError,
     check_not_ahead,
+    evaluate,
     is_committed,
     no_key,
     several_rows_of_a_key,
@@ -174,24 +175,29 @@ class _Writer:
     def _write_once(self, batch: DataFrame, batch_id: int) -> None:
         columns = batch.drop(DELETED).columns
         with self._target.connected() as connection:
-            if is_committed(self._newest(connection), batch_id):
-                return
-            if not self._target.exists(connection):
-                self._make_table(connection, batch)
-            execute(connection, f"drop table if exists {self._staging}")
-            execute(
-                connection,
-                f"create unlogged table {self._staging} as "
-                f"select {listed(columns)}, false as {DELETED}, ''::text as {ATTEMPT} "
-                f"from {self._table} with no data",
-            )
+            is_there = is_committed(self._newest(connection), batch_id)
+            if not is_there:
+                self._make_tables(connection, batch)
+        if is_there:
+            evaluate(batch)
+            return
         copied = _copied(batch, self._target.server, self._staging)
         with self._target.connected() as connection:
             self._take_over(connection, columns, copied, batch_id)
 
-    def _make_table(self, connection: Connection[Any], batch: DataFrame) -> None:
-        columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in batch.drop(DELETED).dtypes)
-        execute(connection, f"create table if not exists {self._table} ({columns}{primary_key(self._target.key)})")
+    def _make_tables(self, connection: Connection[Any], batch: DataFrame) -> None:
+        """The page's, where it is missing, and an empty one for staging."""
+        rows = batch.drop(DELETED)
+        if not self._target.exists(connection):
+            columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in rows.dtypes)
+            execute(connection, f"create table if not exists {self._table} ({columns}{primary_key(self._target.key)})")
+        execute(connection, f"drop table if exists {self._staging}")
+        execute(
+            connection,
+            f"create unlogged table {self._staging} as "
+            f"select {listed(rows.columns)}, false as {DELETED}, ''::text as {ATTEMPT} "
+            f"from {self._table} with no data",
+        )
 
     def _take_over(
         self, connection: Connection[Any], columns: list[str], copied: dict[str, int], batch_id: int

@@ -34,6 +34,7 @@ from moldau.products.pipelines.targets.table_target import (
     TableTargetError,
     check_keys,
     check_not_ahead,
+    evaluate,
     is_committed,
 )
 from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
@@ -151,8 +152,10 @@ class _Writer:
         from moldau.spark.parquet_parts import write_parts
 
         with self._target.connected() as connection:
-            if is_committed(self._newest(connection), batch_id):
-                return
+            is_there = is_committed(self._newest(connection), batch_id)
+        if is_there:
+            evaluate(batch)
+            return
         staging = local_folder(self._staging)
         staging.clear()
         parts = write_parts(batch, staging, str(batch_id))

@@ -1,7 +1,7 @@
 """A target that is a table: its rows have columns, and it remembers which batch of which checkpoint it holds.
 
 A table takes a batch and the batch's number in one commit of its own. So a batch that Spark runs again after a crash
-is found there, and is not written again.
+is found there, and is evaluated without being written again.
 
 With `sequence_by` the rows are changes of the table's rows, such as a database's log has them, in any order: of each
 key Spark's state keeps the newest change, so that an older one that comes later changes nothing. Where
@@ -139,6 +139,12 @@ def commit_again(
 def is_committed(newest: int | None, batch_id: int) -> bool:
     """`newest`: the newest batch of this checkpoint that the table holds; None: it has none."""
     return newest is not None and newest >= batch_id
+
+
+def evaluate(batch: DataFrame) -> None:
+    """Runs a batch that the table has, to the end, and writes it nowhere: the query still has to count its records that
+    do not parse, and what stands before the target keeps the state of this batch."""
+    batch.write.format("noop").mode("overwrite").save()
 
 
 def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
