@@ -148,6 +148,29 @@ def test_a_batch_waits_for_a_server_that_is_away_for_a_while(spark, writer, rows
     assert rows() == [(number,) for number in range(10)]
 
 
+ENDS_ITS_CONNECTION_ONCE = """
+create sequence looks;
+create function is_fine(bigint) returns boolean language plpgsql as $$
+begin
+  if nextval('looks') = 1 then  -- a sequence counts on, whatever is rolled back
+    perform pg_terminate_backend(pg_backend_pid());
+    perform pg_sleep(60);
+  end if;
+  return true;
+end $$;
+create domain fine as bigint check (is_fine(value));
+"""
+
+
+def test_a_batch_whose_server_goes_in_the_middle_of_a_copy_is_written_anew(spark, writer, rows, postgresql, table):
+    """A server that restarts ends each connection in the words of an administrator, which psycopg has a class for."""
+    with psycopg.connect(postgresql.url) as connection:
+        connection.execute(ENDS_ITS_CONNECTION_ONCE)
+        connection.execute(f'create table "{table}" (id fine)')
+    writer()(spark.range(10), 0)
+    assert rows() == [(number,) for number in range(10)]
+
+
 def test_a_checkpoint_that_was_put_back_is_refused(spark, writer, target_query):
     writer()(spark.range(1), 3)
     (target_query.checkpoint / "offsets" / "9").rename(target_query.checkpoint / "offsets" / "2")

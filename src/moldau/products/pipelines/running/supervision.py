@@ -39,7 +39,8 @@ class Supervised:
         progress: QueryProgress,
         retry_first_seconds: float = RETRY_FIRST_SECONDS,
     ) -> None:
-        """`start`: starts the query, anew after each failure. It raises what Spark refuses at once."""
+        """`start`: starts the query, anew after each failure. What it raises now, the constructor raises; later that is
+        a failure too."""
         self.error: str | None = None
         self._start = start
         self._progress = progress
@@ -100,9 +101,12 @@ class Supervised:
         error = running.exception()
         if error is None:
             return self._progress.look("finished", is_last=True)
-        self._reason = what_failed(str(error))
+        return self._fail(what_failed(str(error)))
+
+    def _fail(self, reason: str) -> PipelineState:
+        self._reason = reason
         if self._failures == MOST_RETRIES:
-            return self._give_up(self._reason)
+            return self._give_up(reason)
         self._running = None
         self._due = time.monotonic() + self._retry_first_seconds * 2**self._failures
         self._failures += 1
@@ -111,7 +115,10 @@ class Supervised:
     def _wait_to_start(self) -> PipelineState:
         left = self._due - time.monotonic()
         if left <= 0:
-            self._running = self._start()
+            try:
+                self._running = self._start()
+            except _ENDS_IT as error:  # such as a target that is still away
+                return self._fail(what_failed(str(error)))
             return self._progress.state("starting")
         trouble = f"{self._reason}; started again in {left:.0f} s ({self._failures} of {MOST_RETRIES})"
         return self._progress.state("waiting", trouble=trouble)

@@ -114,6 +114,7 @@ class _Writer:
     def __init__(self, target: DeltaTarget, query: TargetQuery) -> None:
         """Raises TableTargetError."""
         from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
 
         from moldau.spark.folders import Folder
 
@@ -124,7 +125,10 @@ class _Writer:
         self._prefix = f"{query.pipeline}-{query.checkpoint_id}"
         self._staging = self._folder.inside(f".unfinished-{self._prefix}")
         if _is_table(target.location):
-            newest = DeltaTable(target.location).transaction_version(self._application)
+            try:
+                newest = DeltaTable(target.location).transaction_version(self._application)
+            except (DeltaError, OSError) as error:
+                raise TableTargetError(f"{self._name} cannot be read: {error}") from error
             check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -154,11 +158,11 @@ class _Writer:
 
         table = DeltaTable(self._target.location)
         if is_committed(table.transaction_version(self._application), batch_id):
+            evaluate(batch)
             return
         if self._target.mode == "append":
             self._append(table, batch, batch_id)
         else:
-            evaluate(batch)
             self._merge(table, batch, batch_id)
         if (batch_id + 1) % self._target.compact_every == 0:
             self._compact()

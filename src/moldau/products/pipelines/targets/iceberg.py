@@ -118,14 +118,19 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
 class _Writer:
     def __init__(self, target: IcebergTarget, query: TargetQuery) -> None:
         """Raises TableTargetError."""
+        from sqlalchemy.exc import SQLAlchemyError
+
         self._target = target
         self._name = f"the Iceberg table {target.table}"
         self._property = f"moldau.{query.pipeline}.{query.checkpoint_id}"
         self._prefix = f"{query.pipeline}-{query.checkpoint_id}"
-        self._catalog = target.open_catalog()
-        if self._catalog.table_exists(target.table):
-            newest = self._newest(self._catalog.load_table(target.table))
-            check_not_ahead(newest, query, self._name)
+        try:
+            self._catalog = target.open_catalog()
+            is_there = self._catalog.table_exists(target.table)
+            newest = self._newest(self._catalog.load_table(target.table)) if is_there else None
+        except (SQLAlchemyError, OSError) as error:
+            raise TableTargetError(f"{self._name} cannot be read: {error}") from error
+        check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is in a snapshot of the table. A batch without rows makes none."""
@@ -155,12 +160,12 @@ class _Writer:
 
         table = self._catalog.load_table(self._target.table)
         if is_committed(self._newest(table), batch_id):
+            evaluate(batch)
             return
         folder, prefix = _data_folder(table), f"{self._prefix}-{batch_id:010}"
         parts = write_parts(batch, folder, prefix)
         if not parts:
             return
-            evaluate(batch)
         with _once(table).transaction() as transaction:
             transaction.add_files(
                 [f"{table.location()}/data/{part.name}" for part in parts],

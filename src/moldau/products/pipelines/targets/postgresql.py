@@ -167,7 +167,8 @@ class _Writer:
         """When it returns, the batch is committed."""
 
         def may_pass(error: Exception) -> bool:
-            return isinstance(error, UnreachableError) or "psycopg.OperationalError" in str(error)
+            # that of a task stands in Spark's report
+            return isinstance(error, UnreachableError) or UnreachableError.__name__ in str(error)
 
         patience_ms = self._query.times.retry_timeout_ms
         keep_trying(lambda: self._write_once(batch, batch_id), may_pass, patience_ms, f"batch {batch_id}")
@@ -277,17 +278,21 @@ def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Ite
     attempt, copied = uuid4().hex, 0
     # null is an empty field without quotes, an empty text one with quotes
     options = csv.WriteOptions(include_header=False, quoting_style="all_valid")
-    with (
-        psycopg.connect(server, connect_timeout=CONNECT_SECONDS) as connection,
-        connection.cursor() as cursor,
-        cursor.copy(copy) as out,
-    ):
-        for batch in chain((first,), with_rows):
-            rows = pa.Table.from_batches([batch])
-            lines = io.BytesIO()
-            csv.write_csv(rows.append_column(ATTEMPT, pa.repeat(attempt, rows.num_rows)), lines, options)
-            out.write(lines.getbuffer())
-            copied += rows.num_rows
+    try:
+        with (
+            psycopg.connect(server, connect_timeout=CONNECT_SECONDS) as connection,
+            connection.cursor() as cursor,
+            cursor.copy(copy) as out,
+        ):
+            for batch in chain((first,), with_rows):
+                rows = pa.Table.from_batches([batch])
+                lines = io.BytesIO()
+                csv.write_csv(rows.append_column(ATTEMPT, pa.repeat(attempt, rows.num_rows)), lines, options)
+                out.write(lines.getbuffer())
+                copied += rows.num_rows
+    except psycopg.OperationalError as error:
+        # psycopg's own class has another name for each reason, and the driver looks for one name in Spark's report
+        raise UnreachableError(f"PostgreSQL took no rows: {sentence(error)}") from error
     yield pa.RecordBatch.from_pylist([{"attempt": attempt, "rows": copied}])
 
 
