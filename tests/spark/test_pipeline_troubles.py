@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from rich.console import Console
 
+from moldau.errors import MoldauError
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.running.runner import run_pipeline
@@ -80,3 +85,69 @@ def test_a_restart_that_finds_no_target_is_a_failure_like_any_other(run_through,
     assert run_through(page, steps).state == "stopped"
     assert any("out is not a directory; started again in" in trouble for trouble in steps.troubles)
     assert sorted(polars.read_parquet(out)["value"].to_list()) == ["a", "b"]
+
+
+def take_larger_records(servers: str, topic: str) -> None:
+    entry = ConfigEntry("max.message.bytes", "100000", incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.incremental_alter_configs([wanted])[wanted].result(30)
+
+
+def page_of_numbers(source: str, letters: str) -> str:
+    return f"""
+source: {{topic: {source}, format: json, schema: n int, dead_letters: {letters}}}
+sql: select n from source
+sink: {{path: out}}
+"""
+
+
+@pytest.mark.parametrize("trouble", ["a record that is too large", "a checkpoint that takes no file"])
+def test_dead_letters_that_cannot_be_kept_are_kept_later(
+    run_through, new_topic, produce, read_back, bootstrap_servers, tmp_path: Path, trouble: str
+):
+    source, letters, value = new_topic(), new_topic(**{"max.message.bytes": "2000"}), b"no JSON"
+    in_the_way = tmp_path / "state" / ".dead-letters.json.tmp"
+    if trouble == "a record that is too large":
+        value *= 1_000
+        expected = rf"the dead letters of pipeline pipe are not kept in the topic {letters}: .*max\.message\.bytes"
+        mend = partial(take_larger_records, bootstrap_servers, letters)
+    else:
+        in_the_way.mkdir(parents=True)
+        expected, mend = (
+            r"pipeline pipe .*/state/dead-letters\.json cannot be written: Is a directory",
+            in_the_way.rmdir,
+        )
+    produce(source, [(None, b'{"n":1}'), (None, value)])
+    steps = Steps(
+        (lambda state: state.trouble is not None, lambda: produce(source, [(None, b'{"n":2}')])),
+        (lambda state: state.records_read == 3, mend),
+        (lambda state: state.trouble is None and state.dead_letters == 1, nothing),
+    )
+    assert run_through(page_of_numbers(source, letters), steps).state == "stopped"
+    assert re.search(f"{expected}.*; trying for another", steps.troubles[0])
+    assert [value for _, value in read_back(letters)] == [value]
+    assert sorted(polars.read_parquet(tmp_path / "out")["n"].to_list()) == [1, 2]
+
+
+def test_dead_letters_that_are_never_kept_end_the_query(run_through, new_topic, produce):
+    source, letters = new_topic(), new_topic(**{"max.message.bytes": "2000"})
+    produce(source, [(None, b"no JSON" * 1_000)])
+    steps = Steps((lambda state: False, nothing))
+    with pytest.raises(MoldauError, match=f"(?s)`sink`: the dead letters of pipeline pipe .* {letters}: .*max.message"):
+        run_through(page_of_numbers(source, letters), steps, "retry_timeout: 2 seconds\n")
+    assert len(steps.troubles) > 1
+
+
+def test_the_topic_of_dead_letters_takes_what_the_source_holds(
+    run_page, new_topic, new_name, produce, read_back, bootstrap_servers
+):
+    source, letters = new_topic(**{"max.message.bytes": "4000000"}), new_name("letters")
+    page, large = page_of_numbers(source, letters), b"x" * 3_900_000
+    produce(source, [(None, b"no JSON")])
+    assert run_page(page)[0].dead_letters == 1
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "message.max.bytes": 4_000_000})
+    producer.produce(source, large)
+    assert producer.flush(30) == 0
+    assert run_page(page)[0].dead_letters == 1
+    assert [value for _, value in read_back(letters)] == [b"no JSON", large]

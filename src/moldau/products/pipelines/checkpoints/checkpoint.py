@@ -33,7 +33,7 @@ QUERY_FILE = "pipeline.json"
 
 
 class CheckpointError(MoldauError):
-    """A file of the checkpoint is not what Spark writes."""
+    """A file of the checkpoint is not what Spark writes, or cannot be written."""
 
 
 class FinishedBatch(msgspec.Struct, frozen=True):
@@ -179,11 +179,14 @@ def _noted(checkpoint: Path) -> tuple[str, dict[str, str | None]] | None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Whole or not at all, also for a process that is killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
+    """Whole or not at all, also for a process that is killed. Raises CheckpointError, as for a disk that is full."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _without_layout(text: str | None) -> str | None:

@@ -4,15 +4,19 @@ The query itself only counts them, batch by batch: a healthy topic costs nothing
 its offsets are read again and those records alone go to the dead-letter topic, original bytes, key and headers
 included. What is done is noted in the checkpoint, so a killed driver's batches are searched by the next one: at least
 once. The group's offsets follow behind, so they never pass a record that is in neither the sink nor the topic.
+
+What fails meanwhile is no failure of the query: it goes on, and the records are searched again after a pause.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoints.checkpoint import (
     BatchSpan,
     CheckpointError,
@@ -20,19 +24,39 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     first_batch_start,
     write_whole,
 )
+from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.flow import times_of
-from moldau.products.pipelines.running.preflight import make_topic
+from moldau.products.pipelines.running.preflight import largest_message, make_topic
 from moldau.products.pipelines.running.progress import BatchCounter
 from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.topic import write_to_topic
+from moldau.spark import spark_error
 from moldau.spark.offsets import topic_offsets
 from moldau.spark.options import nested_offsets
 
 if TYPE_CHECKING:
-    from moldau.spark import DataFrame, SparkSession
+    from moldau.spark import SparkSession
 
 STATE_FILE = "dead-letters.json"
+
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
+"""Between two tries: each reads the records anew, and may write some of the letters once more."""
+ROOM_BYTES = 65_536
+"""For what a dead letter has beside its record: the headers that say why, and the frame of a batch."""
+_LETTER_BYTES = (
+    "coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) + aggregate(headers, 0, (sum, one) -> "
+    "sum + octet_length(one.key) + coalesce(octet_length(one.value), 0))"
+)
+
+
+_FAILS: tuple[type[Exception], ...] = (MoldauError, *spark_error())
+
+
+class DeadLetterError(MoldauError):
+    """Dead letters could not be kept; the message names the pipeline and their topic."""
 
 
 class DeadLetters:
@@ -46,51 +70,84 @@ class DeadLetters:
         self._spark = spark
         self._page = page
         self._checkpoint = checkpoint
-        self._sources = sources
         self._state = checkpoint / STATE_FILE
         self._searched = _load(self._state)
+        self._kept = [(source, self._searched) for source in sources]
         self._made_topics: set[str] = set()
+        self._trouble: str | None = None
+        self._pause, self._due = FIRST_PAUSE_SECONDS, 0.0
 
     def catch_up(self, done: FinishedBatch, counter: BatchCounter, *, is_last: bool) -> FinishedBatch | None:
         """Keeps the dead letters up to `done`; gives the newest batch of which all are kept.
 
         Spark reports a batch a moment after it is finished: until then nothing happens, unless `is_last`: then a batch
-        without a report is searched. Raises PreflightError if the topic cannot be made; Spark's errors.
+        without a report is searched. Raises DeadLetterError where that fails, and until it is tried again.
         """
         first = 0 if self._searched is None else self._searched.batch_id + 1
         if first > done.batch_id:
             return self._searched
         if counter.reported_to < done.batch_id and not is_last:
             return self._searched
-        if any(counter.dead_letters.get(batch_id, 1) for batch_id in range(first, done.batch_id + 1)):
-            before = first_batch_start(self._checkpoint) if self._searched is None else self._searched.offsets
-            span = BatchSpan(self._checkpoint, first, done.batch_id, before, done.offsets)
-            for source in self._sources:
-                self._keep(source, span)
+        if self._trouble is not None and not is_last and time.monotonic() < self._due:
+            raise DeadLetterError(self._trouble)
+        try:
+            if any(counter.dead_letters.get(batch_id, 1) for batch_id in range(first, done.batch_id + 1)):
+                for place in range(len(self._kept)):
+                    self._keep(place, done)
+            self._note(done)
+        except _FAILS as error:
+            topics = ", ".join(dict.fromkeys(str(source.dead_letters) for source, _ in self._kept))
+            reason = what_failed(str(error))
+            self._trouble = (
+                f"the dead letters of pipeline {self._page.name} are not kept in the topic {topics}: {reason}"
+            )
+            self._due = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+            raise DeadLetterError(self._trouble) from error
+        self._trouble, self._pause = None, FIRST_PAUSE_SECONDS
         for batch_id in range(first, done.batch_id + 1):
             counter.dead_letters.pop(batch_id, None)
-        self._searched = done
-        write_whole(self._state, json.dumps({"batch": done.batch_id, "offsets": nested_offsets(done.offsets)}))
         return done
 
-    def _keep(self, source: RecordSource, span: BatchSpan) -> None:
-        letters = source.letters(self._spark, span, times_of(self._page), self._page.name)
-        if letters is None:
-            return
-        letters = letters.persist()
-        try:
-            count = letters.count()
-            if count:
-                self._write(letters, str(source.dead_letters))
-            self.count += count
-        finally:
-            letters.unpersist()
+    def _note(self, done: FinishedBatch) -> None:
+        """In the checkpoint, and here: of all sources, everything up to `done` is searched."""
+        write_whole(self._state, json.dumps({"batch": done.batch_id, "offsets": nested_offsets(done.offsets)}))
+        self._searched = done
+        self._kept = [(source, done) for source, _ in self._kept]
 
-    def _write(self, letters: DataFrame, topic: str) -> None:
-        if topic not in self._made_topics:
-            make_topic(self._page, topic, partitions=1)
-            self._made_topics.add(topic)
-        write_to_topic(letters.coalesce(1), self._page.bootstrap_servers, topic, times_of(self._page))
+    def _keep(self, place: int, done: FinishedBatch) -> None:
+        """Those of one source. What is kept is kept, whatever fails behind it."""
+        source, kept = self._kept[place]
+        first = 0 if kept is None else kept.batch_id + 1
+        if first > done.batch_id:
+            return
+        before = first_batch_start(self._checkpoint) if kept is None else kept.offsets
+        span = BatchSpan(self._checkpoint, first, done.batch_id, before, done.offsets)
+        letters = source.letters(self._spark, span, times_of(self._page), self._page.name)
+        if letters is not None:
+            letters = letters.persist()
+            try:
+                ((count, largest),) = letters.selectExpr("count(*)", f"max({_LETTER_BYTES})").collect()
+                if count:
+                    self._make_topic(source, span, largest)
+                    topic, servers = str(source.dead_letters), self._page.bootstrap_servers
+                    write_to_topic(letters.coalesce(1), servers, topic, times_of(self._page))
+                self.count += count
+            finally:
+                letters.unpersist()
+        self._kept[place] = (source, done)
+
+    def _make_topic(self, source: RecordSource, span: BatchSpan, largest: int) -> None:
+        """With room for each record that the source can have, and for the `largest` of the letters, as a record that is
+        compressed in the source may be larger here."""
+        topic = str(source.dead_letters)
+        if topic in self._made_topics:
+            return
+        if isinstance(source, TopicSource):
+            read = {one.topic for one in span.ends if source.reads(one.topic)}
+            largest = max(largest, largest_message(self._page, source.bootstrap_servers, read))
+        make_topic(self._page, topic, partitions=1, message_bytes=largest + ROOM_BYTES)
+        self._made_topics.add(topic)
 
 
 def _load(path: Path) -> FinishedBatch | None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
+from moldau.client.admin.configs import TOPIC
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS
 from moldau.shell.io.tcp import TCP
+from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
-from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 CLUSTER_DEFAULT = -1
+MAX_MESSAGE_BYTES, KAFKA_MESSAGE_BYTES = "max.message.bytes", 1_048_588
+"""The setting of a topic, and its default."""
 _UNKNOWN_GROUP_IS_DEAD = 5
 _ANSWER_TIMEOUT_MS = 10_000
 
@@ -89,9 +94,11 @@ def _check_query(client: ClusterClient, page: PipelinePage, servers: str, query:
         _check_group(client, query.group)
 
 
-def make_topic(page: PipelinePage, topic: str, partitions: int) -> None:
-    """Makes the topic unless it is there. Raises PreflightError."""
-    asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=CLUSTER_DEFAULT)
+def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
+    """Makes the topic unless it is there. `message_bytes`: how large a batch of records it has to take at least, where
+    that is more than Kafka's default. Raises PreflightError."""
+    room = (CreatableTopicConfig(MAX_MESSAGE_BYTES, str(message_bytes)),) if message_bytes > KAFKA_MESSAGE_BYTES else ()
+    asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=CLUSTER_DEFAULT, configs=room)
     request = CreateTopicsRequest(topics=(asked,), timeout_ms=_ANSWER_TIMEOUT_MS)
 
     def create(client: ClusterClient) -> None:
@@ -109,6 +116,20 @@ def make_topic(page: PipelinePage, topic: str, partitions: int) -> None:
             client.retry(lambda: create(client))
     except KafkaError as error:
         raise PreflightError(f"the topic {topic!r} could not be created: {error}") from error
+
+
+def largest_message(page: PipelinePage, servers: str, topics: Collection[str]) -> int:
+    """How large a batch of records one of these topics takes; 0 where the cluster does not say. Raises
+    PreflightError."""
+    asked = (DescribeConfigsResource(TOPIC, topic, (MAX_MESSAGE_BYTES,)) for topic in topics)
+    request = DescribeConfigsRequest(resources=tuple(asked))
+    try:
+        with _client(page, servers) as client:
+            response = client.retry(lambda: client.any_connection().request(request))
+    except KafkaError as error:
+        raise PreflightError(f"the settings of {', '.join(topics)} could not be read: {error}") from error
+    settings = (one for found in response.results for one in found.configs)
+    return max((int(one.value or 0) for one in settings if one.name == MAX_MESSAGE_BYTES), default=0)
 
 
 def _client(page: PipelinePage, servers: str) -> ClusterClient:

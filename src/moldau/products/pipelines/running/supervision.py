@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
@@ -72,9 +73,10 @@ class Supervised:
             try:
                 self.state = self._wait_to_start() if self._running is None else self._look(self._running)
             except _ENDS_IT as error:
-                if self._running is not None:
-                    self._running.stop()
                 self.state = self._give_up(what_failed(str(error)))
+                if self._running is not None:
+                    with suppress(*_ENDS_IT):  # `end` tries it again; the other queries go on
+                        self._running.stop()
         return self.state
 
     def stop(self) -> PipelineState:
@@ -82,8 +84,8 @@ class Supervised:
         if not self.is_over:
             try:
                 self.state = self._stop()
-            except MoldauError as error:
-                self.state = self._give_up(str(error))
+            except _ENDS_IT as error:
+                self.state = self._give_up(what_failed(str(error)))
         return self.state
 
     def end(self) -> None:
@@ -127,10 +129,13 @@ class Supervised:
         running = self._running
         if running is not None:
             self._progress.count(running)
-            state = self._progress.look("stopping")
-            if state.trouble is None:
+            self._progress.look("stopping")
+            if self._progress.reaches_clusters:
                 # idle, or ended by itself at the next batch's begin
-                _wait_until(lambda: not running.isActive or not running.status["isTriggerActive"], STOP_WITHIN_SECONDS)
+                _wait_until(
+                    lambda: not running.isActive or not running.status["isTriggerActive"],
+                    STOP_WITHIN_SECONDS,
+                )
             running.stop()
             self._progress.count(running)
         return self._progress.look("stopped", is_last=True)

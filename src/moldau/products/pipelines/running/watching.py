@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from moldau.products.pipelines.checkpoints.checkpoint import FinishedBatch, newest_finished_batch
 from moldau.products.pipelines.core.note import metadata_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.dead_letters import DeadLetters
+from moldau.products.pipelines.running.dead_letters import DeadLetterError, DeadLetters
 from moldau.products.pipelines.running.flow import metric_of
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
@@ -49,6 +49,8 @@ class QueryProgress:
         }
         self._published: FinishedBatch | None = None
         self._trouble_since: float | None = None
+        self.reaches_clusters = True
+        """At the last look: while it is not so, no batch ends."""
 
     @property
     def batches(self) -> int:
@@ -64,14 +66,16 @@ class QueryProgress:
         self._counter.look(running)
 
     def look(self, state: str, *, is_last: bool = False) -> PipelineState:
-        """A cluster that cannot be reached is shown and asked again. Raises GroupError where that lasts longer than the
-        page's `retry_timeout`, and at the last look: what the group shows then stays."""
+        """A cluster that cannot be reached is shown and asked again; dead letters that cannot be kept are shown and
+        kept later. Raises GroupError or DeadLetterError where that lasts longer than the page's `retry_timeout`, and at
+        the last look: what the group shows then stays."""
         behind: int | None = None
         trouble: str | None = None
         try:
             behind = self._publish(is_last=is_last)
-            self._trouble_since = None
-        except GroupError as error:
+            self._trouble_since, self.reaches_clusters = None, True
+        except (GroupError, DeadLetterError) as error:
+            self.reaches_clusters = not isinstance(error, GroupError)
             now = time.monotonic()
             self._trouble_since = self._trouble_since or now
             lasted = now - self._trouble_since
