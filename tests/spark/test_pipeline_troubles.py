@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from rich.console import Console
 from moldau.errors import MoldauError
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.progress import PipelineState
-from moldau.products.pipelines.running.runner import run_pipeline
+from moldau.products.pipelines.running.runner import AS_ONE_SECONDS, run_pipeline
 
 MOST_LOOKS = 3_000
 """Of a run that hangs: ten minutes of looks."""
@@ -32,9 +33,11 @@ class Steps:
         self._steps = [*steps]
         self._looks = 0
         self.troubles: list[str] = []
+        self.states: list[str] = []
 
     def show(self, states: Sequence[PipelineState]) -> None:
         (state,) = states
+        self.states.append(state.state)
         self._looks += 1
         assert self._looks < MOST_LOOKS, state
         if state.trouble is not None:
@@ -151,3 +154,32 @@ def test_the_topic_of_dead_letters_takes_what_the_source_holds(
     assert producer.flush(30) == 0
     assert run_page(page)[0].dead_letters == 1
     assert [value for _, value in read_back(letters)] == [b"no JSON", large]
+
+
+def slow_page(source: str, seconds: int) -> str:
+    """Whose rows take so long, each."""
+    return f"""
+source: {{topic: {source}, format: string}}
+sql: select value, reflect('java.lang.Thread', 'sleep', {seconds * 1_000}L) as slept from source
+sink: {{path: out}}
+"""
+
+
+@pytest.mark.slow
+def test_a_stop_waits_for_a_batch_of_more_than_half_a_minute(spark, run_through, new_topic, produce, tmp_path: Path):
+    source, jobs = new_topic(), spark.sparkContext.statusTracker()
+    produce(source, [(None, b"a")])
+    state = run_through(slow_page(source, 35), Steps((lambda state: bool(jobs.getActiveStageIds()), nothing)))
+    assert (state.state, state.records_read) == ("stopped", 1)
+    assert polars.read_parquet(tmp_path / "out")["value"].to_list() == ["a"]
+
+
+def test_a_second_signal_cuts_the_batch_that_is_being_written(spark, run_through, new_topic, produce, tmp_path: Path):
+    source, jobs = new_topic(), spark.sparkContext.statusTracker()
+    produce(source, [(None, b"a")])
+    again = threading.Timer(2 * AS_ONE_SECONDS, os.kill, (os.getpid(), signal.SIGTERM))
+    steps = Steps((lambda state: bool(jobs.getActiveStageIds()), again.start))
+    state = run_through(slow_page(source, 60), steps)
+    again.join(60)
+    assert (state.state, state.records_read, steps.states[-2]) == ("stopped", 0, "stopping")
+    assert list((tmp_path / "out").glob("*.parquet")) == []

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from moldau.products.pipelines.core.start import Start
     from moldau.products.pipelines.page.page import PipelinePage
 
-STOP_WITHIN_S = 120.0
+STOP_WITHIN_S = 150.0
+"""More than a run itself gives the batches that are being written."""
 _LOOK_EVERY_S = 0.1
 
 
@@ -60,7 +61,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_page(stop)
     stop.add_argument(
-        "--timeout", type=seconds, default=STOP_WITHIN_S, metavar="SECONDS", help="how long to wait; default: 120"
+        "--timeout", type=seconds, default=STOP_WITHIN_S, metavar="SECONDS", help="how long to wait; default: 150"
     )
     stop.set_defaults(run=lambda arguments: of_page(arguments, stop_page))
     reset = verbs.add_parser(

@@ -21,7 +21,8 @@ LOOK_EVERY_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STEADY_S = 60.0
 """A process that lived so long is started again after the first pause."""
-START_WITHIN_S, STOP_WITHIN_S = 60.0, 120.0
+START_WITHIN_S, STOP_WITHIN_S = 60.0, 150.0
+"""A stop: more than a run itself gives the batches that are being written."""
 RUNS = ": running, "
 """In the lines that a run prints of each query."""
 _NO_PAGE = 2

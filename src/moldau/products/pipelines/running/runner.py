@@ -1,8 +1,9 @@
 """Runs a page: asks the clusters, holds the lease, starts its queries in one Spark session, shows how far they are, and
 ends cleanly.
 
-A stop (SIGINT, SIGTERM) waits for the batches that are being written and begins no other: nothing is cut in two. A kill
-loses nothing either: a batch that was running is run again. A broker that is lost is tried for `retry_timeout`; the
+A stop (SIGINT, SIGTERM) waits for the batches that are being written, up to two minutes, and begins no other: nothing
+is cut in two. A second signal cuts them short. That loses nothing, nor does a kill: a batch that was running is run
+again. A broker that is lost is tried for `retry_timeout`; the
 terminal gets one line every 10 s of that, and everything else that Spark and the client say goes to the driver's log.
 """
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
@@ -30,7 +33,12 @@ from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.running.refreshing import KeptTables
-from moldau.products.pipelines.running.supervision import LOOK_SECONDS, RETRY_FIRST_SECONDS, Supervised
+from moldau.products.pipelines.running.supervision import (
+    LOOK_SECONDS,
+    RETRY_FIRST_SECONDS,
+    STOP_WITHIN_SECONDS,
+    Supervised,
+)
 from moldau.products.pipelines.running.watching import QueryProgress
 from moldau.products.pipelines.sources.records import RecordSource
 
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
 
 DRIVER_LOG = "driver.log"
+AS_ONE_SECONDS = 1.0
 
 
 class Onlooker(Protocol):
@@ -53,15 +62,24 @@ class StoppedOnPurpose(Exception):
 
 class StopRequest:
     """What a signal asks for. The handler runs in the main thread, between any two of its steps: `threading.Event.set`
-    would wait for ever there, if the main thread holds the event's lock just then. So the handler sets a plain flag."""
+    would wait for ever there, if the main thread holds the event's lock just then. So the handler sets plain flags.
+
+    `is_urgent`: asked for again. One request may come as two signals, such as from a service manager that sends one to
+    each process, and from the process above this one: those of AS_ONE_SECONDS count as one.
+    """
 
     def __init__(self) -> None:
-        self.is_asked = False
+        self.is_asked = self.is_urgent = False
+        self._first = 0.0
         self._never = threading.Event()
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
         """A handler of signals."""
-        self.is_asked = True
+        now = time.monotonic()
+        if not self.is_asked:
+            self.is_asked, self._first = True, now
+        elif now - self._first > AS_ONE_SECONDS:
+            self.is_urgent = True
 
     def wait(self, seconds: float) -> bool:
         """Whether a stop was asked for, after `seconds`."""
@@ -205,7 +223,11 @@ def _until_the_end(
         if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
             show(states)
     lease.withdraw()
-    return show([query.stop() for query in queries], force=True)
+    if stop.is_asked:
+        show([one.state if one.is_over else replace(one.state, state="stopping") for one in queries], force=True)
+    deadline = time.monotonic() + STOP_WITHIN_SECONDS
+    last = [query.stop(lambda: stop.is_urgent or time.monotonic() > deadline) for query in queries]
+    return show(last, force=True)
 
 
 def _raise_failures(page: PipelinePage, queries: Sequence[Supervised]) -> None:

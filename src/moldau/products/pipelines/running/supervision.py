@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from moldau.spark import StreamingQuery
 
 LOOK_SECONDS = 0.2
-STOP_WITHIN_SECONDS = 30.0
+STOP_WITHIN_SECONDS = 120.0
+"""For the batches that are being written at a stop, all together; what takes longer is cut short, and runs again."""
 READING_WITHIN_SECONDS = 10.0
 RETRY_FIRST_SECONDS = 1.0
 MOST_RETRIES = 4
@@ -79,11 +80,11 @@ class Supervised:
                         self._running.stop()
         return self.state
 
-    def stop(self) -> PipelineState:
-        """Waits for the batch that is being written; afterwards the query is over."""
+    def stop(self, is_urgent: Callable[[], bool]) -> PipelineState:
+        """Waits for the batch that is being written, unless that `is_urgent`; afterwards the query is over."""
         if not self.is_over:
             try:
-                self.state = self._stop()
+                self.state = self._stop(is_urgent)
             except _ENDS_IT as error:
                 self.state = self._give_up(what_failed(str(error)))
         return self.state
@@ -125,7 +126,7 @@ class Supervised:
         trouble = f"{self._reason}; started again in {left:.0f} s ({self._failures} of {MOST_RETRIES})"
         return self._progress.state("waiting", trouble=trouble)
 
-    def _stop(self) -> PipelineState:
+    def _stop(self, is_urgent: Callable[[], bool]) -> PipelineState:
         running = self._running
         if running is not None:
             self._progress.count(running)
@@ -133,7 +134,7 @@ class Supervised:
             if self._progress.reaches_clusters:
                 # idle, or ended by itself at the next batch's begin
                 _wait_until(
-                    lambda: not running.isActive or not running.status["isTriggerActive"],
+                    lambda: is_urgent() or not running.isActive or not running.status["isTriggerActive"],
                     STOP_WITHIN_SECONDS,
                 )
             running.stop()
