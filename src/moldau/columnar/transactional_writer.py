@@ -86,6 +86,8 @@ class TransactionalWriter:
             raise
         self._is_open = False
         self._has_joined = False
+        self._is_aborting = False
+        self._failure: KafkaError | None = None
 
     def __enter__(self) -> TransactionalWriter:
         return self
@@ -114,23 +116,31 @@ class TransactionalWriter:
         self.commit()
 
     def begin(self) -> None:
-        """Raises INVALID_TXN_STATE where a transaction is open."""
+        """Raises INVALID_TXN_STATE where a transaction is open: also where its abort was tried and has failed.
+
+        Raises the error of an abort that was refused for good: from then on only a new TransactionalWriter helps.
+        """
+        if self._failure is not None:
+            said = f"the last transaction could not be aborted, make a new writer: {self._failure}"
+            raise kafka_error(self._failure.code, said)
         if self._is_open:
-            raise kafka_error("INVALID_TXN_STATE", "a transaction is open: commit or abort it")
-        self._is_open, self._has_joined = True, False
+            raise kafka_error("INVALID_TXN_STATE", self._said_of_open())
+        self._is_open, self._has_joined, self._is_aborting = True, False, False
 
     def write(self, data: pa.Table | pa.RecordBatch) -> None:
         """As `TopicWriter.write`, in the open transaction.
 
         Raises also INVALID_PRODUCER_EPOCH where another writer has taken over, or the time of the transaction is over.
         """
-        self._join()
+        self._check_open()
+        self._has_joined = True
         self._writer.write(data)
 
     def send_offsets(self, group: str | GroupMember, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """The next offsets of a consumer group, which are committed with the transaction; `metadata` stands beside
         each. A group with members asks who commits: then `group` is the GroupMember."""
-        self._join()
+        self._check_open()
+        self._has_joined = True
         member = GroupMember(group) if isinstance(group, str) else group
         commit_offsets_in_transaction(self._client, self._producer, member, offsets, metadata)
 
@@ -144,13 +154,20 @@ class TransactionalWriter:
 
     def share(self) -> TransactionalProducer:
         """The producer of the open transaction, for other writers; they must write something before it is committed."""
-        self._join()
+        self._check_open()
+        self._has_joined = True
         return self._producer
 
-    def _join(self) -> None:
+    def _check_open(self) -> None:
         if not self._is_open:
             raise kafka_error("INVALID_TXN_STATE", "no transaction is open: begin one")
-        self._has_joined = True
+        if self._is_aborting:
+            raise kafka_error("INVALID_TXN_STATE", self._said_of_open())
+
+    def _said_of_open(self) -> str:
+        if self._is_aborting:
+            return "the abort of a transaction has failed, so the broker may hold it open: abort again"
+        return "a transaction is open: commit or abort it"
 
     def commit(self) -> Mapping[TopicPartition, Written]:
         """Waits for all records, and commits; gives what each partition got from this writer.
@@ -158,24 +175,30 @@ class TransactionalWriter:
         After an error the transaction is to be aborted; that of the commit itself leaves open which of the two it was,
         until a new TransactionalWriter has been made.
         """
-        if not self._is_open:
-            raise kafka_error("INVALID_TXN_STATE", "no transaction is open: begin one")
+        self._check_open()
         written = self._writer.flush()
         self._end(committed=True)
         return written
 
     def abort(self) -> None:
         """Nothing of the transaction counts. Raises PRODUCER_FENCED where another writer has taken over: then that one
-        has aborted it."""
+        has aborted it.
+
+        After a retriable error (no broker was reached) the transaction is still to be aborted: call `abort` again.
+        """
         if self._is_open:
+            self._is_aborting = True
             self._end(committed=False)
 
     def _end(self, *, committed: bool) -> None:
         try:
             if self._has_joined:
                 self._producer = end_transaction(self._client, self._producer, committed=committed)
-        except KafkaError:
-            self._is_open = committed  # what could not be committed can still be aborted
+        except KafkaError as error:
+            # what could not be committed, or not be aborted yet, can still be aborted: records of a next transaction
+            # would join what the broker has open. Where the abort is refused for good, this writer has no next one.
+            if not committed and not error.is_retriable:
+                self._is_open, self._failure = False, error
             raise
         self._is_open = False
         self._writer.begin_anew(self._producer)

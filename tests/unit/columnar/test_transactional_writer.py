@@ -90,6 +90,44 @@ def test_a_transaction_in_which_nothing_was_written_is_no_error(
     assert values(moldau_own_cluster) == []
 
 
+def test_after_an_abort_that_failed_nothing_joins_its_transaction(moldau_own_cluster: Cluster) -> None:
+    topic = moldau_own_cluster.topic()
+    with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "job", topic, retry_timeout_ms=200) as writer:
+        writer.begin()
+        writer.write(table("lost"))
+        producer = writer.share()
+        with TopicWriter(moldau_own_cluster.bootstrap_servers, topic, producer=producer) as other:
+            other.write(table("lost too"))
+        fault = moldau_own_cluster.faults.error("EndTxn", "COORDINATOR_NOT_AVAILABLE", times=None)
+        with pytest.raises(KafkaError) as caught:
+            writer.abort()
+        assert caught.value.name == "COORDINATOR_NOT_AVAILABLE"
+        fault.cancel()
+        for call in (writer.begin, writer.commit, writer.share, lambda: writer.write(table("late"))):
+            with pytest.raises(KafkaError, match="abort again"):
+                call()
+        writer.abort()
+        with writer.transaction():
+            writer.write(table("kept"))
+    assert values(moldau_own_cluster, topic) == ["kept"]
+
+
+def test_a_writer_whose_abort_is_refused_for_good_begins_no_other_transaction(moldau_own_cluster: Cluster) -> None:
+    topic = moldau_own_cluster.topic()
+    with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "job", topic) as writer:
+        writer.begin()
+        writer.share()
+        moldau_own_cluster.faults.error("EndTxn", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+        with pytest.raises(KafkaError):
+            writer.abort()
+        with pytest.raises(KafkaError, match="make a new writer") as caught:
+            writer.begin()
+        assert caught.value.name == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "job", topic) as writer, writer.transaction():
+        writer.write(table("kept"))
+    assert values(moldau_own_cluster, topic) == ["kept"]
+
+
 def test_several_writers_share_a_transaction(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
     for is_kept, word in ((False, "lost"), (True, "kept")):
         writer.begin()
