@@ -106,10 +106,12 @@ class TransactionalWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[TransactionalWriter]:
-        """`begin`, then `commit`; `abort` where the block raises."""
+        """`begin`, then `commit`; `abort` where the block raises, or a record is refused."""
         self.begin()
         try:
             yield self
+            # before the commit is asked for: what is refused here can be aborted
+            self._writer.flush()
         except BaseException:
             self.abort()
             raise
@@ -133,16 +135,18 @@ class TransactionalWriter:
         Raises also INVALID_PRODUCER_EPOCH where another writer has taken over, or the time of the transaction is over.
         """
         self._check_open()
-        self._has_joined = True
-        self._writer.write(data)
+        if data.num_rows:
+            self._has_joined = True
+            self._writer.write(data)
 
     def send_offsets(self, group: str | GroupMember, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """The next offsets of a consumer group, which are committed with the transaction; `metadata` stands beside
         each. A group with members asks who commits: then `group` is the GroupMember."""
         self._check_open()
-        self._has_joined = True
-        member = GroupMember(group) if isinstance(group, str) else group
-        commit_offsets_in_transaction(self._client, self._producer, member, offsets, metadata)
+        if offsets:
+            self._has_joined = True
+            member = GroupMember(group) if isinstance(group, str) else group
+            commit_offsets_in_transaction(self._client, self._producer, member, offsets, metadata)
 
     def committed_offset(self, group_id: str, partition: TopicPartition) -> int:
         """Where the group goes on: its committed offset, 0 without one. Waits for transactions that are about to end.

@@ -90,6 +90,32 @@ def test_a_transaction_in_which_nothing_was_written_is_no_error(
     assert values(moldau_own_cluster) == []
 
 
+def test_an_empty_table_and_no_offsets_are_nothing_to_commit(
+    moldau_own_cluster: Cluster, writer: TransactionalWriter
+) -> None:
+    with writer.transaction():
+        writer.write(pa.table({"value": pa.array([], pa.string())}))
+        writer.send_offsets("readers", {})
+    with writer.transaction():
+        writer.write(table("kept"))
+    assert values(moldau_own_cluster) == ["kept"]
+
+
+def test_a_block_whose_records_are_refused_at_its_end_aborts(moldau_own_cluster: Cluster) -> None:
+    small = moldau_own_cluster.topic(config={"max.message.bytes": 1_000})
+
+    def write(value: str) -> None:
+        with writer.transaction():
+            writer.write(table(value))
+
+    with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "small", small) as writer:
+        with pytest.raises(KafkaError) as caught:
+            write("x" * 5_000)
+        assert caught.value.name == "MESSAGE_TOO_LARGE"
+        write("kept")
+    assert values(moldau_own_cluster, small) == ["kept"]
+
+
 def test_after_an_abort_that_failed_nothing_joins_its_transaction(moldau_own_cluster: Cluster) -> None:
     topic = moldau_own_cluster.topic()
     with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "job", topic, retry_timeout_ms=200) as writer:
