@@ -112,10 +112,12 @@ def read_topic(
     """Reads a topic up to the end offsets taken at this call, as Arrow batches of `decode.TOPIC_SCHEMA`.
 
     Records of one partition come in order; partitions are mixed batch by batch. `partitions` picks some of them.
-    `on_data_loss`: what happens when records are deleted after this call and before they are read (ReaderSettings).
-    Raises UNKNOWN_TOPIC_OR_PARTITION for what does not exist, ValueError for a wrong argument, and KafkaError if no
-    broker answers within `first_contact_timeout_ms`, all at the call. The iterator raises KafkaError for a broker that
-    is lost for longer than `retry_timeout_ms`, and ProtocolError for a malformed batch.
+    `on_data_loss`: what happens when records are deleted after this call and before they are read (ReaderSettings), or
+    when a start offset lies behind the log's end: the topic was made anew, or cut, since the offset was noted.
+    Raises UNKNOWN_TOPIC_OR_PARTITION for what does not exist, ValueError for a wrong argument, OFFSET_OUT_OF_RANGE for
+    a start behind the end, and KafkaError if no broker answers within `first_contact_timeout_ms`, all at the call.
+    The iterator raises KafkaError for a broker that is lost for longer than `retry_timeout_ms`, and ProtocolError for a
+    malformed batch.
     """
     settings = ReaderSettings(
         isolation=isolation,
@@ -127,7 +129,15 @@ def read_topic(
     )
     client = _client(bootstrap_servers, settings)
     try:
-        ranges = resolve_ranges(client, topic, start=start, end=end, isolation=isolation, partitions=partitions)
+        ranges = resolve_ranges(
+            client,
+            topic,
+            start=start,
+            end=end,
+            isolation=isolation,
+            partitions=partitions,
+            on_data_loss=on_data_loss,
+        )
         reader = RangeReader(client, ranges, settings)
     except BaseException:
         client.close()
@@ -172,10 +182,12 @@ def resolve_ranges(
     end: OffsetsSpec = "latest",
     isolation: Isolation = "read_committed",
     partitions: Iterable[int] | None = None,
+    on_data_loss: OnDataLoss = "fail",
 ) -> list[PartitionRange]:
     """The ranges of a topic's partitions as they are now, sorted; empty ones too.
 
-    Raises ValueError for a partition without an offset or an end before the start.
+    Raises ValueError for a partition without an offset or an end before the start, and OFFSET_OUT_OF_RANGE for a start
+    behind the log's end where the end is looked up; `on_data_loss="skip"` logs that, and the range is empty.
     """
     metadata = client.topic(topic)
     wanted = sorted(metadata.partitions) if partitions is None else sorted(dict.fromkeys(partitions))
@@ -190,10 +202,25 @@ def resolve_ranges(
     for partition in wanted:
         if not isinstance(start, str) and not isinstance(end, str) and starts[partition] > ends[partition]:
             raise ValueError(f"{topic}-{partition}: starts at {starts[partition]}, ends at {ends[partition]}")
+    if isinstance(end, str):
+        ahead = [TopicPartition(topic, partition) for partition in wanted if starts[partition] > ends[partition]]
+        _check_ahead(client, {partition: starts[partition.partition] for partition in ahead}, on_data_loss)
     return [
         PartitionRange(topic, partition, starts[partition], max(ends[partition], starts[partition]), metadata.topic_id)
         for partition in wanted
     ]
+
+
+def _check_ahead(client: ClusterClient, starts: Mapping[TopicPartition, int], on_data_loss: OnDataLoss) -> None:
+    """A start may lie behind the last stable offset (what is there is not committed yet), not behind the log's end."""
+    asked = dict.fromkeys(starts, LATEST_TIMESTAMP)
+    ends = list_offsets(client, asked, isolation_level=READ_UNCOMMITTED) if asked else {}
+    for partition, end in ends.items():
+        if starts[partition] > end:
+            said = f"{partition}: starts at {starts[partition]}, but the log ends at {end}"
+            if on_data_loss == "fail":
+                raise kafka_error("OFFSET_OUT_OF_RANGE", said)
+            logger.warning("%s: nothing of it is read", said)
 
 
 def _resolve(

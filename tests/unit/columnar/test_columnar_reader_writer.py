@@ -20,6 +20,7 @@ from moldau.columnar import (
     RangeReader,
     ReaderSettings,
     TopicWriter,
+    TransactionalWriter,
     read_range,
     read_topic,
     write_table,
@@ -213,6 +214,31 @@ def test_a_range_out_of_the_log_is_refused_or_skipped(broker):
     with pytest.raises(KafkaError, match="offsets 50 to 59 are not there"):
         list(read_range(broker.bootstrap_servers, beyond))
     assert list(read_range(broker.bootstrap_servers, beyond, ReaderSettings(on_data_loss="skip"))) == []
+
+
+def test_a_start_behind_the_end_of_the_log_is_refused_or_logged(broker, caplog):
+    topic = broker.create_topic(2)
+    write_table(broker.bootstrap_servers, topic, pa.table({"value": [b"a"] * 10, "partition": [0] * 10}))
+    for start in ({0: 100}, {0: 11, 1: 0}):
+        with pytest.raises(KafkaError, match=f"{topic}-0: starts at {start[0]}, but the log ends at 10") as caught:
+            read_topic(broker.bootstrap_servers, topic, start=start)
+        assert caught.value.name == "OFFSET_OUT_OF_RANGE"
+    assert read(broker, topic, start={0: 10}).num_rows == 0
+    assert "ends at" not in caplog.text
+    assert read(broker, topic, start={0: 100}, on_data_loss="skip").num_rows == 0
+    assert f"{topic}-0: starts at 100, but the log ends at 10" in caplog.text
+
+
+def test_a_start_behind_what_is_committed_is_no_loss(broker):
+    topic = broker.create_topic()
+    with TransactionalWriter(broker.bootstrap_servers, "open", topic) as writer:
+        writer.begin()
+        with TopicWriter(broker.bootstrap_servers, topic, producer=writer.share()) as one:
+            one.write(table_of(10))
+        assert read(broker, topic, start={0: 10}).num_rows == 0
+        with pytest.raises(KafkaError, match="the log ends at 10"):
+            read_topic(broker.bootstrap_servers, topic, start={0: 11})
+        writer.abort()
 
 
 def test_a_topic_made_again_is_not_taken_for_the_old_one(broker):
