@@ -86,7 +86,8 @@ def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
     """The columns `key`, `value`, `timestamp`, `headers` of an Arrow batch; only `value` must be there.
 
     Keys and values are binary or string; timestamps are of any unit, or int64 milliseconds, null meaning `now_ms`;
-    headers are a list of structs of key and value; `origins` see `origins`. Raises ValueError for anything else.
+    headers are a list of structs of `key` and `value`, in either order; `origins` see `origins`. Raises ValueError for
+    anything else.
     """
     names = batch.schema.names
     if "value" not in names:
@@ -136,7 +137,8 @@ def _as_headers(column: pa.Array) -> pa.Array | None:
     if pa.types.is_null(kind) or column.null_count == len(column):
         return None
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not is_list or not pa.types.is_struct(kind.value_type) or kind.value_type.num_fields != 2:
+    fields = list(kind.value_type) if is_list and pa.types.is_struct(kind.value_type) else []
+    if sorted(field.name for field in fields) != ["key", "value"]:
         raise ValueError(f"column headers is {kind}; it must be list<struct<key: string, value: binary>>")
     return column
 
@@ -295,8 +297,8 @@ def _encode_headers(headers: pa.Array | None, count: int) -> tuple[IntArray | No
     if not counts.any():
         return None, None
     structs = headers.flatten()
-    keys, values = (structs.field(index) for index in range(2))
-    keys, values = keys.cast(pa.binary()), values.cast(pa.binary())
+    # by name: pa.table() takes the order of the fields from the first dict that it sees
+    keys, values = structs.field("key").cast(pa.binary()), structs.field("value").cast(pa.binary())
     if keys.null_count:
         raise ValueError("a record header without a key")
     front, middle = VarintColumns(len(structs)), VarintColumns(len(structs))

@@ -116,11 +116,23 @@ def test_only_a_value_is_needed():
         ({"value": [b"a"], "timestamp": ["today"]}, "timestamp"),
         ({"value": [b"a"], "headers": ["x=y"]}, "headers"),
         ({"value": [b"a"], "headers": [[{"key": None, "value": b""}]]}, "header"),
+        (
+            {"value": [b"a"], "headers": [[{"name": "waiter", "value": b""}]]},
+            "list<struct<key: string, value: binary>>",
+        ),
+        ({"value": [b"a"], "headers": [[{"key": "waiter"}]]}, "list<struct<key: string, value: binary>>"),
     ],
 )
 def test_columns_of_the_wrong_type_are_named(columns, word):
     with pytest.raises(ValueError, match=word):
         encode(pa.RecordBatch.from_pydict(columns))
+
+
+def test_a_header_is_read_by_the_names_of_its_fields():
+    batch = pa.RecordBatch.from_pydict({"value": [b"a"], "headers": [[{"value": b"Ada", "key": "waiter"}]]})
+    assert batch.schema.field("headers").type.value_type.field(0).name == "value"
+    (encoded,) = encode(batch)
+    assert [record.headers for record in read_records(encoded)] == [(("waiter", b"Ada"),)]
 
 
 def test_large_records_have_batches_of_their_own():
