@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
-from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.cluster import Backoff, ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import list_offsets
 from moldau.client.protocol.offsets import (
@@ -78,7 +78,8 @@ class ReaderSettings(msgspec.Struct, frozen=True):
     """How to read. `batch_bytes` bounds one answer, so it sets the size of the Arrow batches too.
 
     `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation), and
-    INCONSISTENT_TOPIC_ID where a topic was made anew; "skip" logs that and goes on with what is left. The two times and
+    INCONSISTENT_TOPIC_ID where a topic was made anew; "skip" logs that and goes on with what is left. A range that ends
+    behind the log counts as gone there once nothing has come for the client's `retry_timeout_ms`. The two times and
     `had_contact` are those of a ClusterClient.
     """
 
@@ -280,6 +281,8 @@ class RangeReader:
         self._in_flight: dict[int, _Fetch] = {}
         self._buffers: dict[int, bytearray | None] = {}
         self._backoff = client.backoff()
+        self._silence: Backoff | None = None
+        """Since when every answer has been empty; None: the last one was not, or was an error."""
 
     def close(self) -> None:
         """Gives the client its connections back; ranges that were not read to their end stay as they are."""
@@ -302,6 +305,7 @@ class RangeReader:
                 for leader_id in list(self._in_flight):
                     yield from self._receive(leader_id)
             except TopicRecreatedError as error:
+                self._silence = None
                 if self._settings.on_data_loss == "fail":
                     raise
                 self.close()
@@ -309,6 +313,7 @@ class RangeReader:
             except KafkaError as error:
                 if not error.is_retriable:
                     raise
+                self._silence = None
                 self.close()
                 for topic in by_topic(self._unfinished):
                     self._client.forget(topic)
@@ -393,6 +398,8 @@ class RangeReader:
             for row in topic.partitions
         ]
         is_empty = not any(row.records for _, row in rows)
+        # while records come the caller may take its time between them, so that time is none of waiting
+        self._silence = (self._silence or self._client.backoff()) if is_empty else None
         parts: list[tuple[TopicPartition, int, PartitionData]] = []
         first_error: KafkaError | None = None
         for partition, row in rows:
@@ -446,9 +453,15 @@ class RangeReader:
             if row.records:
                 raise kafka_error("RECORD_LIST_TOO_LARGE", f"{partition}: no whole batch in {len(row.records)} bytes")
             readable = row.last_stable_offset if self._isolation_level == READ_COMMITTED else row.high_watermark
-            if is_empty and max(readable, row.high_watermark if readable < 0 else readable) >= end:
+            readable = row.high_watermark if readable < 0 else readable
+            if is_empty and readable >= end:
                 # nothing is left where data would be readable: compaction took the tail of the range
                 position = end
+            elif is_empty and readable >= row.high_watermark and self._silence is not None and self._silence.is_over():
+                # the log has ended before the range for as long as a broker may be lost: it was cut. Before a last
+                # stable offset the reader waits on: the coordinator ends the open transaction when its time is over.
+                self._skip_lost(partition)
+                return
         if position is not None:
             self.positions[partition] = max(position, self.positions[partition])
             self._backoff.reset()

@@ -344,6 +344,37 @@ def test_a_reader_of_what_is_not_there_yet_waits_at_the_broker():
     assert [value for _, batch in taken for value in batch["value"].to_pylist()] == [b"now"] * 10 + [b"then"] * 10
 
 
+def test_a_range_that_ends_behind_a_log_that_was_cut_is_lost_once_nothing_has_come_for_long(broker):
+    topic = broker.create_topic(2)
+    write_table(broker.bootstrap_servers, topic, pa.table({"value": [b"a"] * 15, "partition": [0] * 10 + [1] * 5}))
+    spans = [PartitionRange(topic, 0, 0, 20), PartitionRange(topic, 1, 0, 5)]
+    with pytest.raises(KafkaError, match=f"{topic}-0: offsets 10 to 19 are not there: the log ends before") as caught:
+        list(read_range(broker.bootstrap_servers, spans, ReaderSettings(retry_timeout_ms=300)))
+    assert caught.value.name == "OFFSET_OUT_OF_RANGE"
+    tolerant = ReaderSettings(retry_timeout_ms=300, on_data_loss="skip")
+    assert sum(batch.num_rows for _, batch in read_range(broker.bootstrap_servers, spans, tolerant)) == 15
+
+
+def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_ends():
+    span = PartitionRange("held", 0, 0, 11)
+    with Cluster() as cluster, TransactionalWriter(cluster.bootstrap_servers, "open", "held") as writer:
+        cluster.create_topic("held")
+        writer.begin()
+        with TopicWriter(cluster.bootstrap_servers, "held", producer=writer.share()) as one:
+            one.write(table_of(10))
+        asked = cluster.faults.delay("Fetch", ms=1, times=None)
+        taken: list[tuple[TopicPartition, pa.RecordBatch]] = []
+        settings = ReaderSettings(retry_timeout_ms=300)
+        reading = threading.Thread(
+            target=lambda: taken.extend(read_range(cluster.bootstrap_servers, span, settings)), daemon=True
+        )
+        reading.start()
+        cluster.wait_for(lambda: asked.times_happened >= 5)
+        writer.commit()
+        reading.join(30)
+    assert sum(batch.num_rows for _, batch in taken) == 10
+
+
 def test_a_topic_deleted_while_it_is_read_is_said_so(broker):
     topic = broker.create_topic()
     write_table(broker.bootstrap_servers, topic, table_of(10))

@@ -238,6 +238,10 @@ class Backoff:
         """After progress: the full time again, and short pauses."""
         self._schedule.reset(self._dialer.monotonic_ms())
 
+    def is_over(self) -> bool:
+        """`retry_timeout_ms` has passed without progress: for an action that waits for answers, not after errors."""
+        return self._schedule.is_over(self._dialer.monotonic_ms())
+
     def wait(self, error: KafkaError) -> None:
         """Pauses, or raises the error with the time that was spent once no time is left."""
         pause = self._schedule.after(error, has_contact=self._metadata.has_contact, now_ms=self._dialer.monotonic_ms())

@@ -51,6 +51,10 @@ class RetrySchedule:
         self._pause_ms = _FIRST_PAUSE_MS
         self._notice_due_ms = _NOTICE_EVERY_MS
 
+    def is_over(self, now_ms: int) -> bool:
+        """`retry_timeout_ms` has passed without progress."""
+        return now_ms - self._began_ms >= self._retry_timeout_ms
+
     def after(self, error: KafkaError, *, has_contact: bool, now_ms: int) -> Pause:
         """The pause that follows this error; raises the error, with the time that was spent, once no time is left.
 
