@@ -26,10 +26,10 @@ class Stream:
         return TopicStreamReader(parse_source_options(self.options, is_streaming=True), 2)
 
     def plan(self, limit: int | None = None) -> Mapping | None:
-        """The end of the next batch; None if there is nothing new."""
+        """The end of the next batch; None if there is nothing new, and it is not the first: Spark runs that one too."""
         start = self.committed or through_text(self.reader.initialOffset())
         end = through_text(self.reader.latestOffset(start, ReadMaxRows(limit) if limit else ReadAllAvailable()))
-        return None if end == start else end
+        return None if end == start and self.committed is not None else end
 
     def read(self, end: Mapping) -> list[bytes]:
         start = self.committed or through_text(self.reader.initialOffset())

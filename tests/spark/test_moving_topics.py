@@ -50,6 +50,20 @@ def test_a_first_batch_that_was_cut_short_begins_where_it_began(cluster: Cluster
     assert stream.batch() == [b"c"]
 
 
+def test_a_first_batch_of_nothing_that_was_cut_short_is_run_again_where_it_was(cluster: Cluster):
+    topic = cluster.topic()
+    cluster.produce(topic, b"old")
+    stream = Stream(cluster, subscribe=topic)
+    end = stream.plan()
+    assert end is not None
+    cluster.produce(topic, b"new")
+    stream.die()
+    assert stream.read(end) == []
+    stream.committed = dict(end)
+    assert stream.batch() == [b"new"]
+    assert stream.plan() is None
+
+
 def test_a_first_batch_with_a_limit_is_followed_by_the_rest(cluster: Cluster):
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic)
@@ -84,6 +98,7 @@ def test_a_topic_that_appears_under_a_pattern_is_read_from_its_first_record(clus
 def test_a_pattern_that_no_topic_matches_yet_waits_for_one(cluster: Cluster):
     name = cluster.topic("nobody")
     stream = Stream(cluster, subscribePattern=f"{name}-later")
+    assert stream.batch() == []
     assert stream.plan() is None
     cluster.create_topic(f"{name}-later")
     cluster.produce(f"{name}-later", b"first")

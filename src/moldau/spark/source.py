@@ -195,6 +195,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         self.decoding = decoding
         self._cluster: SubscribedTopics | None = None
         self._initial: StreamOffset | None = None
+        self._is_first_batch = True
         self._is_available_now = False
         self._target: StreamOffset | None = None
         self._warned: list[str] = []
@@ -237,12 +238,15 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
             return start
         if isinstance(limit, ReadMaxRows):
             now = StreamOffset(self._limited(begin, now.offsets, limit.max_rows), now.topic_ids)
-        if (before.offsets, before.topic_ids) == (now.offsets, now.topic_ids):
+        # of a reader that runs a first batch again, a later batch may start at what was the latest offset then
+        self._is_first_batch = self._is_first_batch and before == self._initial
+        if self._is_first_batch:
+            # Spark runs the first batch also where nothing is new, and asks for its start again after a restart
+            now = msgspec.structs.replace(now, first_start=before)
+        elif (before.offsets, before.topic_ids) == (now.offsets, now.topic_ids):
             # nothing is new: the same text, for Spark compares texts
             return start
         self._last_batch_ms = TCP.monotonic_ms()
-        if before == self._initial:
-            now = msgspec.structs.replace(now, first_start=before)
         return planning.offset_to_dict(now)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
