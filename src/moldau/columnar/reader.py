@@ -20,6 +20,8 @@ from moldau.client.blocking.cluster import Backoff, ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import list_offsets
 from moldau.client.protocol.offsets import (
+    EARLIEST_LOCAL_FROM,
+    EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     READ_COMMITTED,
@@ -283,6 +285,8 @@ class RangeReader:
         self._backoff = client.backoff()
         self._silence: Backoff | None = None
         """Since when every answer has been empty; None: the last one was not, or was an error."""
+        self._tiered: dict[TopicPartition, int] = {}
+        """Positions that were found to lie in tiered storage."""
 
     def close(self) -> None:
         """Gives the client its connections back; ranges that were not read to their end stay as they are."""
@@ -454,10 +458,15 @@ class RangeReader:
                 raise kafka_error("RECORD_LIST_TOO_LARGE", f"{partition}: no whole batch in {len(row.records)} bytes")
             readable = row.last_stable_offset if self._isolation_level == READ_COMMITTED else row.high_watermark
             readable = row.high_watermark if readable < 0 else readable
+            is_long = self._silence is not None and self._silence.is_over()
             if is_empty and readable >= end:
-                # nothing is left where data would be readable: compaction took the tail of the range
-                position = end
-            elif is_empty and readable >= row.high_watermark and self._silence is not None and self._silence.is_over():
+                if not self._is_tiered(partition):
+                    # nothing is left where data would be readable: compaction took the tail of the range
+                    position = end
+                elif is_long:
+                    said = f"{partition}: nothing comes from tiered storage at offset {self.positions[partition]}"
+                    raise kafka_error("REQUEST_TIMED_OUT", said)
+            elif is_empty and readable >= row.high_watermark and is_long:
                 # the log has ended before the range for as long as a broker may be lost: it was cut. Before a last
                 # stable offset the reader waits on: the coordinator ends the open transaction when its time is over.
                 self._skip_lost(partition)
@@ -467,6 +476,21 @@ class RangeReader:
             self._backoff.reset()
         if self.positions[partition] >= end:
             self._unfinished.remove(partition)
+
+    def _is_tiered(self, partition: TopicPartition) -> bool:
+        """The position lies where the leader has only tiered storage (KIP-405): Apache Kafka answers without records,
+        and without an error, also where it has not read them in time. Asked once for each position, for the local log
+        may begin later by the next."""
+        position = self.positions[partition]
+        if self._tiered.get(partition) == position:
+            return True
+        leader = self._client.connection_to(self._client.leader_of(partition).leader_id)
+        if leader.version_of(ApiKey.LIST_OFFSETS) < EARLIEST_LOCAL_FROM:
+            return False
+        if position >= list_offsets(self._client, {partition: EARLIEST_LOCAL_TIMESTAMP})[partition]:
+            return False
+        self._tiered[partition] = position
+        return True
 
     def _skip_lost(self, partition: TopicPartition) -> None:
         position, end = self.positions[partition], self._ends[partition]

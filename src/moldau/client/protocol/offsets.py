@@ -26,6 +26,9 @@ from moldau.wire.protocol.messages.offsets import (
 
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+EARLIEST_LOCAL_FROM: Final = 8
+"""The first offset that is not in tiered storage alone (KIP-405), and the version from which ListOffsets knows it."""
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 # the last versions before topic ids and before many groups in one request: all brokers from 2.8 on have them
