@@ -13,7 +13,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from selenium.webdriver.support.ui import WebDriverWait
 
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.groups import commit
 from moldau.products.service.service import MAX_STREAMS
+from moldau.shell.io.tcp import TCP
+from moldau.types import TopicPartition
 from tests.browser.conftest import WAIT_S, BrokerWithPage
 from tests.support.running_broker import RunningBroker
 
@@ -68,6 +72,14 @@ def test_the_partition_that_is_named_is_read_and_the_page_says_what_is_not(runni
     assert "100 partitions were not read" in first
     assert "far away" not in first
     assert "The last 100 partitions are not shown here" in get(running.page, "/topics/wide/tail")[2]
+
+
+def test_the_id_of_a_group_may_hold_a_line_break(running: BrokerWithPage) -> None:
+    with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
+        commit(admin, "a\nb", {TopicPartition("wide", 0): 0})
+    status, _, body = get(running.page, "/groups/a%0Ab")
+    assert status == 200
+    assert "wide" in body
 
 
 def test_a_path_with_more_fields_than_a_page_has_is_no_page(running: BrokerWithPage) -> None:

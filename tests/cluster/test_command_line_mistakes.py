@@ -201,3 +201,17 @@ def test_a_reader_whose_broker_dies_says_so_and_goes_on(moldau_own_cluster: Clus
         cluster.produce("orders", "coffee")
         assert process.communicate(timeout=60) == ("coffee\n", "")
         assert process.returncode == 0
+
+
+@pytest.mark.parametrize("expression", [r"orders-\d", "(?:orders)-1", "(?i)ORDERS-1", "other,orders-1"])
+def test_the_console_consumer_of_kafka_reads_expressions_as_its_other_tools_do(expression: str) -> None:
+    with Cluster() as cluster:
+        cluster.create_topic("orders-1")
+        cluster.produce("orders-1", b"coffee")
+        words = ("--include", expression, "--from-beginning", "--max-messages", "1", "--timeout-ms", "30000")
+        assert run("kafka-console-consumer", "--bootstrap-server", cluster.bootstrap_servers, *words) == "coffee\n"
+
+
+def test_an_expression_of_topics_that_is_none_is_one_sentence(nobody: str) -> None:
+    told = run("kafka-console-consumer", "--bootstrap-server", nobody, "--include", "(", code=1)
+    assert "( is an invalid regex." in told

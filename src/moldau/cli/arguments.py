@@ -36,6 +36,13 @@ int64 = _whole_number(64)
 """An offset."""
 
 
+def not_empty(text: str) -> str:
+    """For a shell's variable that is not set: it must not mean the default."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
+
+
 def seconds(text: str) -> float:
     try:
         value = float(text)

@@ -127,12 +127,15 @@ def _dump(path: Path, arguments: argparse.Namespace) -> int:
 
 def _print_segment(path: Path, arguments: argparse.Namespace) -> None:
     from moldau.cli.dump.batches import DumpSettings, dump_batches, read_file
+    from moldau.core.metadata.snapshot import BOOTSTRAP_CHECKPOINT
 
     if str(path) == STANDARD_INPUT:
         content = sys.stdin.buffer.read() if sys.stdin is not None else b""
     else:
         content = read_file(path)
-    if path.suffix == ".checkpoint":
+    if path.name == BOOTSTRAP_CHECKPOINT:
+        print("Bootstrap records of the metadata log")
+    elif path.suffix == ".checkpoint":
         offset, _, epoch = path.stem.partition("-")
         print(f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}")
     elif path.suffix == ".log":

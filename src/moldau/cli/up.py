@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, input_path
+from moldau.cli.arguments import Subparsers, input_path, not_empty
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -43,13 +43,19 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--data-dir", metavar="DIR", help=f"where records are kept (default: log.dirs, else {DEFAULT_DATA_DIR})"
+        "--data-dir",
+        type=not_empty,
+        metavar="DIR",
+        help=f"where records are kept (default: log.dirs, else {DEFAULT_DATA_DIR})",
     )
     where.add_argument(
         "--in-memory", action="store_true", help="keep nothing on disk: all records are gone when the broker stops"
     )
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help=f"default: listeners, else {DEFAULT_LISTEN}; port 0 picks a free one"
+        "--listen",
+        type=not_empty,
+        metavar="HOST:PORT",
+        help=f"default: listeners, else {DEFAULT_LISTEN}; port 0 picks a free one",
     )
     parser.add_argument(
         "--set",

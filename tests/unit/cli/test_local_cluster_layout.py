@@ -119,3 +119,14 @@ def test_a_port_that_another_program_has_is_named_with_its_node(tmp_path: Path) 
         port = int(nodes[0].address.rpartition(":")[2])
         with pytest.raises(CommandError, match=f"port {port} on 127.0.0.1, of node 1, cannot be had"):
             lay_out(tmp_path, 3, "127.0.0.1", port, {}, SystemClock(), SystemRandom())
+
+
+@pytest.mark.parametrize("left", ["", "node.id=2\nlisten"])
+def test_a_file_of_settings_that_was_cut_off_is_named(tmp_path: Path, left: str) -> None:
+    with laid_out(tmp_path):
+        pass
+    config = tmp_path / "node-2.properties"
+    config.write_text(left)
+    with pytest.raises(CommandError, match=r"node-2\.properties does not say where its controller listens"):
+        lay_out(tmp_path, 3, "127.0.0.1", 0, {}, SystemClock(), SystemRandom())
+    assert config.read_text() == left

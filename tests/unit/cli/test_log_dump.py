@@ -12,7 +12,11 @@ import pytest
 
 from moldau.cli.main import main
 from moldau.core.log.checkpoint import encode_leader_epochs, encode_offsets
-from moldau.types import TopicPartition
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.random import SystemRandom
+from moldau.shell.node.storage_format import format_directory
+from moldau.types import BrokerId, TopicPartition
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.consumer_protocol import assignment, subscription
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -51,6 +55,15 @@ def segment(tmp_path: Path) -> Path:
     )
     (tmp_path / SEGMENT).write_bytes(first + marker)
     return tmp_path / SEGMENT
+
+
+def test_a_whole_new_log_directory_can_be_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listener = BrokerListener("CONTROLLER", "localhost", 9093)
+    disk = OsDisk(str(tmp_path))
+    format_directory(disk, SystemRandom(), now_ms=1, node_id=BrokerId(1), controller_listener=listener)
+    lines = dump(capsys, str(tmp_path), "--cluster-metadata-decoder")
+    assert "Bootstrap records of the metadata log" in lines
+    assert any("FEATURE_LEVEL_RECORD" in line for line in lines)
 
 
 def test_batches_and_records_are_told(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:

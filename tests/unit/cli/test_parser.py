@@ -72,6 +72,8 @@ def test_a_value_may_begin_with_a_dash() -> None:
         (["produce", "T", "--key"], "--key needs a value", "usage: moldau produce "),
         (["produce", "T", "--key", "--json"], "--key needs a value", "usage: moldau produce "),
         (["produce"], "missing: TOPIC", "usage: moldau produce "),
+        (["up", "--listen", ""], "it is empty", "usage: moldau up "),
+        (["up", "--data-dir", ""], "it is empty", "usage: moldau up "),
         (["configs", "describe", "topics", "t"], "did you mean topic?", "usage: moldau configs describe "),
         (["offsets", "reset", "g"], "one of these flags is needed: --to-earliest", "usage: moldau offsets reset "),
     ],

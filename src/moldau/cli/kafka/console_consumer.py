@@ -27,6 +27,7 @@ from moldau.cli.kafka.options import (
     check_required,
     command_config,
 )
+from moldau.cli.kafka.topics import topic_pattern
 from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to read data from Kafka topics and outputs it to standard output."
@@ -62,6 +63,8 @@ OPTIONS = (
 
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _POLL_S = 0.1
+_LOOKED_EVERY_S = 5.0
+_LOOK_TIMEOUT_S = 10.0
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -205,9 +208,26 @@ class _Reader:
             self._consumer.assign([TopicPartition(plan.topic, plan.partition, plan.offset)])
         elif plan.topic is not None:
             self._consumer.subscribe([plan.topic])
-        else:
-            # librdkafka reads a name that begins with ^ as an expression
-            self._consumer.subscribe([f"^({plan.include})$"])
+        self._included = None if plan.include is None else topic_pattern(plan.include)
+        self._subscribed: list[str] = []
+        self._looked_s = -_LOOKED_EVERY_S
+
+    def _look_for_topics(self) -> None:
+        """Now and then: librdkafka's own expressions know less than those of Kafka's tools."""
+        from confluent_kafka import KafkaException
+
+        now_s = time.monotonic()
+        if self._included is None or now_s - self._looked_s < _LOOKED_EVERY_S:
+            return
+        self._looked_s = now_s
+        try:
+            topics = self._consumer.list_topics(timeout=_LOOK_TIMEOUT_S).topics
+        except KafkaException:
+            return  # `unreachable_warning` has told it
+        found = sorted(name for name in topics if self._included.fullmatch(name))
+        if found != self._subscribed:
+            self._subscribed = found
+            self._consumer.subscribe(found) if found else self._consumer.unsubscribe()
 
     def read(self) -> int:
         """Until the count, the silence, or Ctrl-C."""
@@ -221,6 +241,7 @@ class _Reader:
         plan = self._plan
         last = time.monotonic()
         while plan.max_messages is None or self.printed < plan.max_messages:
+            self._look_for_topics()
             message = self._consumer.poll(_POLL_S)
             if message is None or (message.error() is not None and message.error().code() in waits_for_topic):
                 if plan.timeout_ms is not None and (time.monotonic() - last) * 1000 >= plan.timeout_ms:

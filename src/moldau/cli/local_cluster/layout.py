@@ -91,7 +91,7 @@ def lay_out(
     for node in nodes:
         whole = _settings_of(node, nodes, directory, settings)
         parse_broker_settings(whole)
-        node.config.write_text(format_properties(whole))
+        _write_whole(node.config, format_properties(whole))
     if not known:
         _format_cluster(directory, nodes, clock, random)
     for node in nodes if known else ():
@@ -107,10 +107,25 @@ def _hold_ports(directory: Path, node_id: int, host: str, port: int) -> LocalNod
     config = directory / f"node-{node_id}.properties"
     controller_port = 0
     if config.exists():
-        controller_port = int(parse_properties(config.read_text())["listeners"].rpartition(":")[2])
+        listeners = parse_properties(config.read_text("utf-8", "replace")).get("listeners", "")
+        port_text = listeners.rpartition(":")[2]
+        if not port_text.isdigit():
+            raise CommandError(
+                f"{config} does not say where its controller listens: the metadata of the cluster names that port, "
+                "so write it there again (listeners=...,CONTROLLER://127.0.0.1:PORT), or delete the file, if only this "
+                "node has lost it"
+            )
+        controller_port = int(port_text)
     held = _hold(node_id, host, port)
     address = f"{host}:{held.getsockname()[1]}"
     return LocalNode(node_id, config, address, (held, _hold(node_id, LOOPBACK, controller_port)))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """All of it or nothing: a full disk must not take the port that the file says."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text, "utf-8")
+    beside.replace(path)
 
 
 def _hold(node_id: int, host: str, port: int) -> socket.socket:

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -54,6 +55,15 @@ ASKED = ("from", "at", "partition", "key", "value", "header", "count", "next")
 _HERE = Path(__file__).parent
 
 
+class _AnyText(PathConvertor):
+    """Also with line breaks, which Starlette's own leaves out: the id of a group may hold anything."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("any", _AnyText())
+
+
 class Pages:
     """All pages of one server. The cluster and the sampler work in threads."""
 
@@ -79,9 +89,9 @@ class Pages:
             Route("/topics/{topic}/records.jsonl", self.download),
             Route("/topics/{topic}/stream", self.stream),
             Route("/groups", self.page),
-            Route("/groups/{group:path}", self.page),
+            Route("/groups/{group:any}", self.page),
             Route("/pipelines", self.page),
-            Route("/pipelines/{pipeline:path}", self.page),
+            Route("/pipelines/{pipeline:any}", self.page),
             Route("/brokers", self.page),
             Route("/brokers/{broker}", self.page),
             Route("/live", self.live),
