@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import msgspec
 
@@ -134,8 +134,17 @@ def write_own(
     aborted: list[AbortedTransaction] = []
     for batch in batches:
         if batch.is_of_producer:
-            aborted.extend(_aborted_by(producers, buffer, batch))
-    start = segment.file.append(buffer)
+            view = memoryview(buffer)[batch.position : batch.position + batch.size]
+            aborted.extend(aborted_by(producers, read_header(view), view))
+    return write_with_aborted(segments, segment, buffer, aborted)
+
+
+def write_with_aborted(
+    segments: Segments, segment: Segment, batches: Buffer, aborted: Sequence[AbortedTransaction]
+) -> int:
+    """Writes batches, and the index entries of what they abort, or nothing; gives the position. Raises
+    StorageFullError, StorageFailedError."""
+    start = segment.file.append(batches)
     try:
         segments.append_aborted(segment, aborted)
     except StorageFullError:
@@ -144,14 +153,12 @@ def write_own(
     return start
 
 
-def _aborted_by(producers: ProducerState, buffer: Buffer, batch: OwnBatch) -> list[AbortedTransaction]:
+def aborted_by(producers: ProducerState, header: BatchHeader, batch: memoryview) -> list[AbortedTransaction]:
     """What the batch, not taken in yet, aborts, if it is a marker."""
-    view = memoryview(buffer)[batch.position : batch.position + batch.size]
-    header = read_header(view)
-    found = end_of_transaction(view) if header.is_control else None
+    found = end_of_transaction(batch) if header.is_control else None
     if found is None or found.is_commit:
         return []
-    aborted = producers.aborted_by_marker(header.producer_id, batch.base_offset)
+    aborted = producers.aborted_by_marker(header.producer_id, header.base_offset)
     return [] if aborted is None else [aborted]
 
 
@@ -176,26 +183,3 @@ def take_in_own(producers: ProducerState, buffer: Buffer, batch: OwnBatch, now_m
     if batch.is_of_producer:
         data = bytes(memoryview(buffer)[batch.position : batch.position + batch.size])
         take_in_batch(producers, msgspec.structs.astuple(read_header(data)), data, 0, len(data), now_ms, [])
-
-
-def copied_batches(batches: Buffer, log_end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches of another copy of the log, in order. Raises ProtocolError for one that begins below the end of
-    what was there before it."""
-    view = memoryview(batches)
-    for position, header in iterate_batches(batches):
-        if header.base_offset < log_end_offset or header.last_offset_delta < 0:
-            raise ProtocolError(f"a batch of offset {header.base_offset} where the log ends at {log_end_offset}")
-        yield header, view[position : position + header.size]
-        log_end_offset = header.next_offset
-
-
-def take_in_copied(
-    segments: Segments, segment: Segment, producers: ProducerState, header: BatchHeader, batch: memoryview, now_ms: int
-) -> None:
-    """The producer of a batch that was copied into `segment`, and the transaction that it may abort."""
-    if header.producer_id < 0:
-        return
-    aborted: list[AbortedTransaction] = []
-    data = bytes(batch) if header.is_control else b""
-    take_in_batch(producers, msgspec.structs.astuple(header), data, 0, header.size, now_ms, aborted)
-    segments.append_aborted(segment, aborted)

@@ -23,14 +23,13 @@ from moldau.core.log.appending import (
     check_batch_size,
     check_client_records,
     check_transactional,
-    copied_batches,
     patch_own,
     repeated,
-    take_in_copied,
     take_in_own,
     writable,
     write_own,
 )
+from moldau.core.log.copying import copied_batches, take_in_copied, write_copied
 from moldau.core.log.cut import Cut
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.flush import FlushPlan
@@ -289,9 +288,10 @@ class Log:
         for header, batch in copied_batches(batches, self.log_end_offset):
             segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
             with self.health.watched():
-                place = segment.file.append(batch), header.size, header.base_offset, header.last_offset
-            self._take_in(segment, *place, header.max_timestamp, header.partition_leader_epoch)
-            take_in_copied(self._segments, segment, self.producer_state, header, batch, now_ms)
+                position = write_copied(self._segments, segment, self.producer_state, header, batch)
+            place = header.base_offset, header.last_offset, header.max_timestamp
+            self._take_in(segment, position, header.size, *place, header.partition_leader_epoch)
+            take_in_copied(self.producer_state, header, batch, now_ms)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""
