@@ -18,11 +18,14 @@ from moldau.types import Buffer
 from moldau.wire.records.batch import (
     CONTROL_FLAG,
     LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_FLAG,
     BatchHeader,
+    clear_log_append_time,
     iterate_batches,
     patch_base_offset,
     read_header,
     set_log_append_time,
+    set_max_timestamp,
 )
 from moldau.wire.records.control import end_of_transaction
 from moldau.wire.records.validate import BatchFields, BatchLimits, check_records
@@ -73,6 +76,12 @@ def check_batch_size(batches: Buffer, max_message_bytes: int) -> None:
         )
 
 
+def check_segment_size(size: int, segment_bytes: int) -> None:
+    """Raises RECORD_LIST_TOO_LARGE (18) for what no segment takes."""
+    if size > segment_bytes:
+        raise kafka_error("RECORD_LIST_TOO_LARGE", f"{size} bytes do not fit a segment of {segment_bytes} bytes")
+
+
 def check_client_records(
     batch: Buffer, fields: BatchFields, now_ms: int, limits: BatchLimits, settings: LogSettings, partition_name: str
 ) -> int:
@@ -85,6 +94,21 @@ def check_client_records(
         is_key_required=settings.is_compacted,
         partition_name=partition_name,
     )
+
+
+def stamp(
+    batch: bytearray | memoryview, fields: BatchFields, log_append_time_ms: int, true_max_timestamp_ms: int
+) -> int:
+    """Writes into a whole batch of a client what its header is to say of time, and gives its largest timestamp (ms).
+    `log_append_time_ms`: -1 where the timestamps of the records count; the header says the largest of them then."""
+    if log_append_time_ms >= 0:
+        set_log_append_time(batch, 0, len(batch), log_append_time_ms)
+        return log_append_time_ms
+    if fields[5] & LOG_APPEND_TIME_FLAG:
+        clear_log_append_time(batch, 0, len(batch))
+    if true_max_timestamp_ms != fields[8]:
+        set_max_timestamp(batch, 0, len(batch), true_max_timestamp_ms)
+    return true_max_timestamp_ms
 
 
 class OwnBatch(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from moldau.core.log.appending import aborted_by, write_with_aborted
+from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recovery import take_in_batch
 from moldau.core.log.segment import Segment
@@ -19,15 +20,25 @@ from moldau.types import Buffer
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 
 
-def copied_batches(batches: Buffer, log_end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def copied_batches(
+    batches: Buffer, log_start_offset: int, log_end_offset: int
+) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The whole batches of another copy of the log, in order. Raises ProtocolError for one that begins below the end of
-    what was there before it."""
+    what was there before it; but an empty log takes a first batch whose last records alone are of the log."""
     view = memoryview(batches)
     for position, header in iterate_batches(batches):
-        if header.base_offset < log_end_offset or header.last_offset_delta < 0:
+        is_first = log_start_offset == log_end_offset <= header.last_offset
+        if (header.base_offset < log_end_offset and not is_first) or header.last_offset_delta < 0:
             raise ProtocolError(f"a batch of offset {header.base_offset} where the log ends at {log_end_offset}")
         yield header, view[position : position + header.size]
         log_end_offset = header.next_offset
+
+
+def needs_new_segment(active: Segment | None, header: BatchHeader, log_end_offset: int) -> bool:
+    """Whether the batch fits neither the active segment nor one that begins where the log ends: it begins before both,
+    in an empty log."""
+    start = log_end_offset if active is None or active.size else active.base_offset
+    return header.base_offset < start
 
 
 def write_copied(
@@ -38,8 +49,18 @@ def write_copied(
     return write_with_aborted(segments, segment, batch, aborted)
 
 
-def take_in_copied(producers: ProducerState, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
-    """The producer of a batch that `write_copied` has written."""
+def take_in_copied(
+    producers: ProducerState,
+    leader_epochs: LeaderEpochs,
+    header: BatchHeader,
+    batch: memoryview,
+    log_start_offset: int,
+    now_ms: int,
+) -> None:
+    """What the log learns from a batch that `write_copied` has written: its producer, and that the epoch of a batch
+    that begins before the log does begins with the log."""
     if header.producer_id >= 0:
         data = bytes(batch) if header.is_control else b""
         take_in_batch(producers, msgspec.structs.astuple(header), data, 0, header.size, now_ms, [])
+    if header.base_offset < log_start_offset:
+        leader_epochs.truncate_from_start(log_start_offset)

@@ -367,6 +367,8 @@ class LogDirectory:
         log = self.logs[topic_partition]
         self.truncate(topic_partition, log.log_start_offset, now_ms)
         log.start_at(offset, now_ms)
+        # the first batch may begin below `offset`: then this file and the checkpoint alone say where the log starts
+        self._save_leader_epochs(log)
 
     def keep_leader_epochs(self, topic_partition: TopicPartition, known: LeaderEpochs) -> None:
         """The log knows what another copy of it does, also after the next crash. Waits. Raises as a disk."""

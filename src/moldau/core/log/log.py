@@ -22,14 +22,16 @@ from moldau.core.log.appending import (
     AppendOrigin,
     check_batch_size,
     check_client_records,
+    check_segment_size,
     check_transactional,
     patch_own,
     repeated,
+    stamp,
     take_in_own,
     writable,
     write_own,
 )
-from moldau.core.log.copying import copied_batches, take_in_copied, write_copied
+from moldau.core.log.copying import copied_batches, needs_new_segment, take_in_copied, write_copied
 from moldau.core.log.cut import Cut
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.flush import FlushPlan
@@ -57,10 +59,7 @@ from moldau.wire.records.batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
-    clear_log_append_time,
     patch_base_offset,
-    set_log_append_time,
-    set_max_timestamp,
 )
 from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.validate import check_produced_fields
@@ -177,9 +176,8 @@ class Log:
         self._walks_all = settings.is_record_validation_full or "compact" in settings.cleanup_policy
         self._walks_records = self._walks_all or settings.is_compressed_validated
         self.producer_state.max_producer_ids = settings.max_producer_ids
-        active = self._segments.active
-        if active is not None:
-            active.update_settings(settings)
+        if self._segments.active is not None:
+            self._segments.active.update_settings(settings)
 
     @property
     def directory(self) -> str:
@@ -236,15 +234,9 @@ class Log:
                 self.producer_state.check_not_transactional(producer_id)
         size = length + LENGTH_OVERHEAD
         buffer = writable(batches) if size == len(batches) else writable(batches[:size])
-        log_append_time_ms = -1
-        if self._is_log_append_time:
-            log_append_time_ms = max_timestamp_ms = now_ms
-            set_log_append_time(buffer, 0, size, now_ms)
-        elif attributes & LOG_APPEND_TIME_FLAG:
-            clear_log_append_time(buffer, 0, size)
-        if true_max_timestamp_ms != max_timestamp_ms and not self._is_log_append_time:
-            max_timestamp_ms = true_max_timestamp_ms
-            set_max_timestamp(buffer, 0, size, max_timestamp_ms)
+        log_append_time_ms = now_ms if self._is_log_append_time else -1
+        if attributes & LOG_APPEND_TIME_FLAG or log_append_time_ms >= 0 or true_max_timestamp_ms != max_timestamp_ms:
+            max_timestamp_ms = stamp(buffer, fields, log_append_time_ms, true_max_timestamp_ms)
         last_offset = delta + (base_offset := self.log_end_offset)
         try:
             segment = self._segment_for(size, last_offset, max_timestamp_ms, now_ms)
@@ -283,15 +275,23 @@ class Log:
         """Takes whole batches of another copy of this log as they are, at their own offsets: a follower's append.
 
         Raises ProtocolError for a batch that overlaps what is there, StorageFullError, StorageFailedError; the batches
-        before it are in the log then.
+        before it are in the log then. What a first batch holds below the log start offset is not read.
         """
-        for header, batch in copied_batches(batches, self.log_end_offset):
+        for header, batch in copied_batches(batches, self.log_start_offset, self.log_end_offset):
+            if needs_new_segment(self._segments.active, header, self.log_end_offset):
+                self._begin_at(header.base_offset, now_ms)
             segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
             with self.health.watched():
                 position = write_copied(self._segments, segment, self.producer_state, header, batch)
             place = header.base_offset, header.last_offset, header.max_timestamp
             self._take_in(segment, position, header.size, *place, header.partition_leader_epoch)
-            take_in_copied(self.producer_state, header, batch, now_ms)
+            take_in_copied(self.producer_state, self.leader_epochs, header, batch, self.log_start_offset, now_ms)
+
+    def _begin_at(self, base_offset: int, now_ms: int) -> None:
+        """Puts an empty segment in the place of an empty log's, for a batch that begins before where the log starts."""
+        with self.health.watched():
+            self._segments.begin_anew(base_offset, now_ms, self.settings)
+        self.recovery_point = min(self.recovery_point, base_offset)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""
@@ -308,10 +308,7 @@ class Log:
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
             or segment.is_index_full
         ):
-            if size > settings.segment_bytes:
-                raise kafka_error(
-                    "RECORD_LIST_TOO_LARGE", f"{size} bytes do not fit a segment of {settings.segment_bytes} bytes"
-                )
+            check_segment_size(size, settings.segment_bytes)
             segment = self.roll(now_ms)
         if segment.size == 0:
             segment.set_roll_time(timestamp_ms, settings)

@@ -230,7 +230,11 @@ def _load_segments(
         loaded.leader_epochs.truncate_from_end(start)
     else:
         loaded.leader_epochs.keep_before(max(start, first[0]), first[1])
-    limit = CrashLimit(loaded.recovery_point, is_clean) if refuses_damage else CrashLimit(0, False)
+    flushed_offset = loaded.recovery_point
+    if flushed_offset <= log_start_offset and not is_clean:
+        # the log was empty when it was flushed, and the first batch that is copied then may begin below the start
+        flushed_offset = 0
+    limit = CrashLimit(flushed_offset, is_clean) if refuses_damage else CrashLimit(0, False)
     _recover(loaded, first_unflushed, settings, now_ms, limit)
 
 

@@ -343,3 +343,19 @@ def test_nothing_acknowledged_is_lost_through_crashes_at_any_point(seed: int) ->
         assert len(acknowledged) > 50
 
     run_brokers(story, count=3, seed=seed)
+
+
+def test_a_new_replica_takes_the_batch_inside_which_the_log_starts() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        assert await brokers.produce(1, *numbered(0, 10)) == 0
+        await brokers.until(brokers.is_whole, "all is committed")
+        assert await delete_below(brokers, 7) == (7, 0)
+        brokers.controller.change(replicas=(1, 2, 3))
+        await brokers.until(lambda: 3 in brokers.controller.partition().isr, "the new replica is in sync")
+        log = brokers.machines[3].replica().log
+        assert (log.log_start_offset, log.log_end_offset) == (7, 10)
+        await write(brokers, 1, 10, 12)
+        await brokers.until(brokers.is_whole, "all is committed")
+
+    run_brokers(story, count=3)
