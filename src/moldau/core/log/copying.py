@@ -13,7 +13,7 @@ from moldau.core.log.appending import aborted_by, write_with_aborted
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recovery import take_in_batch
-from moldau.core.log.segment import Segment
+from moldau.core.log.segment import MAX_RELATIVE_OFFSET, Segment
 from moldau.core.log.segments import Segments
 from moldau.errors import ProtocolError
 from moldau.types import Buffer
@@ -36,9 +36,9 @@ def copied_batches(
 
 def needs_new_segment(active: Segment | None, header: BatchHeader, log_end_offset: int) -> bool:
     """Whether the batch fits neither the active segment nor one that begins where the log ends: it begins before both,
-    in an empty log."""
+    in an empty log, or behind a hole that no index could reach over."""
     start = log_end_offset if active is None or active.size else active.base_offset
-    return header.base_offset < start
+    return header.base_offset < start or header.last_offset - start > MAX_RELATIVE_OFFSET
 
 
 def write_copied(

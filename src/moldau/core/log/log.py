@@ -288,10 +288,15 @@ class Log:
             take_in_copied(self.producer_state, self.leader_epochs, header, batch, self.log_start_offset, now_ms)
 
     def _begin_at(self, base_offset: int, now_ms: int) -> None:
-        """Puts an empty segment in the place of an empty log's, for a batch that begins before where the log starts."""
+        """Puts an empty segment where a copied batch begins: of an empty log it is the only one, else what is between
+        it and the log end is a hole. Raises as `roll`."""
         with self.health.watched():
-            self._segments.begin_anew(base_offset, now_ms, self.settings)
+            if self.log_start_offset == self.log_end_offset:
+                self._segments.begin_anew(base_offset, now_ms, self.settings)
+            else:
+                self._segments.roll(base_offset, self.producer_state, now_ms, self.settings)
         self.recovery_point = min(self.recovery_point, base_offset)
+        self.log_end_offset = max(self.log_end_offset, base_offset)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""
@@ -345,8 +350,7 @@ class Log:
         if active.size == 0:
             return active
         with self.health.watched():
-            self._segments.save_snapshot(self.log_end_offset, self.producer_state)
-            return self._segments.begin(self.log_end_offset, now_ms, self.settings)
+            return self._segments.roll(self.log_end_offset, self.producer_state, now_ms, self.settings)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drops every batch that reaches to `offset` or beyond, and reads the last segment anew; waits for the disk.
@@ -464,7 +468,7 @@ class Log:
         segments = self._segments.in_order
         index = len(segments) - 1
         if segments[index].base_offset > offset:
-            index = bisect_right(segments, offset, key=base_offset_of) - 1
+            index = max(0, bisect_right(segments, offset, key=base_offset_of) - 1)
         while index < len(segments) and segments[index].base_offset < end_offset:
             segment = segments[index]
             recent = self._segments.recent if segment is self._segments.active else _NO_POSITIONS

@@ -283,7 +283,7 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
 def _may_be_hole(loaded: LoadedLog, offset: int, limit: CrashLimit) -> bool:
     """Whether compaction may have taken what is missing from `offset` on, between two segments. A round is flushed, and
     the recovery point or the checkpoint of the cleaner behind it; a segment begins where the log ends, also in a
-    follower that copies holes."""
+    follower that copies holes, unless one is so long that no index reaches over it."""
     is_crash_work = offset >= max(loaded.recovery_point, loaded.cleaned_offset) and not limit.is_clean
     return loaded.may_have_holes and not is_crash_work
 

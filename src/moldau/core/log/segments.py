@@ -126,6 +126,11 @@ class Segments:
         self.names_version += 1
         return segment
 
+    def roll(self, base_offset: int, producers: ProducerState, now_ms: int, settings: LogSettings) -> Segment:
+        """As `begin`, behind a log that is not empty: with the producers' snapshot that belongs to the new segment."""
+        self.save_snapshot(base_offset, producers)
+        return self.begin(base_offset, now_ms, settings)
+
     def append_aborted(self, segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
         """What markers in `segment` aborted goes into its transaction index, in the page cache only. Raises
         StorageFullError, and nothing has changed then."""
