@@ -351,8 +351,9 @@ class LogDirectory:
         floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=0)
         flushed_offset = log.recovery_point
         if floor < flushed_offset and offset < log.log_end_offset:
-            if self.cleaned_offsets.get(topic_partition, 0) > offset:
-                self.cleaned_offsets[topic_partition] = offset
+            if self.cleaned_offsets.get(topic_partition, 0) > floor:
+                # not 0, which says that the log was never cleaned: it keeps its holes
+                self.cleaned_offsets[topic_partition] = max(1, floor)
             log.recovery_point = floor
             offsets = {RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each()}
             plan = self._plan(offsets | {CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets()})

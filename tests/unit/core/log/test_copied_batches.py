@@ -13,6 +13,7 @@ from moldau.errors import InvariantError, KafkaError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from tests.support.logs import flush
+from tests.unit.core.log.compacting import content, keyed, run_round
 from tests.unit.core.log.conftest import NOW_MS, Harness
 
 PARTITION = TopicPartition("t", 0)
@@ -87,11 +88,20 @@ def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness
     assert reopened.log_end_offset == 4
 
 
-@pytest.mark.parametrize(("cleaned_offset", "then"), [(8, 5), (3, 3)])
-def test_a_truncation_takes_back_what_the_cleaner_has_done(harness: Harness, cleaned_offset: int, then: int) -> None:
-    """Else the next start would take a lost tail of what is written there later for a hole of compaction."""
+@pytest.mark.parametrize(("segment_end", "cleaned_offset", "then"), [(4, 8, 4), (4, 3, 3), (10, 8, 1), (10, 1, 1)])
+def test_a_truncation_takes_back_what_the_cleaner_has_done(
+    harness: Harness, segment_end: int, cleaned_offset: int, then: int
+) -> None:
+    """Else the next start would take a lost tail of what is written there later for a hole of compaction. The batch
+    that `offset` is in goes as well, so the log may end anywhere behind the begin of its segment."""
     disk = MemoryDisk()
-    directory, _ = ten_flushed_records(harness, disk)
+    directory, log = ten_flushed_records(harness, disk)
+    if segment_end < log.log_end_offset:
+        directory.truncate(PARTITION, segment_end, NOW_MS)
+        log.roll(NOW_MS)
+        for _ in range(3):
+            log.append(harness.batch(2), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+        flush(log, NOW_MS)
     directory.cleaned_offsets[PARTITION] = cleaned_offset
     directory.checkpoint_cleaned_offsets().run()
     directory.truncate(PARTITION, 5, NOW_MS)
@@ -145,3 +155,33 @@ def test_a_log_begins_anew_where_its_leader_begins_and_opens_so_after_every_cras
     (reopened,) = after.open_all(lambda _: LogSettings(), NOW_MS)
     assert reopened is not None
     assert (reopened.log_start_offset, reopened.log_end_offset) == (100, 102)
+
+
+def test_a_key_deleted_after_a_truncation_stays_deleted() -> None:
+    """The tombstone lies where the cleaned log was cut: it must take the old value along before it goes itself."""
+    settings = LogSettings(cleanup_policy=("compact",), delete_retention_ms=1000)
+    directory = LogDirectory.open(MemoryDisk())
+    log = directory.create_log(PARTITION, METADATA_TOPIC_ID, settings, now_ms=NOW_MS)
+
+    def write(*pairs: tuple[str, str | None]) -> None:
+        batch = keyed(*pairs, timestamp_ms=NOW_MS)
+        log.append(batch, leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+
+    def clean(now_ms: int) -> None:
+        log.roll(NOW_MS)
+        flush(log, NOW_MS)
+        cleaned_offset = directory.cleaned_offsets.get(PARTITION, 0)
+        directory.cleaned_offsets[PARTITION] = run_round(log, now_ms, cleaned_offset).end_offset
+
+    write(("deleted", "old"))
+    write(*((f"key {number}", "1") for number in range(10)))
+    clean(NOW_MS)
+    directory.truncate(PARTITION, 5, NOW_MS)
+    assert log.log_end_offset == 1
+    write(("deleted", None))
+    for number in range(8):
+        write((f"key {number}", "2"))
+    for step in range(3):
+        clean(NOW_MS + 2000 * step)
+        write(("step", str(step)))
+    assert "deleted" not in [key for _, key, _ in content(log)]
