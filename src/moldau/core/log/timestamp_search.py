@@ -150,7 +150,8 @@ class MaxTimestampSearch(_Search):
         """The largest timestamp at or after the log start, -1 for none: only the batch around that is decoded."""
         largest_ms = -1
         for position, fields in follow_batches(segment.file, self._position(segment, 0), size):
-            if fields[0] + fields[6] < self._log_start_offset:
+            # a batch that compaction has emptied keeps its largest timestamp, which is that of no record then
+            if fields[0] + fields[6] < self._log_start_offset or not fields[12]:
                 continue
             if fields[0] >= self._log_start_offset:
                 largest_ms = max(largest_ms, fields[8])

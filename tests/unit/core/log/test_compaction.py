@@ -342,3 +342,18 @@ def test_a_segment_of_which_nothing_is_left_does_not_hide_the_next_one(harness) 
     read = harness.log.read(0, max_bytes=5000, end_offset=end, at_least_one_batch=False)
     assert read_records(bytes(read.records or b""))[0].offset > 0
     assert harness.log.read(0, max_bytes=70, end_offset=end, at_least_one_batch=False).records == b""
+
+
+def test_the_largest_timestamp_is_that_of_a_record_although_an_emptied_batch_had_a_larger_one(harness) -> None:
+    """The last batch of a producer stays for its sequence, without records, with the largest timestamp it had."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    write(harness, ("a", "1"), timestamp_ms=harness.now_ms + 50)
+    write(harness, ("b", "1"), timestamp_ms=harness.now_ms + 500, **fields)
+    write(harness, ("c", "1"), timestamp_ms=harness.now_ms + 60)
+    write(harness, ("b", "2"), timestamp_ms=harness.now_ms + 70)
+    seal(harness)
+    run_round(harness.log, harness.now_ms)
+    assert content(harness.log) == [(0, "a", "1"), (2, "c", "1"), (3, "b", "2")]
+    assert [read_header(batch).record_count for batch in batches(harness.log)] == [1, 0, 1, 1]
+    found = harness.log.plan_max_timestamp_search().run()
+    assert (found.offset, found.timestamp_ms) == (3, harness.now_ms + 70)
