@@ -478,7 +478,10 @@ class LogDirectory:
         }
 
     def _cleaned_offsets(self) -> dict[TopicPartition, int]:
-        return {key: offset for key, offset in self.cleaned_offsets.items() if key in self.logs}
+        """Of a log that was never cleaned here, and copied holes, 1: with 0, or nothing, holes count as damage."""
+        logs = {**self._leaving, **self.logs}
+        found = {key: offset for key, offset in self.cleaned_offsets.items() if key in logs}
+        return {key: 1 for key, log in logs.items() if log.has_copied_holes} | found
 
     def close(self, *, broker_epoch: int, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """A clean stop: every log closed and durable, then the checkpoints, then the mark that says so; waits.

@@ -42,7 +42,7 @@ from moldau.core.log.reading import HOLD_ANY, NOTHING, Read, RepairRead, Segment
 from moldau.core.log.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
 from moldau.core.log.retention import DeletedSegment, count_deletable, segment_facts
 from moldau.core.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, IndexCache, Segment
-from moldau.core.log.segments import RECENT_BATCHES, Segments, base_offset_of
+from moldau.core.log.segments import NO_POSITIONS, RECENT_BATCHES, Segments, base_offset_of
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.timestamp_search import (
     FoundOffset,
@@ -98,6 +98,8 @@ class Log:
         """What recovery took out of the log."""
         self.may_have_holes = False
         """Compaction has run over the log, or may: offsets need not follow each other."""
+        self.has_copied_holes = False
+        """Another broker's compaction: a start has to be told, whatever the policy of the topic is then."""
         self.leader_epochs = LeaderEpochs()
         self.producer_state = ProducerState(settings.max_producer_ids)
         self._segments = Segments(disk, directory, self.index_cache)
@@ -278,6 +280,8 @@ class Log:
         before it are in the log then. What a first batch holds below the log start offset is not read.
         """
         for header, batch in copied_batches(batches, self.log_start_offset, self.log_end_offset):
+            if header.base_offset > self.log_end_offset:
+                self.may_have_holes = self.has_copied_holes = True
             if needs_new_segment(self._segments.active, header, self.log_end_offset):
                 self._begin_at(header.base_offset, now_ms)
             segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
@@ -363,8 +367,7 @@ class Log:
             return
         self.health.check()
         self.truncations += 1
-        for segment in self.segments:
-            self.index_cache.drop(segment)
+        self._segments.drop_cached_indexes()
         with self.health.watched():
             loaded = load_truncated(
                 self._segments.in_order,
@@ -471,7 +474,7 @@ class Log:
             index = max(0, bisect_right(segments, offset, key=base_offset_of) - 1)
         while index < len(segments) and segments[index].base_offset < end_offset:
             segment = segments[index]
-            recent = self._segments.recent if segment is self._segments.active else _NO_POSITIONS
+            recent = self._segments.recent if segment is self._segments.active else NO_POSITIONS
             try:
                 reader = SegmentReader(segment, self.index_cache, may_wait=may_wait, may_have_holes=self.may_have_holes)
                 result: Read | None = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent, held_bytes)
@@ -595,6 +598,3 @@ class Log:
         """Closes the files and keeps nothing back: the log is to be deleted, or its node crashes."""
         self._segments.close()
         self.health = CLOSED
-
-
-_NO_POSITIONS: dict[int, int] = {}

@@ -32,7 +32,8 @@ class MovedLog(Log):
         self.producer_state = source.producer_state
         self.leader_epochs = source.leader_epochs
         self.leader_epochs.is_dirty = True
-        self.may_have_holes = source.may_have_holes
+        self.may_have_holes = self.may_have_holes or source.may_have_holes
+        self.has_copied_holes = self.has_copied_holes or source.has_copied_holes
         self.update_settings(source.settings)
         # what was flushed beyond it lies under a name that a crash may take
         self.recovery_point = source.recovery_point

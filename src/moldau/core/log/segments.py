@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 RECENT_BATCHES = 32
 """How many batch boundaries near the end are remembered: consumers at the tail read from one of them."""
 
+NO_POSITIONS: dict[int, int] = {}
+"""The remembered ones of every segment but the active one."""
+
 base_offset_of = attrgetter("base_offset")
 _last_offset_of = attrgetter("last_offset")
 
@@ -228,6 +231,11 @@ class Segments:
                 _ = segment.file  # a flush passes over what has no file
         self.names_version += 1
         self._snapshot_offset = -1
+
+    def drop_cached_indexes(self) -> None:
+        """What is cached of the indexes is read anew: the segments are about to be cut."""
+        for segment in self.in_order:
+            self._index_cache.drop(segment)
 
     # --- durability ---
 

@@ -234,11 +234,13 @@ class ReplicaMoves:
         del self._settling[partition.number]
 
     async def _is_durable(self, partition: Partition) -> bool:
-        """Makes the new log durable, with where it starts: what a client deleted must not come back. False where there
-        is no room for it, or its directory fails."""
+        """Makes the new log durable, with where it starts, for what a client deleted must not come back, and with how
+        far it is clean, for else holes of compaction are damage after a crash. False where there is no room for it, or
+        its directory fails."""
         end_offset = Offset(partition.log.log_end_offset)
         self._flusher.request(partition)
         try:
+            await self._checkpoints.save_cleaned_offsets()
             await self._flusher.wait(partition, end_offset)
             await self._flusher.save_log_start_offsets([partition])
         except (KafkaError, StorageFullError):

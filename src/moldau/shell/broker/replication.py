@@ -7,6 +7,7 @@ to its log, what goes to other nodes and comes from them, and the time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -130,7 +131,7 @@ class Replication:
         fetcher.fetch(partition, output)
 
     def _append(self, partition: Partition, records: Buffer) -> None:
-        end_offset = partition.log.log_end_offset
+        end_offset, had_holes = partition.log.log_end_offset, partition.log.may_have_holes
         try:
             partition.append_copied(records, self._node.clock.now_ms())
         except (ProtocolError, KafkaError, StorageFullError) as error:
@@ -140,6 +141,8 @@ class Replication:
             self._node.directory_failed()
             return
         log, telemetry = partition.log, self._node.telemetry
+        if log.may_have_holes and not had_holes:
+            self._node.spawn(self._note_holes())
         telemetry.count(REPLICATION_BYTES_IN, amount=len(records))
         self.throttles.copied(partition, len(records))
         if partition.replica.is_being_added(self._node.node_id):
@@ -151,6 +154,12 @@ class Replication:
         self._moved(partition)
         if partition.waits_for_flush:
             self._flusher.request(partition)
+
+    async def _note_holes(self) -> None:
+        """A log whose topic is not compacted any more copied its first hole: soon no start takes that for damage."""
+        self._checkpoints.changed()
+        with suppress(StorageFullError):  # the next writing by the clock says it
+            await self._checkpoints.save_cleaned_offsets()
 
     async def _cut(self, partition: Partition, output: TruncateTo | StartAt) -> None:
         """While no flush of the log runs, and no checkpoint is written. A replica that has another leader by then keeps

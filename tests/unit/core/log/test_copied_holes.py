@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.log.directory import LogDirectory
-from moldau.core.log.log import Log
+from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
 from tests.support.logs import flush
-from tests.unit.core.log.compacting import batches, keyed
+from tests.unit.core.log.compacting import batches, keyed, run_round
 from tests.unit.core.log.conftest import NOW_MS
 
 PARTITION = TopicPartition("t", 0)
 COMPACTED = LogSettings(cleanup_policy=("compact",))
+DELETED = LogSettings(cleanup_policy=("delete",))
 
 
 def batch_at(offset: int) -> bytes:
@@ -120,3 +121,72 @@ def test_what_is_behind_such_a_hole_is_cut_where_another_leader_has_something_el
     assert log.log_end_offset == 1
     log.append_copied(batch_at(1) + batch_at(5_000_000_000), NOW_MS)
     assert offsets_in(log) == [0, 1, 5_000_000_000]
+
+
+def ten_versions_of_a_key(directory: LogDirectory) -> Log:
+    """A compacted log that keeps the last of them and one key more; its topic is not compacted any more."""
+    leader = directory.create_log(PARTITION, METADATA_TOPIC_ID, COMPACTED, now_ms=NOW_MS)
+    for number in range(10):
+        batch = keyed(("key", str(number)), timestamp_ms=NOW_MS)
+        leader.append(batch, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+    leader.roll(NOW_MS)
+    flush(leader, NOW_MS)
+    directory.cleaned_offsets[PARTITION] = run_round(leader, NOW_MS).end_offset
+    batch = keyed(("other", "1"), timestamp_ms=NOW_MS)
+    leader.append(batch, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+    leader.update_settings(DELETED)
+    assert offsets_in(leader) == [9, 10]
+    return leader
+
+
+def records_from(log: Log, offset: int) -> bytes:
+    return bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
+
+
+def check_readable(log: Log) -> None:
+    for offset, first in ((0, 9), (5, 9), (9, 9), (10, 10)):
+        assert next(header.base_offset for _, header in iterate_batches(records_from(log, offset))) == first
+    assert not log.health.findings
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("policy_of_copy", ["delete", "compact"])
+def test_what_is_behind_copied_holes_is_no_damage_where_the_topic_is_not_compacted_any_more(
+    policy_of_copy: str, is_clean: bool
+) -> None:
+    leader = ten_versions_of_a_key(LogDirectory.open(MemoryDisk()))
+    disk = MemoryDisk()
+    directory, log = follower_on(disk, LogSettings(cleanup_policy=(policy_of_copy,)))
+    for offset in (0, 10):
+        log.append_copied(records_from(leader, offset), NOW_MS)
+    log.roll(NOW_MS)
+    check_readable(log)
+    if is_clean:
+        directory.close(broker_epoch=1, now_ms=NOW_MS, high_watermarks={})
+    else:
+        flush(log, NOW_MS)
+        write_checkpoints(directory)
+        disk.crash_process()
+    check_readable(reopen(disk, DELETED))
+
+
+def test_a_log_without_holes_is_not_noted_as_one_that_has_some() -> None:
+    """Else nothing would be damage that a lost batch leaves behind."""
+    disk = MemoryDisk()
+    directory, log = follower_on(disk, DELETED)
+    log.append_copied(batch_at(0) + batch_at(1), NOW_MS)
+    flush(log, NOW_MS)
+    write_checkpoints(directory)
+    assert not log.may_have_holes
+    assert not LogDirectory.open(disk).cleaned_offsets
+
+
+def test_while_the_old_directory_of_a_moved_log_is_there_its_holes_stay_noted() -> None:
+    disk = MemoryDisk()
+    directory = LogDirectory.open(disk)
+    log = ten_versions_of_a_key(directory)
+    flush(log, NOW_MS)
+    directory.detach(PARTITION)
+    write_checkpoints(directory)
+    disk.crash_process()
+    check_readable(reopen(disk, DELETED))

@@ -18,6 +18,8 @@ from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
 from tests.support.brokers import Brokers, run_brokers
 
 NOT_ENOUGH = ERROR_CODES["NOT_ENOUGH_REPLICAS"]
@@ -359,3 +361,29 @@ def test_a_new_replica_takes_the_batch_inside_which_the_log_starts() -> None:
         await brokers.until(brokers.is_whole, "all is committed")
 
     run_brokers(story, count=3)
+
+
+def test_the_holes_that_a_new_replica_copied_are_no_damage_after_a_crash() -> None:
+    """Of a topic that was compacted once, and is not any more: its leader alone knows that."""
+
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1)
+        await write(brokers, 1, 0, 2)
+        behind = bytearray(build_batch([(None, b"behind the hole", brokers.machines[1].clock.now_ms(), ())]))
+        behind[:8] = (10).to_bytes(8, "big")
+        brokers.machines[1].replica().log.append_copied(behind, brokers.machines[1].clock.now_ms())
+        await write(brokers, 1, 11, 12)
+        brokers.controller.change(replicas=(1, 2))
+        await brokers.until(lambda: 2 in brokers.controller.partition().isr, "the new replica is in sync")
+        copy = brokers.machines[2]
+        await brokers.pass_time(1)
+        assert b"t 0 1" in copy.disks[0].read_file("cleaner-offset-checkpoint")
+        copy.kill("process")
+        await copy.start()
+        await brokers.until(brokers.is_whole, "all is committed")
+        assert copy.replica().log.may_have_holes
+        assert copy.values() == [b"0", b"1", b"behind the hole", b"11"]
+        records = copy.replica().log.read(5, max_bytes=1_000, end_offset=12, may_wait=True).records
+        assert next(header.base_offset for _, header in iterate_batches(bytes(records or b""))) == 10
+
+    run_brokers(story)

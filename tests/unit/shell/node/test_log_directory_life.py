@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from moldau.core.log.directory import LogDirectory
 from moldau.core.log.retention import remove_files
+from moldau.core.log.settings import LogSettings
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.moves import PARTITION, move, seal, two_directories, write
@@ -75,6 +77,23 @@ async def test_a_moved_log_stays_as_clean_as_it_was(start_node: Any) -> None:
     assert PARTITION in there.logs
     assert (here.cleaned_offsets, there.cleaned_offsets) == ({}, {PARTITION: 5})
     assert not await cleaner.clean_one()
+
+
+async def test_the_holes_of_a_moved_log_are_no_damage_after_a_crash_although_its_topic_is_not_compacted_any_more(
+    start_node: Any,
+) -> None:
+    running, _, there = await two_directories(start_node, cleanup_policy="compact")
+    write(running, 5)
+    await seal(running)
+    assert await running.node.housekeeping.cleaner.clean_one()
+    move(running, there)
+    await running.turns(30)
+    running.node.abort()
+    there.disk.crash_process()
+    settings = LogSettings(cleanup_policy=("delete",))
+    (log,) = LogDirectory.open(there.disk).open_all(lambda topic: settings, running.clock.now_ms())
+    assert log.read(0, max_bytes=1 << 20, end_offset=5, may_wait=True).records
+    assert not log.health.findings
 
 
 @pytest.mark.parametrize("operation", ["open", "append"])
