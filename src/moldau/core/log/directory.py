@@ -337,7 +337,7 @@ class LogDirectory:
         """The log starts at `offset` at least, also after the next crash. Waits. Raises as a CheckpointPlan."""
         log = self.logs[topic_partition]
         if log.advance_log_start_offset(min(offset, log.log_end_offset)):
-            self._save_leader_epochs(log)
+            self._save_leader_epochs(log, log.leader_epochs)
             plan = self.checkpoint_log_start_offsets()
             plan.run()
             self.checkpointed(plan)
@@ -367,20 +367,20 @@ class LogDirectory:
         way it may end anywhere, and nothing is called lost."""
         log = self.logs[topic_partition]
         self.truncate(topic_partition, log.log_start_offset, now_ms)
-        log.start_at(offset, now_ms)
         # the first batch may begin below `offset`: then this file and the checkpoint alone say where the log starts
-        self._save_leader_epochs(log)
+        self._save_leader_epochs(log, LeaderEpochs())
+        log.start_at(offset, now_ms)
 
     def keep_leader_epochs(self, topic_partition: TopicPartition, known: LeaderEpochs) -> None:
         """The log knows what another copy of it does, also after the next crash. Waits. Raises as a disk."""
         log = self.logs[topic_partition]
         if log.leader_epochs.learn(known):
             log.leader_epochs.truncate_from_start(log.log_start_offset)
-            self._save_leader_epochs(log)
+            self._save_leader_epochs(log, log.leader_epochs)
 
-    def _save_leader_epochs(self, log: Log) -> None:
+    def _save_leader_epochs(self, log: Log, epochs: LeaderEpochs) -> None:
         with self.health.watched():
-            self.disk.replace_file(f"{log.topic_partition}/{LEADER_EPOCH_CHECKPOINT}", log.leader_epochs.encode())
+            self.disk.replace_file(f"{log.topic_partition}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())
 
     def detach(self, topic_partition: TopicPartition) -> None:
         """The partition lies elsewhere now: its log is closed, its files and its checkpoints stay until `discard`."""

@@ -8,9 +8,10 @@ import pytest
 
 from moldau.core.log.directory import LogDirectory
 from moldau.core.log.log import Log
+from moldau.core.log.retention import remove_files
 from moldau.core.log.settings import LogSettings
 from moldau.errors import KafkaError, ProtocolError, StorageFullError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from tests.support.logs import flush
 from tests.unit.core.log.conftest import NOW_MS, Harness
@@ -100,3 +101,18 @@ def test_a_loss_of_power_that_tears_the_batch_leaves_a_log_that_opens(leader: Ha
     assert (reopened.log_start_offset, reopened.log_end_offset) == (7, 7)
     reopened.append_copied(records_from(leader.log, 7), NOW_MS)
     assert reopened.log_end_offset == 12
+
+
+def test_a_log_that_found_no_room_to_begin_anew_does_so_when_there_is_some(leader: Harness) -> None:
+    disk = MemoryDisk()
+    directory = LogDirectory.open(disk)
+    log = directory.create_log(PARTITION, METADATA_TOPIC_ID, SETTINGS, now_ms=NOW_MS)
+    disk.fail(Fault("write", "full", path_contains="leader-epoch-checkpoint", times=1))
+    with pytest.raises(StorageFullError):
+        directory.start_over(PARTITION, 10, NOW_MS)
+    directory.start_over(PARTITION, 10, NOW_MS)
+    log.append_copied(records_from(leader.log, 10), NOW_MS)
+    remove_files(disk, log.take_purgeable(NOW_MS + 10 * log.settings.file_delete_delay_ms))
+    disk.crash_process()
+    (reopened,) = LogDirectory.open(disk).open_all(lambda _: SETTINGS, NOW_MS)
+    assert (reopened.log_start_offset, reopened.log_end_offset) == (10, 12)
