@@ -21,6 +21,7 @@ from moldau.errors import MoldauError
 from moldau.testing.contents import Contents
 from moldau.testing.member import POLL_S
 from moldau.testing.members import Members, settings_of_several
+from moldau.testing.runtime import START_TIMEOUT_S
 from moldau.testing.tracebacks import hides, without_inner_frames
 
 if TYPE_CHECKING:
@@ -157,16 +158,18 @@ class Cluster:
             self._check_started()
             self._members.end(*self._ids(broker), is_clean=False)
 
-    def restart(self, broker: int | None = None, *, clean: bool = True) -> None:
+    def restart(self, broker: int | None = None, *, clean: bool = True, timeout: float = START_TIMEOUT_S) -> None:
         """One broker again, or all, with their data and on their ports: after `kill`, or after a clean stop of what
-        runs.
+        runs. Returns once they serve.
 
-        `clean=False` kills what runs. Faults, topics, offsets and the cluster's time go on.
+        `clean=False` kills what runs. Faults, topics, offsets and the cluster's time go on. A broker serves only where
+        a majority of the brokers run and reach each other: after `kill()` of all, `restart()` all together. Raises
+        MoldauError for what does not serve within `timeout` seconds; it is then as after `kill`.
         """
         with self._life:
             self._check_started()
             self._members.end(*self._ids(broker), is_clean=clean)
-            self._members.boot(*self._ids(broker))
+            self._members.boot(*self._ids(broker), timeout_s=timeout)
 
     def pause(self, broker: int | None = None) -> None:
         """One broker, or all, stands still, as by SIGSTOP: sockets stay open, nothing is answered, until `resume`."""
@@ -214,9 +217,7 @@ class Cluster:
         """Starts again each broker that was killed, or has stopped by itself."""
         with self._life:
             self._check_started()
-            for member in self._members:
-                if not member.is_running:
-                    member.revive()
+            self._members.revive()
 
     # -- several brokers
 

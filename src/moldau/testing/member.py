@@ -67,27 +67,12 @@ class Member:
         return self._disk
 
     def boot(self) -> Runtime:
-        """Begins a life, which serves once its `wait_ready` returns."""
+        """Begins a life, which serves once its `ready` is done."""
         disk = self.disk
         self._apply_disk_fault()
         self.runtime = Runtime(self.settings, disk, self._travel, self._network())
         self.runtime.start(self._ready)
         return self.runtime
-
-    @property
-    def has_failed_start(self) -> bool:
-        """Whether the start has ended with an error, which `wait_ready` raises. Raises as `alive`."""
-        ready = self.alive().ready
-        return ready.done() and ready.exception() is not None
-
-    def wait_ready(self) -> None:
-        """Returns once it serves. Raises what the start failed with; then it does not run."""
-        runtime = self.alive()
-        try:
-            runtime.wait_ready()
-        except BaseException:
-            self.runtime = None
-            raise
 
     def begin_stop(self) -> None:
         """Begins the clean stop, which `end` waits for."""
@@ -111,14 +96,12 @@ class Member:
         if runtime.failure is not None:
             raise runtime.failure
 
-    def revive(self) -> None:
-        """Begins another life after whatever end; returns once it serves."""
+    def give_up(self) -> None:
+        """Kills what runs, also what still starts; says nothing of what has stopped by itself."""
         runtime, self.runtime = self.runtime, None
         if runtime is not None:
             runtime.kill()
             self._crash_disk()
-        self.boot()
-        self.wait_ready()
 
     def forget(self) -> None:
         """What was kept in memory is gone, and its time is the machine's again."""

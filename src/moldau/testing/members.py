@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -16,7 +16,7 @@ from moldau.errors import ERROR_CODES, KafkaError, MoldauError, kafka_error
 from moldau.testing.links import Links
 from moldau.testing.member import POLL_S, Member, data_directory_of
 from moldau.testing.ports import HeldPorts
-from moldau.testing.runtime import START_TIMEOUT_S
+from moldau.testing.runtime import START_TIMEOUT_S, Runtime
 from moldau.testing.tracebacks import hides
 from moldau.types import TopicPartition
 
@@ -108,16 +108,37 @@ class Members:
             self.close()
             raise
 
-    def boot(self, *node_ids: int) -> None:
-        """Begins the lives of these; returns once all of them serve."""
-        starting: list[Future[None]] = []
-        for node_id in node_ids:
-            runtime = self._members[node_id].boot()
-            self.links.lives(node_id, runtime.post)
-            starting.append(runtime.ready)
-        wait(starting, START_TIMEOUT_S, FIRST_EXCEPTION)  # the others may wait for the one that has failed
-        for node_id in sorted(node_ids, key=lambda node_id: not self._members[node_id].has_failed_start):
-            self._members[node_id].wait_ready()
+    def boot(self, *node_ids: int, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Begins the lives of these; returns once all of them serve. Raises what a start failed with, and MoldauError
+        when the time is up: then those that do not serve yet are killed, and give back their ports and disks."""
+        starting: dict[int, Runtime] = {}
+        serving: list[int] = []
+        try:
+            for node_id in node_ids:
+                runtime = starting[node_id] = self._members[node_id].boot()
+                self.links.lives(node_id, runtime.post)
+            # the others may wait for the one that has failed
+            wait([runtime.ready for runtime in starting.values()], timeout_s, FIRST_EXCEPTION)
+            serving += [node_id for node_id, runtime in starting.items() if runtime.has_served]
+            for runtime in starting.values():
+                runtime.raise_failed_start()
+            late = [node_id for node_id in starting if node_id not in serving]
+            if late:
+                raise MoldauError(told_of_late(late, self.count, timeout_s))
+        except BaseException:
+            for node_id in starting:
+                if node_id not in serving:
+                    self.links.ends(node_id)
+                    self._members[node_id].give_up()
+            raise
+
+    def revive(self) -> None:
+        """Begins another life of each that does not run, after whatever end; returns once they serve. All at once: they
+        may need each other for a majority."""
+        dead = [node_id for node_id, member in self._members.items() if not member.is_running]
+        for node_id in dead:
+            self._members[node_id].give_up()
+        self.boot(*dead)
 
     def apply_faults(self, faults: Faults) -> None:
         """They have changed; brokers to come take them too."""
@@ -350,6 +371,13 @@ class Members:
         deadline = time.monotonic() + FAILOVER_S
         while self.count > 1 and not self.is_settled() and time.monotonic() < deadline:
             time.sleep(POLL_S)
+
+
+def told_of_late(late: Sequence[int], brokers: int, timeout_s: float) -> str:
+    """What an error says of the node ids that do not serve in time, in a cluster of so many brokers."""
+    who = f"broker{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
+    story = f"{who} did not serve within {timeout_s:g} s"
+    return story if brokers == 1 else f"{story}: a majority of the brokers must run and reach each other"
 
 
 def _partition_of(image: MetadataImage, topic: str, index: int) -> PartitionImage:

@@ -64,15 +64,19 @@ class Runtime:
     # -- life
 
     def start(self, on_ready: Callable[[Node], None]) -> None:
-        """Begins. `on_ready` is called on the loop just before `wait_ready` returns."""
+        """Begins. `on_ready` is called on the loop just before `ready` is done."""
         self._on_ready = on_ready
         self._thread.start()
 
-    def wait_ready(self) -> None:
-        """Returns once it serves. Raises what the start failed with."""
-        try:
-            self.ready.result(START_TIMEOUT_S)
-        except BaseException as error:
+    @property
+    def has_served(self) -> bool:
+        """Whether the start is over, and did not fail."""
+        return self.ready.done() and self.ready.exception() is None
+
+    def raise_failed_start(self) -> None:
+        """Raises what the start failed with, if it has failed."""
+        error = self.ready.exception() if self.ready.done() else None
+        if error is not None:
             self._thread.join(STOP_TIMEOUT_S)
             raise without_inner_frames(error) from error.__cause__
 

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from moldau.errors import KafkaError, MoldauError, NotLeaderOrFollowerError
 from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster, NotReachedError, inside
+from moldau.testing.members import told_of_late
 
 PATIENCE_S = 60.0
 ALL = {1, 2, 3}
@@ -257,6 +258,61 @@ def test_a_broker_that_has_hardly_begun_to_start_is_killed_at_once() -> None:
             member.boot()  # alone it would wait for the other half of the quorum
             member.end(is_clean=False)
         cluster.restart()
+
+
+def broker_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "moldau-cluster"}
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True], ids=["memory", "disk"])
+def test_a_restart_without_a_majority_says_so_and_leaves_no_broker_behind(tmp_path: Path, is_on_disk: bool) -> None:
+    before = broker_threads()
+    with Cluster(brokers=3, settings=IMPATIENT, data_dir=tmp_path if is_on_disk else None) as cluster:
+        topic = cluster.topic()
+        cluster.produce(topic, "kept")
+        cluster.kill()
+        told = r"broker 1 did not serve within 0\.2 s: a majority of the brokers must run and reach each other"
+        with pytest.raises(MoldauError, match=told):
+            cluster.restart(1, timeout=0.2)
+        assert broker_threads() == before
+        cluster.partition([1], [2], [3])
+        with pytest.raises(MoldauError, match=r"brokers 1, 2, 3 did not serve within 0\.2 s"):
+            cluster.restart(timeout=0.2)
+        assert broker_threads() == before
+        cluster.heal()
+        cluster.restart()
+        assert values(cluster, topic) == [b"kept"]
+
+
+def test_a_broker_that_restarts_while_it_is_cut_off_is_killed_and_the_others_go_on() -> None:
+    with Cluster(brokers=3, settings=IMPATIENT) as cluster:
+        topic = cluster.topic()
+        cluster.wait_for(topic=topic, isr=ALL)
+        cluster.partition([1])
+        with pytest.raises(MoldauError, match="broker 1 did not serve"):
+            cluster.restart(1, timeout=0.2)
+        assert [member.is_running for member in cluster._members] == [False, True, True]
+        cluster.produce(topic, "of the majority")
+        cluster.heal()
+        cluster.restart(1)
+        cluster.wait_for(topic=topic, isr=ALL, timeout=PATIENCE_S)
+        assert values(cluster, topic) == [b"of the majority"]
+
+
+def test_one_broker_that_is_late_hears_nothing_of_a_majority() -> None:
+    assert told_of_late([1], 1, 60.0) == "broker 1 did not serve within 60 s"
+
+
+def test_brokers_that_need_each_other_are_revived_together() -> None:
+    with Cluster(brokers=3, settings=IMPATIENT) as cluster:
+        topic = cluster.topic()
+        cluster.produce(topic, "kept")
+        cluster.kill(1)
+        cluster.kill(2)
+        cluster.kill(3)
+        cluster.revive()
+        assert cluster.is_running
+        assert values(cluster, topic) == [b"kept"]
 
 
 def test_a_fault_troubles_clients_and_not_the_brokers_among_themselves() -> None:
