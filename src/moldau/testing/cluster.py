@@ -367,9 +367,15 @@ class Cluster:
         return self._contents.records(topic, partition, is_stable=isolation == "read_committed")
 
     def record_counts(self, topic: str) -> dict[int, int]:
-        """How many offsets the log of each partition spans (on a compacted topic some of them have no record)."""
+        """How many offsets the log of each partition spans. Records may be fewer: markers of transactions have offsets,
+        and so have records that were aborted or compacted away."""
         self._check_started()
         return {index: end - start for index, (start, end) in self._contents.sizes(topic).items()}
+
+    def stable_spans(self, topic: str) -> dict[int, tuple[int, int]]:
+        """By partition its first offset and its last stable offset, below which every transaction has ended."""
+        self._check_started()
+        return self._contents.sizes(topic, is_stable=True)
 
     # -- groups
 
@@ -415,8 +421,9 @@ class Cluster:
         timeout: float = DEFAULT_WAIT_S,
     ) -> None:
         """Waits until the predicate is true (a failing `assert` in it is not yet), until `topic` has at least `records`
-        records, or in each partition the in-sync replicas `isr` (how many, or the ids of these and no others), or until
-        `group` is at most `lag` behind, or stable with exactly `members` members.
+        records (those that `records(topic)` gives: none of an aborted or open transaction), or in each partition the
+        in-sync replicas `isr` (how many, or the ids of these and no others), or until `group` is at most `lag` behind,
+        or stable with exactly `members` members.
 
         `timeout` in seconds. Raises NotReachedError, a TimeoutError that says what was seen last.
         """
@@ -462,11 +469,12 @@ class Cluster:
         )
         deadline = time.monotonic() + timeout
         while True:
-            holds, seen = check()
+            is_last = time.monotonic() >= deadline
+            holds, seen = check(is_last)
             if holds:
                 yield False
                 return
-            if time.monotonic() >= deadline:
+            if is_last:
                 raise NotReachedError(f"waited for {timeout:g} s; last seen: {seen}")
             yield True
 

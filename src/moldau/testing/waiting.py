@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from moldau.errors import MoldauError
-from moldau.testing.inside import GroupView, is_unknown
+from moldau.testing.inside import GroupView, Record, is_unknown
 from moldau.testing.tracebacks import hides
 from moldau.types import TopicPartition
 
@@ -22,8 +23,12 @@ class NotReachedError(MoldauError, TimeoutError):
 class Observed(Protocol):
     """What conditions look at: a Cluster."""
 
-    def record_counts(self, topic: str) -> dict[int, int]:
-        """How many offsets the log of each partition spans. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    def stable_spans(self, topic: str) -> dict[int, tuple[int, int]]:
+        """The first offset and the last stable offset of each partition. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        ...
+
+    def records(self, topic: str) -> Iterator[Record]:
+        """What a reader of committed records gets. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         ...
 
     def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]:
@@ -35,8 +40,9 @@ class Observed(Protocol):
         ...
 
 
-Check = Callable[[], tuple[bool, str]]
-"""Whether the condition holds, and in words what was seen."""
+Check = Callable[[bool], tuple[bool, str]]
+"""Whether the condition holds, and in words what was seen. The argument: whether this is the last look, whose words are
+told and which may therefore cost more."""
 
 
 def make_check(
@@ -57,21 +63,21 @@ def make_check(
         raise ValueError("a group: give group= with lag= or members=, or both")
     checks: list[Check] = []
     if predicate is not None:
-        checks.append(lambda: _check_predicate(predicate))
+        checks.append(lambda _: _check_predicate(predicate))
     if topic is not None and records is not None:
-        checks.append(lambda: _check_topic(cluster, topic, records))
+        checks.append(_RecordsCheck(cluster, topic, records))
     if topic is not None and isr is not None:
         wanted = isr if isinstance(isr, int) else frozenset(isr)
-        checks.append(lambda: _check_isr(cluster, topic, wanted))
+        checks.append(lambda _: _check_isr(cluster, topic, wanted))
     if group is not None:
-        checks.append(lambda: _check_group(cluster, group, lag, members))
+        checks.append(lambda _: _check_group(cluster, group, lag, members))
     if not checks:
         raise ValueError(
             "wait for what? Give a predicate, topic= with records= or isr=, or group= and lag= or members="
         )
 
-    def check_all() -> tuple[bool, str]:
-        seen = [check() for check in checks]
+    def check_all(is_last: bool) -> tuple[bool, str]:
+        seen = [check(is_last) for check in checks]
         return all(holds for holds, _ in seen), "; ".join(story for _, story in seen)
 
     return check_all
@@ -86,16 +92,41 @@ def _check_predicate(predicate: Callable[[], object]) -> tuple[bool, str]:
     return bool(result), f"the predicate gave {result!r}"
 
 
-def _check_topic(cluster: Observed, topic: str, records: int) -> tuple[bool, str]:
-    try:
-        counts = cluster.record_counts(topic)
-    except MoldauError as error:
-        if not is_unknown(error):
-            raise
-        return False, str(error)
-    total = sum(counts.values())
-    parts = "" if len(counts) == 1 else f" ({', '.join(f'{index}: {count}' for index, count in counts.items())})"
-    return total >= records, f"topic {topic!r} has {total} of {records} records{parts}"
+class _RecordsCheck:
+    """At least `records` records that a reader of committed records gets.
+
+    Offsets are more than records: markers of transactions have one, and so have records that were aborted or compacted
+    away. Counting reads the whole topic, so it waits until there are enough new offsets for what was missing.
+    """
+
+    def __init__(self, cluster: Observed, topic: str, records: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._records = records
+        self._spans: dict[int, tuple[int, int]] = {}
+        """As they were when the records were counted; empty: they were not."""
+        self._counts: dict[int, int] = {}
+
+    def __call__(self, is_last: bool) -> tuple[bool, str]:
+        try:
+            spans = self._cluster.stable_spans(self._topic)
+            if is_last or (spans != self._spans and self._may_suffice(spans)):
+                found = Counter(record.partition for record in self._cluster.records(self._topic))
+                self._spans, self._counts = spans, {index: found[index] for index in spans}
+        except MoldauError as error:
+            if not is_unknown(error):
+                raise
+            self._spans, self._counts = {}, {}  # a topic of this name that comes now is another one
+            return False, str(error)
+        total = sum(self._counts.values())
+        parts = ", ".join(f"{index}: {count}" for index, count in self._counts.items())
+        story = f"topic {self._topic!r} has {total} of {self._records} records"
+        return spans == self._spans and total >= self._records, story if len(spans) == 1 else f"{story} ({parts})"
+
+    def _may_suffice(self, spans: dict[int, tuple[int, int]]) -> bool:
+        ends = {index: end for index, (_, end) in self._spans.items()}
+        new = sum(end - ends.get(index, start) for index, (start, end) in spans.items())
+        return sum(self._counts.values()) + new >= self._records
 
 
 def _check_isr(cluster: Observed, topic: str, wanted: int | frozenset[int]) -> tuple[bool, str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from moldau.errors import KafkaError, MoldauError
-from moldau.testing import Cluster, NotReachedError
+from moldau.errors import KafkaError, MoldauError, kafka_error
+from moldau.testing import Cluster, GroupView, NotReachedError, Record
 from moldau.testing.partitioning import partition_for_key
+from moldau.testing.waiting import make_check
 from moldau.types import TopicPartition
 
 
@@ -160,6 +162,53 @@ def test_waiting_in_vain_says_what_was_seen(cluster: Cluster) -> None:
     for wrong in ({}, {"topic": topic}, {"group": "g"}, {"lag": 0}):
         with pytest.raises(ValueError, match=r"give|wait for what"):
             cluster.wait_for(**wrong)
+
+
+class LookedAt:
+    """A topic of one partition as conditions see it; counts how often its records are read."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes | None] = []
+        """None: a marker."""
+        self.reads = 0
+        self.is_there = True
+
+    def stable_spans(self, topic: str) -> dict[int, tuple[int, int]]:
+        if not self.is_there:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "gone")
+        return {0: (0, len(self.values))}
+
+    def records(self, topic: str) -> Iterator[Record]:
+        self.reads += 1
+        pairs = enumerate(self.values)
+        return iter([Record(topic, 0, offset, 0, None, value) for offset, value in pairs if value is not None])
+
+    def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]:
+        return {0: frozenset([1])}
+
+    def group(self, group_id: str) -> GroupView:
+        return GroupView("Empty", (), {}, {})
+
+
+def test_records_are_read_only_when_there_may_be_enough_of_them() -> None:
+    seen = LookedAt()
+    nothing = {"isr": None, "group": None, "lag": None, "members": None}
+    check = make_check(seen, None, topic="t", records=4, **nothing)
+    for values, holds, reads in (
+        ([b"1", b"2", b"3"], False, 0),  # three offsets cannot be four records
+        ([None, None], False, 1),
+        ([], False, 1),  # nothing is new
+        ([b"4"], True, 2),
+        ([], True, 2),
+        ([b"5"], True, 3),
+    ):
+        seen.values += values
+        assert (check(False)[0], seen.reads) == (holds, reads)
+    seen.is_there = False
+    assert check(False) == (False, "gone")
+    seen.is_there, seen.values = True, [b"of", b"another", b"topic"]
+    assert (check(False)[0], seen.reads) == (False, 3)
+    assert check(True) == (False, "topic 't' has 3 of 4 records")
 
 
 def test_waiting_ends_when_it_comes(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from itertools import count
 
@@ -17,7 +18,7 @@ from moldau.client.admin.transactions import (
 )
 from moldau.errors import KafkaError as MoldauKafkaError
 from moldau.shell.io.tcp import TCP
-from moldau.testing import Cluster
+from moldau.testing import Cluster, NotReachedError
 from moldau.types import TopicPartition as MoldauPartition
 
 NUMBERS = count()
@@ -83,6 +84,44 @@ def test_records_are_what_a_reader_of_committed_records_gets_unless_asked_otherw
         cluster.records(topic, isolation="committed")
     one.abort_transaction(30)
     assert values(cluster, topic, "read_committed")[-1] == b"behind"
+
+
+def test_a_wait_for_records_counts_those_that_are_committed(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    producer = make_producer(cluster)
+    producer.init_transactions(30)
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"a")
+        producer.produce(topic, b"b")
+        producer.flush()
+        with pytest.raises(NotReachedError, match="has 0 of 1 records"):
+            cluster.wait_for(topic=topic, records=1, timeout=0.02)
+        end(30)
+    cluster.wait_for(topic=topic, records=2)
+    assert sum(cluster.record_counts(topic).values()) == 6  # two were aborted, and two are markers
+    with pytest.raises(NotReachedError, match="has 2 of 3 records"):
+        cluster.wait_for(topic=topic, records=3, timeout=0.02)
+
+
+def test_a_wait_for_records_ends_with_the_transaction_that_writes_the_last_one(cluster: Cluster) -> None:
+    topic = cluster.topic(partitions=2)
+    producer = make_producer(cluster)
+    producer.init_transactions(30)
+
+    def write() -> None:
+        for end in (producer.abort_transaction, producer.commit_transaction, producer.commit_transaction):
+            producer.begin_transaction()
+            for number in range(10):
+                producer.produce(topic, b"%d" % number, partition=number % 2)
+            producer.flush()
+            end(30)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    cluster.wait_for(topic=topic, records=20, timeout=60)
+    writer.join(60)
+    assert len(values(cluster, topic, "read_committed")) == 20
 
 
 def test_a_transaction_whose_time_is_over_is_aborted_when_advance_returns() -> None:
