@@ -316,9 +316,15 @@ class Cluster:
         return name
 
     def topic(self, prefix: str = "topic", partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
-        """Creates a topic that nobody else has: `prefix` and a number. Gives its name."""
-        self._topics_made += 1
-        return self.create_topic(f"{prefix}-{self._topics_made}", partitions, config)
+        """Creates a topic that nobody else has: `prefix` and the next number that is free. Gives its name."""
+        from moldau.errors import TopicAlreadyExistsError
+
+        while True:
+            self._topics_made += 1
+            try:
+                return self.create_topic(f"{prefix}-{self._topics_made}", partitions, config)
+            except TopicAlreadyExistsError:
+                continue  # a client made it, or it lies in the data directory of an earlier cluster
 
     def delete_topic(self, name: str) -> None:
         """Deletes the topic with its records. Raises KafkaError."""

@@ -506,10 +506,12 @@ def api_name(key: ApiKey) -> str:
 
 def api_keys(api: Apis) -> tuple[ApiKey, ...] | None:
     """The APIs of these names, however they are written (OffsetCommit, OFFSET_COMMIT); None for "*". Raises ValueError
-    for a name that is not served."""
+    for a name that is not served, and for no name at all."""
     if api == ALL_APIS:
         return None
     names: Iterable[str] = (api,) if isinstance(api, str) else api
+    if not names:
+        raise ValueError(f"api={api!r} names no request; {ALL_APIS!r} are all")
     known = {key.name.replace("_", "").lower(): key for key in API_VERSIONS}
     return tuple(_one_key(known, name) for name in names)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -103,6 +104,17 @@ def test_topics_are_their_own_and_come_in_milliseconds(cluster: Cluster) -> None
         cluster.records(names[1], partition=1)
     with pytest.raises(KafkaError, match="no partition 5"):
         cluster.produce(names[1], "v", partition=5)
+
+
+def test_a_topic_of_ones_own_passes_over_names_that_are_taken(tmp_path: Path) -> None:
+    with Cluster(data_dir=tmp_path) as cluster:
+        cluster.create_topic("orders-1")
+        cluster.create_topic("orders-2")
+        assert [cluster.topic("orders"), cluster.topic("orders")] == ["orders-3", "orders-4"]
+    with Cluster(data_dir=tmp_path) as cluster:
+        assert cluster.topic("orders") == "orders-5"
+        with pytest.raises(KafkaError, match="no/name"):
+            cluster.topic("no/name")
 
 
 def test_lag_counts_what_is_not_committed(cluster: Cluster) -> None:

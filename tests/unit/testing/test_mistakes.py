@@ -41,6 +41,10 @@ def cluster() -> Iterator[Cluster]:
         (lambda faults: faults.script().delay("Fetch", ms=-1), "the least delay is 0 ms"),
         (lambda faults: faults.drop("Heartbeat", topic="orders"), "a request of Heartbeat names no topic"),
         (lambda faults: faults.drop(["Produce", "Fetch"], group="g"), "a request of Produce, Fetch names no group"),
+        (lambda faults: faults.drop([]), r"api=\[\] names no request; '\*' are all"),
+        (lambda faults: faults.error((), "NOT_COORDINATOR"), r"api=\(\) names no request"),
+        (lambda faults: faults.script().skip([]), r"api=\[\] names no request"),
+        (lambda faults: faults.random(seed=7, rate=0.5, api=[]), r"api=\[\] names no request"),
     ],
 )
 def test_a_fault_that_could_not_happen_is_refused(ask: Callable[[Faults], object], told: str) -> None:
