@@ -88,10 +88,12 @@ def lay_out(
     if brokers < known:
         raise CommandError(f"{directory} holds a cluster of {known} brokers: start it with --brokers {known} or more")
     nodes = [_hold_ports(directory, node_id, host, port and port + node_id - 1) for node_id in range(1, brokers + 1)]
+    disk = OsDisk(str(directory))
     for node in nodes:
         whole = _settings_of(node, nodes, directory, settings)
         parse_broker_settings(whole)
-        _write_whole(node.config, format_properties(whole))
+        # whole or not at all: a full disk must not take the controller's port, which only the file says
+        disk.replace_file(node.config.name, format_properties(whole).encode())
     if not known:
         _format_cluster(directory, nodes, clock, random)
     for node in nodes if known else ():
@@ -119,13 +121,6 @@ def _hold_ports(directory: Path, node_id: int, host: str, port: int) -> LocalNod
     held = _hold(node_id, host, port)
     address = f"{host}:{held.getsockname()[1]}"
     return LocalNode(node_id, config, address, (held, _hold(node_id, LOOPBACK, controller_port)))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """All of it or nothing: a full disk must not take the port that the file says."""
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(text, "utf-8")
-    beside.replace(path)
 
 
 def _hold(node_id: int, host: str, port: int) -> socket.socket:

@@ -350,12 +350,10 @@ class OsDisk:
     def make_directory(self, path: str) -> None:
         absolute = self._absolute(path)
         try:
-            os.mkdir(absolute)
-        except (FileExistsError, FileNotFoundError):
             try:
+                os.mkdir(absolute)  # most are new, below what is there: no need to look first
+            except (FileExistsError, FileNotFoundError):
                 os.makedirs(absolute, exist_ok=True)
-            except OSError as error:
-                raise _translated(error, "make", path) from error
         except OSError as error:
             raise _translated(error, "make", path) from error
 
