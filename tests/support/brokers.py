@@ -396,6 +396,14 @@ class Brokers:
         """A client's connection."""
         return Peer(BrokerListener("PLAINTEXT", f"broker-{broker_id}", PORT), HostNetwork(self.around.network, host))
 
+    async def ask(self, broker_id: int, request: Any) -> Any:
+        """The answer, on a connection for this request alone."""
+        peer = self.peer(broker_id)
+        try:
+            return await peer.request(request, 30_000)
+        finally:
+            peer.close()
+
     def leader(self, topic: str = "t", index: int = 0) -> BrokerMachine:
         return self.machines[self.controller.partition(topic, index).leader]
 

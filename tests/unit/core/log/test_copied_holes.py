@@ -36,6 +36,16 @@ def write_checkpoints(directory: LogDirectory) -> None:
     directory.checkpointed(plan)
 
 
+def end(directory: LogDirectory, log: Log, *, is_clean: bool) -> None:
+    """By a clean stop, or by a kill once all is flushed and noted."""
+    if is_clean:
+        directory.close(broker_epoch=1, now_ms=NOW_MS, high_watermarks={})
+    else:
+        flush(log, NOW_MS)
+        write_checkpoints(directory)
+        directory.disk.crash_process()
+
+
 def reopen(disk: MemoryDisk, settings: LogSettings) -> Log:
     (log,) = LogDirectory.open(disk).open_all(lambda _: settings, NOW_MS)
     return log
@@ -61,12 +71,7 @@ def test_a_hole_that_no_index_reaches_over_is_copied_and_the_log_opens_again(
     directory, log = follower_on(disk, COMPACTED)
     log.append_copied(b"".join(map(batch_at, offsets)), NOW_MS)
     assert offsets_in(log) == list(offsets)
-    if is_clean:
-        directory.close(broker_epoch=1, now_ms=NOW_MS, high_watermarks={})
-    else:
-        flush(log, NOW_MS)
-        write_checkpoints(directory)
-        disk.crash_process()
+    end(directory, log, is_clean=is_clean)
     reopened = reopen(disk, COMPACTED)
     assert (offsets_in(reopened), reopened.log_end_offset) == (list(offsets), offsets[-1] + 1)
     assert not reopened.cuts
@@ -93,12 +98,7 @@ def test_such_a_hole_behind_an_empty_segment_takes_nothing_of_what_is_before_it(
     log.append_copied(batch_at(0) + batch_at(1), NOW_MS)
     log.roll(NOW_MS)
     log.append_copied(batch_at(5_000_000_000), NOW_MS)
-    if is_clean:
-        directory.close(broker_epoch=1, now_ms=NOW_MS, high_watermarks={})
-    else:
-        flush(log, NOW_MS)
-        write_checkpoints(directory)
-        disk.crash_process()
+    end(directory, log, is_clean=is_clean)
     reopened = reopen(disk, COMPACTED)
     assert offsets_in(reopened) == [0, 1, 5_000_000_000]
 
@@ -161,12 +161,7 @@ def test_what_is_behind_copied_holes_is_no_damage_where_the_topic_is_not_compact
         log.append_copied(records_from(leader, offset), NOW_MS)
     log.roll(NOW_MS)
     check_readable(log)
-    if is_clean:
-        directory.close(broker_epoch=1, now_ms=NOW_MS, high_watermarks={})
-    else:
-        flush(log, NOW_MS)
-        write_checkpoints(directory)
-        disk.crash_process()
+    end(directory, log, is_clean=is_clean)
     check_readable(reopen(disk, DELETED))
 
 

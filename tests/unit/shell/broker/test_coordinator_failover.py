@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import MetadataDelta
@@ -33,24 +32,16 @@ async def with_topics(brokers: Brokers) -> None:
     await brokers.until(lambda: all(one.has_topic(OFFSETS_TOPIC) for one in brokers.machines.values()))
 
 
-async def ask(brokers: Brokers, broker_id: int, request: Any) -> Any:
-    peer = brokers.peer(broker_id)
-    try:
-        return await peer.request(request, 30_000)
-    finally:
-        peer.close()
-
-
 async def commit(brokers: Brokers, broker_id: int, offset: int) -> int:
     partition = OffsetCommitRequestPartition(0, offset)
     topic = OffsetCommitRequestTopic("t", brokers.controller.image.topic_id("t"), (partition,))
-    answer = await ask(brokers, broker_id, OffsetCommitRequest("g", topics=(topic,)))
+    answer = await brokers.ask(broker_id, OffsetCommitRequest("g", topics=(topic,)))
     return answer.topics[0].partitions[0].error_code
 
 
 async def committed(brokers: Brokers, broker_id: int) -> tuple[int, list[int]]:
     """The error code and what group g has committed."""
-    answer = await ask(brokers, broker_id, OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),)))
+    answer = await brokers.ask(broker_id, OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),)))
     (group,) = answer.groups
     return group.error_code, [row.committed_offset for topic in group.topics for row in topic.partitions]
 
@@ -59,7 +50,7 @@ async def read_committed(brokers: Brokers, broker_id: int) -> tuple[int, list[in
     """The last stable offset, and the base offsets of the batches that are readable."""
     partition = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic_id=Uuid(brokers.controller.image.topic_id("t")), partitions=(partition,))
-    answer = await ask(brokers, broker_id, FetchRequest(isolation_level=1, topics=(topic,), max_bytes=1 << 20))
+    answer = await brokers.ask(broker_id, FetchRequest(isolation_level=1, topics=(topic,), max_bytes=1 << 20))
     row = answer.responses[0].partitions[0]
     assert row.error_code == 0
     return row.last_stable_offset, [header.base_offset for _, header in iterate_batches(row.records or b"")]
@@ -104,7 +95,7 @@ async def with_open_transaction(brokers: Brokers) -> tuple[int, int]:
     end_offset = brokers.controller.image.end_offset
     brokers.controller.publish(MetadataDelta(end_offset=end_offset, features={"transaction.version": 2}))
     await brokers.pass_time(0.1)
-    producer = await ask(brokers, 1, InitProducerIdRequest("x", 60_000))
+    producer = await brokers.ask(1, InitProducerIdRequest("x", 60_000))
     assert producer.error_code == 0
     ids = producer.producer_id, producer.producer_epoch
     code = await brokers.produce(
@@ -119,7 +110,7 @@ def test_a_transaction_goes_over_three_brokers() -> None:
     async def story(brokers: Brokers) -> None:
         ids = await with_open_transaction(brokers)
         assert await read_committed(brokers, 2) == (0, [])
-        assert (await ask(brokers, 1, EndTxnRequest("x", *ids, committed=True))).error_code == 0
+        assert (await brokers.ask(1, EndTxnRequest("x", *ids, committed=True))).error_code == 0
         await brokers.until(lambda: brokers.machines[2].replica().last_stable_offset == 2, "the marker is there")
         assert await read_committed(brokers, 2) == (2, [0, 1])
         await brokers.until(brokers.is_whole)
@@ -131,7 +122,7 @@ def test_what_a_dead_coordinator_had_decided_the_next_one_ends() -> None:
     async def story(brokers: Brokers) -> None:
         ids = await with_open_transaction(brokers)
         brokers.machines[2].stand_still()
-        assert (await ask(brokers, 1, EndTxnRequest("x", *ids, committed=True))).error_code == 0
+        assert (await brokers.ask(1, EndTxnRequest("x", *ids, committed=True))).error_code == 0
         brokers.machines[1].kill("process")
         brokers.controller.fence(1)
         brokers.machines[2].go_on()

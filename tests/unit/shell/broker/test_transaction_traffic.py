@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -26,14 +25,6 @@ SHORT_S = 0.2
 """Less than `replica.lag.time.max.ms`: who stands still for so long stays in sync."""
 
 
-async def ask(brokers: Brokers, broker_id: int, request: Any) -> Any:
-    peer = brokers.peer(broker_id)
-    try:
-        return await peer.request(request, 30_000)
-    finally:
-        peer.close()
-
-
 async def with_topics(brokers: Brokers, **replicas: tuple[int, ...]) -> None:
     for name, each in replicas.items():
         brokers.controller.create_topic(name, each)
@@ -45,7 +36,7 @@ async def with_topics(brokers: Brokers, **replicas: tuple[int, ...]) -> None:
 
 async def begin(brokers: Brokers, name: str) -> tuple[int, int]:
     """Producer id and epoch."""
-    answer = await ask(brokers, 1, InitProducerIdRequest(name, 60_000))
+    answer = await brokers.ask(1, InitProducerIdRequest(name, 60_000))
     assert answer.error_code == 0
     return answer.producer_id, answer.producer_epoch
 
@@ -57,7 +48,7 @@ def test_all_markers_of_a_request_are_written_before_the_first_is_waited_for(top
         topics = (WritableTxnMarkerTopic(topic, (0,)),)
         markers = tuple(WritableTxnMarker(1 + number, 0, True, topics) for number in range(COUNT))
         brokers.machines[2].stand_still()
-        asked = asyncio.ensure_future(ask(brokers, 1, WriteTxnMarkersRequest(markers)))
+        asked = asyncio.ensure_future(brokers.ask(1, WriteTxnMarkersRequest(markers)))
         await brokers.pass_time(SHORT_S)
         assert brokers.machines[1].replica(topic).log.log_end_offset == COUNT
         assert not asked.done()
@@ -81,7 +72,7 @@ def test_all_transactions_of_a_request_are_decided_before_the_first_is_waited_fo
         brokers.machines[2].stand_still()
         log = brokers.machines[1].replica(TRANSACTION_STATE_TOPIC).log
         begin_offset = log.log_end_offset
-        asked = asyncio.ensure_future(ask(brokers, 1, AddPartitionsToTxnRequest(tuple(transactions))))
+        asked = asyncio.ensure_future(brokers.ask(1, AddPartitionsToTxnRequest(tuple(transactions))))
         await brokers.pass_time(SHORT_S)
         assert log.log_end_offset == begin_offset + COUNT
         assert not asked.done()
@@ -112,10 +103,10 @@ def test_the_markers_of_many_transactions_wait_twice_for_the_followers_of_anothe
         producers = {name: await begin(brokers, name) for name in names}
         topics = (AddPartitionsToTxnTopic("t", (0,)),)
         transactions = tuple(AddPartitionsToTxnTransaction(name, *producers[name], False, topics) for name in names)
-        await ask(brokers, 1, AddPartitionsToTxnRequest(transactions))
+        await brokers.ask(1, AddPartitionsToTxnRequest(transactions))
         brokers.machines[3].stand_still()
         for name in names:
-            assert (await ask(brokers, 1, EndTxnRequest(name, *producers[name], committed=True))).error_code == 0
+            assert (await brokers.ask(1, EndTxnRequest(name, *producers[name], committed=True))).error_code == 0
         log = brokers.machines[2].replica().log
         assert log.log_end_offset == 1
         await replicate_once(brokers, 2, "t", 3)
