@@ -27,7 +27,7 @@ from moldau.core.config.group_settings import validate_client_metrics, validate_
 from moldau.core.config.setting import invalid_config
 from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
 from moldau.core.config.topic_settings import validate_topic_settings
-from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, setting_layers
+from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, clearing_eligible_leaders, setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
@@ -158,8 +158,9 @@ def _alter(
 
 def _records_of(
     image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration
-) -> Pausing[list[ConfigRecord]]:
-    """What one resource's alteration writes: a record for each setting that changes. Raises KafkaError."""
+) -> Pausing[list[MetadataRecord]]:
+    """What one resource's alteration writes: a record for each setting that changes, and for what follows from the
+    change. Raises KafkaError."""
     resource, current = alteration.resource, image.configs.get(alteration.resource, {})
     yield from _check_form(alteration.changes)
     _check_resource(resource, image, static)
@@ -170,10 +171,12 @@ def _records_of(
     _check_result(image, static, view, alteration, after)
     removed = [name for name in current if name not in after]
     changed = [name for name, text in after.items() if current.get(name) != text]
-    return [
+    records = [
         *(ConfigRecord(resource.resource_type, resource.name, name, None) for name in removed),
         *(ConfigRecord(resource.resource_type, resource.name, name, after[name]) for name in changed),
     ]
+    has_elr = image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
+    return [*records, *(clearing_eligible_leaders(records) if has_elr else ())]
 
 
 def _check_form(changes: Sequence[Change]) -> Pausing[None]:

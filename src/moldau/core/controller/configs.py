@@ -5,12 +5,12 @@ How they are altered: config_alterations.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from moldau.core.config.broker_alteration import SettingLayers, effective_broker_settings
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import ConfigResource, MetadataImage, ResourceType
-from moldau.wire.protocol.messages.metadata_records import ConfigRecord
+from moldau.wire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
@@ -31,6 +31,16 @@ def min_insync_replicas(image: MetadataImage, topic: str, settings: BrokerSettin
         if text.isascii() and text.isdigit():
             return int(text[:10])
     return settings.min_insync_replicas
+
+
+def clearing_eligible_leaders(changed: Iterable[ConfigRecord]) -> list[ClearElrRecord]:
+    """What follows a changed minimum of in-sync replicas where ELR is on: the replicas that were eligible under the old
+    one may lack what is committed under the new one (KIP-966). As in Kafka, a broker's setting reaches every topic."""
+    return [
+        ClearElrRecord(record.resource_name if record.resource_type == ResourceType.TOPIC else "")
+        for record in changed
+        if record.name == MIN_INSYNC_REPLICAS
+    ]
 
 
 def allows_unclean_election(image: MetadataImage, topic: str, settings: BrokerSettings) -> bool:

@@ -25,7 +25,7 @@ from moldau.wire.protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from moldau.wire.protocol.messages.metadata_records import ConfigRecord, FeatureLevelRecord
+from moldau.wire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 
 _RANGES = {feature.name: feature for feature in SUPPORTED_FEATURES}
 
@@ -113,7 +113,8 @@ def _minimum_for_all(
     image: MetadataImage, settings: BrokerSettings, updates: Mapping[str, FeatureUpdateKey]
 ) -> list[MetadataRecord]:
     """With ELR the minimum of in-sync replicas is one value for the whole cluster: the one that stands, else the
-    node's own; what single brokers have goes (KIP-966)."""
+    node's own; what single brokers have goes (KIP-966). Who was eligible before is so no more: while ELR was off, the
+    minimum may have become another, and what is committed may have grown without them."""
     update = updates.get(ELIGIBLE_LEADER_REPLICAS)
     if update is None or update.max_version_level == 0:
         return []
@@ -125,4 +126,6 @@ def _minimum_for_all(
         is_one_broker = resource.resource_type == ResourceType.BROKER and resource.name
         if is_one_broker and MIN_INSYNC_REPLICAS in values:
             records.append(ConfigRecord(resource.resource_type, resource.name, MIN_INSYNC_REPLICAS, None))
+    if records or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) == 0:
+        records.append(ClearElrRecord())
     return records

@@ -10,7 +10,7 @@ from moldau.core.controller.features import UpgradeType, update_features
 from moldau.core.controller.leader_elections import ElectionType, elect_leaders
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
-from moldau.core.metadata.features import FORMATTED_LEVELS
+from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import PartitionImage
 from moldau.errors import ERROR_CODES, KafkaError
@@ -19,6 +19,7 @@ from moldau.types import Uuid, whole
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UnregisterBrokerRequest, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     PartitionChangeRecord,
@@ -93,6 +94,13 @@ class Cluster:
         records, response = whole(alter_partition_reassignments(self.fold.image, request))
         self.apply(*records)
         return response.responses[0].partitions[0].error_code
+
+    def update(self, feature: str, level: int, upgrade_type: int) -> list[MetadataRecord]:
+        request = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(feature, level, upgrade_type=upgrade_type),))
+        records, response = whole(update_features(self.fold.image, SETTINGS, 1, request))
+        assert response.error_code == 0
+        self.apply(*records)
+        return records
 
     def moving(self) -> list[tuple[int, ...]]:
         response = whole(list_partition_reassignments(self.fold.image, ListPartitionReassignmentsRequest(topics=None)))
@@ -187,6 +195,19 @@ def test_a_feature_level_is_taken_whole_or_refused_with_nothing_changed(feature,
     assert (response.error_code == 0) == is_taken
     after = cluster.fold.image.features
     assert after.get(feature, 0) == level if is_taken else after == before
+
+
+def test_who_was_eligible_before_elr_was_off_is_not_when_it_is_on_again():
+    cluster = Cluster()
+    kept = PartitionChangeRecord(0, TOPIC_ID, isr=(1,), eligible_leader_replicas=(2,), last_known_elr=(3,))
+    cluster.apply(kept)
+    cluster.update(ELIGIBLE_LEADER_REPLICAS, 0, UpgradeType.SAFE_DOWNGRADE)
+    records = cluster.update(ELIGIBLE_LEADER_REPLICAS, 1, UpgradeType.UPGRADE)
+    assert ClearElrRecord() in records
+    assert (cluster.partition.eligible_leader_replicas, cluster.partition.last_known_elr) == ((), ())
+    cluster.apply(kept)
+    assert ClearElrRecord() not in cluster.update(ELIGIBLE_LEADER_REPLICAS, 1, UpgradeType.UPGRADE)
+    assert cluster.partition.eligible_leader_replicas == (2,)
 
 
 def test_only_a_broker_that_is_gone_is_forgotten():

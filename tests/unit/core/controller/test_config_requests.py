@@ -22,7 +22,13 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
-from moldau.wire.protocol.messages.metadata_records import ConfigRecord, FeatureLevelRecord, TopicRecord
+from moldau.wire.protocol.messages.metadata_records import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 
 STATIC = parse_broker_settings({})
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -174,6 +180,69 @@ def test_with_elr_replacing_everything_keeps_the_minimum() -> None:
     assert cluster.replace(BROKER, "", num_io_threads="9") == (40, message)
     assert cluster.replace(BROKER, "", num_io_threads="9", min_insync_replicas="2") == (0, None)
     assert cluster.settings(BROKER, "") == {"num.io.threads": "9", "min.insync.replicas": "2"}
+
+
+class ClusterWithEligible(Cluster):
+    """One partition each of "t" and "u", with a replica that is eligible and one that was."""
+
+    def __init__(self, *, has_elr: bool = True) -> None:
+        super().__init__(has_elr=has_elr)
+        self.fold.apply(TopicRecord("u", Uuid(b"u" * 16)))
+        for letter in (b"t", b"u"):
+            self.fold.apply(
+                PartitionRecord(
+                    partition_id=0,
+                    topic_id=Uuid(letter * 16),
+                    replicas=(1, 2, 3),
+                    isr=(1,),
+                    leader=1,
+                    eligible_leader_replicas=(2,),
+                    last_known_elr=(3,),
+                )
+            )
+
+    def eligible(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        partitions = {name: topic.partitions[0] for name, topic in self.fold.image.topics_by_name.items()}
+        return {name: (one.eligible_leader_replicas, one.last_known_elr) for name, one in partitions.items()}
+
+
+KEPT, CLEARED = ((2,), (3,)), ((), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "eligible"),
+    [
+        (TOPIC, "t", "min.insync.replicas", {"t": CLEARED, "u": KEPT}),
+        (BROKER, "", "min.insync.replicas", {"t": CLEARED, "u": CLEARED}),
+        (TOPIC, "t", "max.message.bytes", {"t": KEPT, "u": KEPT}),
+    ],
+)
+def test_another_minimum_makes_nobody_eligible(
+    kind: int, name: str, key: str, eligible: dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
+) -> None:
+    cluster = ClusterWithEligible()
+    assert cluster.change(kind, name, (SET, key, "2"), validate_only=True) == (0, None)
+    assert cluster.eligible() == {"t": KEPT, "u": KEPT}
+    assert cluster.change(kind, name, (SET, key, "2")) == (0, None)
+    assert cluster.eligible() == eligible
+
+
+def test_a_minimum_that_goes_makes_nobody_eligible_and_one_that_stays_changes_nothing() -> None:
+    cluster = ClusterWithEligible()
+    cluster.fold.apply(ConfigRecord(TOPIC, "t", "min.insync.replicas", "2"))
+    assert cluster.change(TOPIC, "t", (SET, "min.insync.replicas", "2")) == (0, None)
+    assert cluster.eligible() == {"t": KEPT, "u": KEPT}
+    assert cluster.replace(TOPIC, "t", max_message_bytes="9") == (0, None)
+    assert cluster.eligible() == {"t": CLEARED, "u": KEPT}
+
+
+def test_without_elr_nothing_is_written_of_eligible_replicas() -> None:
+    cluster = Cluster(has_elr=False)
+    config = IncrementalAlterableConfig("min.insync.replicas", SET, "2")
+    request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(TOPIC, "t", (config,)),))
+    records, _ = whole(incremental_alter_configs(cluster.fold.image, STATIC, request))
+    assert ClearElrRecord("t") not in records
+    assert records == [ConfigRecord(TOPIC, "t", "min.insync.replicas", "2")]
 
 
 def test_the_same_key_or_resource_twice() -> None:
