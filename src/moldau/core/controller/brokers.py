@@ -144,7 +144,7 @@ def unregister_broker(
             "INVALID_REQUEST", f"Broker {request.broker_id} is serving: stop it before it is unregistered."
         )
     changes = PartitionChanges(image, settings, request.broker_id)
-    records = changes.leave()
+    records = changes.forget()
     if not changes.is_complete:
         raise kafka_error("REQUEST_TIMED_OUT", "too many partitions for one batch")
     records.append(UnregisterBrokerRecord(broker.broker_id, broker.epoch))

@@ -124,6 +124,18 @@ class PartitionChanges:
 
         return self._collect(change) if self._image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) else []
 
+    def forget(self) -> list[MetadataRecord]:
+        """The broker will not be back: it is neither in sync nor leader nor eligible anywhere."""
+
+        def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
+            if self._broker_id not in (*old.isr, *old.eligible_leader_replicas, old.leader):
+                return None
+            target = tuple(replica for replica in old.isr if replica != self._broker_id)
+            lost = (self._broker_id,)
+            return change_partition(self._image, terms, index, target, leaving=self._broker_id, lost_replicas=lost)
+
+        return self._collect(change)
+
     def come_back(self) -> list[MetadataRecord]:
         """The broker leads every partition that has no leader and may have it."""
 

@@ -73,7 +73,8 @@ def register_broker(
     if old is not None and old.incarnation_id == request.incarnation_id and sessions.is_alive(old, now_ms):
         sessions.heard(old.broker_id, old.epoch, NO_OFFSET, now_ms)
         return [_registration(image, request, old.epoch, old)], BrokerRegistrationResponse(broker_epoch=old.epoch)
-    is_clean = old is None or request.previous_broker_epoch == old.epoch
+    # of a broker that is not known here, none can say that it stopped cleanly: its id may have been unregistered
+    is_clean = old is not None and request.previous_broker_epoch == old.epoch
     changes = PartitionChanges(image, settings, request.broker_id)
     if old is not None and not old.is_fenced:
         return fence(old, changes), _AGAIN

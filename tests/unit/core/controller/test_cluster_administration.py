@@ -210,6 +210,18 @@ def test_who_was_eligible_before_elr_was_off_is_not_when_it_is_on_again():
     assert cluster.partition.eligible_leader_replicas == (2,)
 
 
+def test_a_broker_that_is_forgotten_is_eligible_nowhere():
+    cluster = Cluster()
+    for change in ({"eligible_leader_replicas": (2,)}, {"eligible_leader_replicas": ()}):
+        cluster.apply(PartitionChangeRecord(0, TOPIC_ID, isr=(1,), leader=1, **change), FenceBrokerRecord(2, 2))
+        in_sync = cluster.partition.eligible_leader_replicas == ()
+        if in_sync:
+            cluster.apply(PartitionChangeRecord(0, TOPIC_ID, isr=(1, 2)))
+        records, _ = unregister_broker(cluster.fold.image, SETTINGS, UnregisterBrokerRequest(2))
+        cluster.apply(*records[:-1])
+        assert (cluster.partition.isr, cluster.partition.eligible_leader_replicas) == ((1,), ())
+
+
 def test_only_a_broker_that_is_gone_is_forgotten():
     cluster = Cluster()
     for broker, name in ((1, "INVALID_REQUEST"), (9, "BROKER_ID_NOT_REGISTERED")):

@@ -22,6 +22,7 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
+    UnregisterBrokerRecord,
 )
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -220,6 +221,19 @@ def test_a_registration_in_the_same_life_keeps_epoch_and_fence() -> None:
     assert cluster.register(2, rack="r") == epoch
     broker = cluster.state.image.brokers[2]
     assert (broker.epoch, broker.rack, broker.is_fenced) == (epoch, "r", False)
+
+
+def test_a_broker_that_is_not_known_here_is_no_eligible_leader() -> None:
+    cluster = Controller()
+    cluster.start(1, 2, 3)
+    topic_id = cluster.create(2, 3, min_insync_replicas="2")
+    cluster.beat(3, want_fence=True)
+    assert cluster.partition.eligible_leader_replicas == (3,)
+    # as the controller of Apache Kafka does, which leaves eligible whom it forgets
+    cluster.state.apply(UnregisterBrokerRecord(3, cluster.epoch(3)))
+    cluster.register(3, life=2, previous_broker_epoch=-1)
+    assert cluster.last[0] == PartitionChangeRecord(0, topic_id, eligible_leader_replicas=())
+    assert cluster.partition.eligible_leader_replicas == ()
 
 
 # heartbeats
