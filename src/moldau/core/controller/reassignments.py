@@ -126,6 +126,7 @@ def _written(
     if all(replica in old.isr for replica in adding) and any(replica in target for replica in isr):
         replicas, adding, removing = target, (), ()
         isr = tuple(replica for replica in old.isr if replica in target)
+    _check_that_one_remains(topic, partition_id, old, target, replicas)
     leader: int = old.leader
     if leader not in isr and leader >= 0:
         leader = next((replica for replica in replicas if replica in isr and image.brokers[replica].is_active), -1)
@@ -147,6 +148,21 @@ def _written(
         if replicas != old.replicas
         else None,
     )
+
+
+def _check_that_one_remains(
+    topic: TopicImage, partition_id: int, old: PartitionImage, target: tuple[int, ...], replicas: tuple[int, ...]
+) -> None:
+    """A replica must stay that has all that is committed, or who leads next lacks records. None would stay where all
+    that are in sync are replicas that a reassignment added and that are not wanted any more. Raises 39."""
+    complete = old.isr or old.eligible_leader_replicas
+    if complete and not any(replica in replicas for replica in complete):
+        verb = "revert" if target == _settled(old) else "change"
+        raise kafka_error(
+            "INVALID_REPLICA_ASSIGNMENT",
+            f"Unable to {verb} partition assignment for {topic.name}:{partition_id} because it would require an "
+            "unclean leader election.",
+        )
 
 
 def list_partition_reassignments(

@@ -162,6 +162,31 @@ def test_a_replica_that_is_added_has_to_catch_up_and_can_be_taken_back():
     assert cluster.reassign(None) == code("NO_REASSIGNMENT_IN_PROGRESS")
 
 
+@pytest.mark.parametrize(
+    "complete",
+    [{"isr": (3,), "leader": 3}, {"isr": (3,), "leader": -1}, {"isr": (), "leader": -1, "eligible": (3,)}],
+)
+@pytest.mark.parametrize("replicas", [None, (2,), (1, 2)])
+def test_a_reassignment_keeps_the_only_replica_that_has_everything(complete, replicas):
+    cluster = Cluster()
+    assert cluster.reassign((3,)) == 0
+    eligible = complete.get("eligible", ())
+    change = {name: value for name, value in complete.items() if name != "eligible"}
+    cluster.apply(PartitionChangeRecord(0, TOPIC_ID, eligible_leader_replicas=eligible, **change))
+    before = cluster.partition
+    assert (before.replicas, before.adding_replicas) == ((3, 1, 2), (3,))
+    assert cluster.reassign(replicas) == code("INVALID_REPLICA_ASSIGNMENT")
+    assert cluster.partition == before
+
+
+def test_a_reassignment_goes_back_where_nobody_has_everything_any_more():
+    cluster = Cluster()
+    assert cluster.reassign((3,)) == 0
+    cluster.apply(PartitionChangeRecord(0, TOPIC_ID, isr=(), leader=-1))
+    assert cluster.reassign(None) == 0
+    assert cluster.partition.replicas == (1, 2)
+
+
 def test_replicas_that_only_go_are_gone_at_once_and_the_leader_with_them():
     cluster = Cluster()
     assert cluster.reassign((2,)) == 0
