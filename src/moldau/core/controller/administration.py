@@ -54,7 +54,7 @@ def administer(
         case CreatePartitionsRequest():
             return (yield from create_partitions(image, random, request, charge))
         case ElectLeadersRequest():
-            return (yield from elect_leaders(image, request))
+            return (yield from elect_leaders(image, settings, request))
         case AlterPartitionReassignmentsRequest():
             return (yield from alter_partition_reassignments(image, request))
         case UpdateFeaturesRequest():

@@ -5,11 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
+import msgspec
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.partition_changes import change_partition, may_lead, topic_terms
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS
 from moldau.core.metadata.fold import MetadataRecord
-from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage
+from moldau.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import Pausing, Uuid, each_of
+from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 from moldau.wire.protocol.messages.partitions import (
     ElectionPartitionResult,
@@ -25,7 +29,7 @@ class ElectionType(enum.IntEnum):
 
 
 def elect_leaders(
-    image: MetadataImage, request: ElectLeadersRequest
+    image: MetadataImage, settings: BrokerSettings, request: ElectLeadersRequest
 ) -> Pausing[tuple[list[MetadataRecord], ElectLeadersResponse]]:
     """The records of the elections that take place, and the answer for each partition. Asked of all topics, only what
     is not "not needed" stands in the answer."""
@@ -54,7 +58,7 @@ def elect_leaders(
                     raise kafka_error(
                         "REQUEST_TIMED_OUT", "the request names too many partitions: ask again for this one"
                     )
-                records.append(_election(image, name, partition_id, request.election_type, not_needed))
+                records.append(_election(image, settings, name, partition_id, request.election_type, not_needed))
             except KafkaError as error:
                 if request.topic_partitions is not None or error is not not_needed:
                     answers.append(ElectionPartitionResult(partition_id, error.code, error.message))
@@ -76,7 +80,12 @@ def refused(request: ElectLeadersRequest, error: KafkaError) -> Pausing[ElectLea
 
 
 def _election(
-    image: MetadataImage, name: str, partition_id: int, election_type: int, not_needed: KafkaError
+    image: MetadataImage,
+    settings: BrokerSettings,
+    name: str,
+    partition_id: int,
+    election_type: int,
+    not_needed: KafkaError,
 ) -> PartitionChangeRecord:
     topic = image.topics_by_name.get(name)
     if topic is None:
@@ -88,30 +97,21 @@ def _election(
         preferred = old.replicas[0]
         if old.leader == preferred:
             raise not_needed
-        if preferred not in old.isr or not _is_active(image, preferred):
+        if preferred not in old.isr or not may_lead(image, old, preferred):
             raise kafka_error("PREFERRED_LEADER_NOT_AVAILABLE", "The preferred leader was not available.")
         return PartitionChangeRecord(partition_id=partition_id, topic_id=topic.topic_id, leader=preferred)
     if old.leader != NO_LEADER:
         raise not_needed
-    return _unclean(image, topic.topic_id, partition_id, old)
+    return _unclean(image, settings, topic, partition_id, old)
 
 
-def _unclean(image: MetadataImage, topic_id: Uuid, partition_id: int, old: PartitionImage) -> PartitionChangeRecord:
-    for replica in old.replicas:
-        if _is_active(image, replica):
-            is_clean = replica in old.isr or replica in old.eligible_leader_replicas
-            return PartitionChangeRecord(
-                partition_id=partition_id,
-                topic_id=topic_id,
-                isr=old.isr if replica in old.isr else (replica,),
-                leader=replica,
-                leader_recovery_state=-1 if is_clean else LeaderRecoveryState.RECOVERING,
-                eligible_leader_replicas=() if old.eligible_leader_replicas else None,
-                last_known_elr=() if old.last_known_elr else None,
-            )
-    raise kafka_error("ELIGIBLE_LEADERS_NOT_AVAILABLE", "Eligible topic partition leaders are not available.")
-
-
-def _is_active(image: MetadataImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.is_active
+def _unclean(
+    image: MetadataImage, settings: BrokerSettings, topic: TopicImage, partition_id: int, old: PartitionImage
+) -> PartitionChangeRecord:
+    """As in the elections without a request: a replica in sync comes first, then an eligible one, then any that lives;
+    none whose directory has failed."""
+    terms = msgspec.structs.replace(topic_terms(image, settings, topic), allows_unclean=True)
+    record = change_partition(image, terms, partition_id, old.isr)
+    if record is None or record.leader < 0:
+        raise kafka_error("ELIGIBLE_LEADERS_NOT_AVAILABLE", "Eligible topic partition leaders are not available.")
+    return record

@@ -12,7 +12,7 @@ from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
-from moldau.core.metadata.image import PartitionImage
+from moldau.core.metadata.image import LeaderRecoveryState, PartitionImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import Uuid, whole
@@ -83,7 +83,7 @@ class Cluster:
 
     def elect(self, election_type: int) -> int:
         request = ElectLeadersRequest(election_type, (ElectionTopicPartitions("t", (0,)),), 1_000)
-        records, response = whole(elect_leaders(self.fold.image, request))
+        records, response = whole(elect_leaders(self.fold.image, SETTINGS, request))
         self.apply(*records)
         return response.replica_election_results[0].partition_result[0].error_code
 
@@ -150,6 +150,39 @@ def test_an_unclean_election_needs_a_partition_without_a_leader_and_a_replica_th
     cluster.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=-1), FenceBrokerRecord(1, 1))
     assert cluster.elect(ElectionType.UNCLEAN) == 0
     assert (cluster.partition.leader, cluster.partition.isr) == (2, (2,))
+
+
+def without_leader(**changes) -> Cluster:
+    """The partition on 1 and 2 that nobody leads, nobody is in sync with, with `changes`."""
+    cluster = Cluster()
+    cluster.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, **({"isr": (), "leader": -1} | changes)))
+    return cluster
+
+
+def test_an_unclean_election_takes_no_replica_whose_directory_has_failed():
+    cluster = without_leader()
+    cluster.apply(BrokerRegistrationChangeRecord(1, 1, log_dirs=(Uuid(b"\x09" * 16),)))
+    assert cluster.elect(ElectionType.UNCLEAN) == 0
+    assert cluster.partition.leader == 2
+    cluster = without_leader(isr=(2,))
+    cluster.apply(BrokerRegistrationChangeRecord(1, 1, log_dirs=(Uuid(b"\x09" * 16),)), FenceBrokerRecord(2, 2))
+    assert cluster.elect(ElectionType.UNCLEAN) == code("ELIGIBLE_LEADERS_NOT_AVAILABLE")
+    assert (cluster.partition.leader, cluster.partition.isr) == (-1, (2,))
+
+
+@pytest.mark.parametrize("complete", [{"isr": (2,)}, {"eligible_leader_replicas": (2,)}])
+def test_an_unclean_election_prefers_a_replica_that_has_everything(complete):
+    cluster = without_leader(**complete)
+    assert cluster.elect(ElectionType.UNCLEAN) == 0
+    assert (cluster.partition.leader, cluster.partition.isr) == (2, (2,))
+    assert cluster.partition.leader_recovery_state == LeaderRecoveryState.RECOVERED
+
+
+def test_a_preferred_replica_whose_directory_has_failed_does_not_take_over():
+    cluster = Cluster(leader=2)
+    cluster.apply(BrokerRegistrationChangeRecord(1, 1, log_dirs=(Uuid(b"\x09" * 16),)))
+    assert cluster.elect(ElectionType.PREFERRED) == code("PREFERRED_LEADER_NOT_AVAILABLE")
+    assert cluster.partition.leader == 2
 
 
 def test_a_replica_that_is_added_has_to_catch_up_and_can_be_taken_back():
