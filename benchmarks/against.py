@@ -42,7 +42,7 @@ SLICES_OF_A_LIFE = 10
 SLICES = LIVES * SLICES_OF_A_LIFE
 COMPARED = ("throughput", "latency", "one_record", "canned", "start", "memory")
 CPU_LIMIT = 1.03
-NOT_OF_THE_BROKER = ("loader_ceiling",)
+NOT_OF_THE_BROKER = ("loader_ceiling", "reader_cores")
 
 
 @dataclass

@@ -32,7 +32,8 @@ PARTITIONS = 3
 SETTINGS: dict[str, object] = {"acks": "all", "enable.idempotence": True}
 SIZES = {100: 400_000, 1_000: 100_000}
 """Records of a round, by the bytes of their values."""
-PACED = {"rate": 1_000, "records": 5_000, "warm_up": 1_000, "value_bytes": 100}
+PACED = {"rate": 1_000, "records": 10_000, "warm_up": 15_000, "value_bytes": 100}
+"""As the row of one broker: a JVM needs so many records to become fast."""
 MISSED = 1_000_000
 MANY_PARTITIONS = 2_000
 SETTLING_S = 15.0

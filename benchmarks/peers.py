@@ -76,6 +76,16 @@ def python_with(folder: Path, packages: Sequence[str]) -> str:
     return str(python)
 
 
+JVM_FLAGS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""Those of Kafka's own `kafka-run-class.sh`."""
+
+
 @dataclass
 class Peer:
     """One running broker. `command` is given the port; `folder` holds its data and its output."""
@@ -180,7 +190,7 @@ class ApacheKafka(Peer):
 
     def _java(self) -> list[str]:
         java = os.environ.get("MOLDAU_BENCH_JAVA", "java")
-        return [java, "-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-cp", f"{self.libraries}/*"]
+        return [java, "-Xmx1G", "-Xms1G", *JVM_FLAGS, "-cp", f"{self.libraries}/*"]
 
     def command(self) -> list[str]:
         return [*self._java(), "kafka.Kafka", str(self.folder / "server.properties")]

@@ -118,6 +118,7 @@ def throughput(bench: Bench, workload: Workload, peer: Peer) -> Figures:
         "cpu_per_gb_in": sent["cpu_per_gb"],
         "consume_rate": read["rate"],
         "cpu_per_gb_out": read["cpu_per_gb"],
+        "reader_cores": read["reader_cores"],
     }
 
 
@@ -326,6 +327,8 @@ def judge(workload: Workload, seen: dict[str, list[Figures]]) -> list[dict[str, 
                 is_met = judged >= limit if rule.endswith("least") else judged <= limit
         note = ""
         if figure == "rate" and "loader_ceiling" in ours and value > 0.9 * ours["loader_ceiling"]:
+            note = "client-bound"
+        if figure == "consume_rate" and min(each["reader_cores"] for each in (ours, theirs) if each) > 0.9:
             note = "client-bound"
         row = {"workload": workload.name, "figure": figure, "ours": value, "peer": other, "ratio": ratio}
         rows.append({**row, "peer_name": names[1] if other else "", "target": target, "met": is_met, "note": note})

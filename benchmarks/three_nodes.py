@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.peers import ApacheKafka, Moldau, Peer, PeerError, free_port
+from benchmarks.peers import JVM_FLAGS, ApacheKafka, Moldau, Peer, PeerError, free_port
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.partitions import elect_leaders
 from moldau.client.admin.quorum import describe_quorum
@@ -51,7 +51,7 @@ class KafkaNode(ApacheKafka):
         return self.folder / "server.properties"
 
     def _java(self) -> list[str]:
-        return ["java", "-Xmx512M", "-Xms512M", "-XX:+UseG1GC", "-cp", f"{self.libraries}/*"]
+        return ["java", "-Xmx512M", "-Xms512M", *JVM_FLAGS, "-cp", f"{self.libraries}/*"]
 
     def prepare(self) -> None:
         """The cluster has written the properties."""
