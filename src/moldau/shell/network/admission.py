@@ -36,11 +36,13 @@ class ConnectionAdmission:
         self._waiting: dict[int, ServerConnection] = {}
         """By connection id, in the order in which they came."""
         self._served: dict[int, None] = {}
+        self._closing: dict[int, tuple[ServerConnection, asyncio.TimerHandle]] = {}
+        """Over the rate of their address, and held until they are closed; in the order in which they came."""
 
     def arrived(self, connection: ServerConnection) -> None:
         """A connection was made, and has its id."""
         admission = self.quotas.arrived(connection.client_address, self._clock.monotonic_ms())
-        if self._max_open is not None and len(self._served) + len(self._waiting) >= self._max_open:
+        if not self._has_descriptor_for(admission.verdict):
             admission = self.quotas.no_room(admission, "open descriptors")
         verdict = admission.verdict
         if verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
@@ -62,14 +64,32 @@ class ConnectionAdmission:
             about=escape(connection.client_address),
         )
         if admission.wait_ms:
-            self._loop.call_later(admission.wait_ms / 1_000, connection.close)
+            timer = self._loop.call_later(admission.wait_ms / 1_000, connection.close)
+            self._closing[connection.id] = connection, timer
         else:
             connection.close()
+
+    def _has_descriptor_for(self, verdict: Verdict) -> bool:
+        """Whether a connection with this verdict may be open. A client over the rate of its address is held so that it
+        comes back later, and that is worth a descriptor only while nobody else needs one: the first one that is held so
+        is closed early where another connection is to be served."""
+        open_now = len(self._served) + len(self._waiting) + len(self._closing)
+        if self._max_open is None or open_now < self._max_open:
+            return True
+        if verdict is Verdict.CLOSE or not self._closing:
+            return False
+        connection, timer = self._closing.pop(next(iter(self._closing)))
+        timer.cancel()
+        connection.close()
+        return True
 
     def left(self, connection: ServerConnection) -> None:
         """A connection has ended: one that waits may take its place."""
         was_served = self._served.pop(connection.id, 0) is None
         self._waiting.pop(connection.id, None)
+        if connection.id in self._closing:
+            _, timer = self._closing.pop(connection.id)
+            timer.cancel()
         self.quotas.left(connection.client_address, was_served=was_served)
         self.let_in()
 

@@ -16,7 +16,15 @@ from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.node.admission import shares_of_connections
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
-from tests.unit.shell.conftest import Client, FedListener, FedNetwork
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterQuotaEntity,
+    AlterQuotaEntry,
+    AlterQuotaOperation,
+)
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from tests.unit.shell.conftest import Client, FedListener, FedNetwork, turns
 
 CLIENTS, CONTROLLERS = "PLAINTEXT://10.0.0.1:9092", "CONTROLLER://10.0.0.1:9093"
 BOTH = {"listeners": f"{CLIENTS},{CONTROLLERS}", "controller.listener.names": "CONTROLLER"}
@@ -72,5 +80,38 @@ async def test_both_listeners_together_take_no_more_than_there_is(first: int) ->
         }
         is_open = {port: sum(not client.wire.is_closed for client in clients[port]) for port in clients}
         assert is_open == {9092: 15, 9093: 5}
+    finally:
+        node.abort()
+
+
+def rate_of_connections(value: float | None) -> AlterClientQuotasRequest:
+    """The quota of every address that has none of its own; None: there is none any more."""
+    operation = AlterQuotaOperation("connection_creation_rate", value or 0.0, value is None)
+    return AlterClientQuotasRequest((AlterQuotaEntry((AlterQuotaEntity("ip", None),), (operation,)),))
+
+
+@pytest.mark.asyncio
+async def test_connections_over_the_rate_of_their_address_take_no_more_than_there_is_either() -> None:
+    network = FedNetwork()
+    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
+    node = Node(parse_broker_settings({"listeners": CLIENTS}), doors)
+    await node.start()
+    factory = network.factory
+    assert factory is not None
+    try:
+        operator = Client(factory())  # type: ignore[arg-type]
+        await operator.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, rate_of_connections(1))
+        crowd = [Client(factory()) for _ in range(40)]  # type: ignore[arg-type]
+        held = [client for client in crowd if not client.wire.is_closed and client.connection._holds]
+        assert sum(not client.wire.is_closed for client in crowd) == 19
+        assert held  # the others are within the rate, and served
+
+        await operator.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, rate_of_connections(None))
+        late = Client(factory())  # type: ignore[arg-type]
+        await turns(1)
+        late.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
+        assert len(late.answers()) == 1  # one that would be closed anyway gave way
+        assert [client.wire.is_closed for client in held] == [True] + [False] * (len(held) - 1)
+        assert sum(not client.wire.is_closed for client in crowd) == 18
     finally:
         node.abort()
