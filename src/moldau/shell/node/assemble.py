@@ -463,6 +463,9 @@ class Node:
             await broker.wait_ended()
         if quorum is not None:
             await quorum.settle()
+        if self.failure is not None:
+            self.abort()  # a mark of a clean stop would say of logs that were let go unflushed that they are whole
+            return
         if self._controller_listener is not None:
             self._controller_listener.close()
         if broker is not None:

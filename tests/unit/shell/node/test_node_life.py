@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.errors import InvariantError, MoldauError
+from moldau.errors import InvariantError, MoldauError, StorageFailedError
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.random import SystemRandom
@@ -228,6 +228,17 @@ async def test_a_broken_invariant_stops_the_node(start_node: Any) -> None:
     assert isinstance(node.node.failure, InvariantError)
     assert node.node.stopped.is_set()
     assert client.wire.is_closed
+
+
+async def test_a_node_that_fails_while_it_stops_leaves_no_mark_of_a_clean_stop(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 2)
+    disks[0].fail(Fault("flush", "io", "__cluster_metadata-0"))  # the first flush is that of the farewell
+    await node.node.stop()
+    assert isinstance(node.node.failure, StorageFailedError)
+    assert node.node.stopped.is_set()
+    assert [disk.exists(".kafka_cleanshutdown") for disk in disks] == [False, False]
 
 
 async def test_invariants_hold_while_it_is_used(start_node: Any) -> None:
