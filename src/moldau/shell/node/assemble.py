@@ -471,13 +471,20 @@ class Node:
         if broker is not None:
             await broker.partitions.close_logs(broker.broker_epoch)
         if quorum is not None:
-            quorum.close()
+            self._close_quorum(quorum)
         if self.operations is not None:
             self.operations.close()
         self._unlock()
         self.stopped.set()
         self.log.write_left_out(is_ending=True)
         self.log.info("node stopped", f"node {self.node_id} stopped")
+
+    def _close_quorum(self, quorum: QuorumRole) -> None:
+        """Without room on the disk the next start reads the metadata log again; the rest of the stop goes on."""
+        try:
+            quorum.close()
+        except MoldauError as error:
+            self.log.error("clean stop", f"the metadata log is not closed cleanly, the next start checks it: {error}")
 
     def abort(self) -> None:
         """Ends everything as a crash does: nothing more is flushed or written. May be called at any time."""

@@ -195,12 +195,15 @@ class RaftDriver:
                 self.log.health.fail(error)
 
     def close(self) -> None:
-        """Flushes and closes the log; after `settle`. Waits for the disk."""
+        """Flushes and closes the log; after `settle`. Waits for the disk. Raises StorageFullError, StorageFailedError;
+        all files are closed then, too."""
         health = self.log.health
-        self.log.close(self._clock.now_ms())
-        if not health.is_offline:
-            self._flushed_offset.write(self.log.log_end_offset)
-        self._flushed_offset.close()
+        try:
+            self.log.close(self._clock.now_ms())
+            if not health.is_offline:
+                self._flushed_offset.write(self.log.log_end_offset)
+        finally:
+            self._flushed_offset.close()
 
     def abort(self) -> None:
         """As a crash: nothing is flushed any more, and the listener is not called."""

@@ -316,10 +316,10 @@ class QuorumRole:
             await self._raft.settle()
 
     def close(self) -> None:
-        """Flushes and closes the log; after `settle`. Waits for the disk."""
-        if self._raft is not None:
-            self._raft.close()
-            self._raft = None
+        """Flushes and closes the log; after `settle`. Waits for the disk. Raises as RaftDriver.close."""
+        raft, self._raft = self._raft, None
+        if raft is not None:
+            raft.close()
 
     def abort(self) -> None:
         """As a crash: nothing is flushed or closed, no request gets an answer."""

@@ -241,6 +241,23 @@ async def test_a_node_that_fails_while_it_stops_leaves_no_mark_of_a_clean_stop(s
     assert [disk.exists(".kafka_cleanshutdown") for disk in disks] == [False, False]
 
 
+async def test_a_clean_stop_goes_on_where_the_metadata_log_finds_no_room(
+    start_node: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await use(node)
+    end_offset = node.node.quorum.log.log_end_offset
+    for last_offset in range(end_offset, end_offset + 5):  # the farewell appends a few: of the producers at its end
+        disk.fail(Fault("write", "full", f"__cluster_metadata-0/{last_offset:020}.snapshot"))
+    await node.node.stop()
+    assert node.node.stopped.is_set()
+    assert disk.exists(".kafka_cleanshutdown")
+    assert "the metadata log is not closed cleanly" in caplog.text
+    disk.heal()
+    await check_all_is_there(await start_node(disk=disk, seed=8))
+
+
 async def test_invariants_hold_while_it_is_used(start_node: Any) -> None:
     node = await start_node()
     await use(node)
