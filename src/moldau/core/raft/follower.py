@@ -25,6 +25,7 @@ from moldau.core.raft.steps import (
     QuorumSettings,
     SaveSnapshotPart,
     SnapshotLoaded,
+    SnapshotRefused,
     Tick,
     Truncated,
     TruncateTo,
@@ -107,7 +108,12 @@ class Follower:
             case Appended() if isinstance(self._asked, Fetch) and self._asked.offset != self._log.log_end_offset:
                 return self._fetch()  # this node led until just now, and was still appending
             case Truncated() | SnapshotLoaded() if self._state is _State.CHANGING:
+                if isinstance(event, SnapshotLoaded):
+                    self._leader_high_watermark = max(self._leader_high_watermark, event.snapshot.end_offset)
                 return (*self._advance(), *self._fetch())
+            case SnapshotRefused() if self._state is _State.CHANGING:
+                # half of it: the leader may send the same bytes again and again, and still counts as the leader
+                return self._back_off(now_ms, self._settings.fetch_timeout_ms // 2)
             case Flushed() if self._state is _State.FLUSHING:
                 return (*self._advance(), *self._fetch())
             case Tick() if self._retry_ms is not None and now_ms >= self._retry_ms:
@@ -141,8 +147,9 @@ class Follower:
     def _fetch_part(self, snapshot: SnapshotId, position: int) -> tuple[Output, ...]:
         return self._ask(FetchSnapshot(self._node, self._leader_epoch, snapshot, position))
 
-    def _back_off(self, now_ms: int) -> tuple[Output, ...]:
-        self._state, self._retry_ms = _State.BACKING_OFF, now_ms + self._settings.retry_backoff_ms
+    def _back_off(self, now_ms: int, wait_ms: int = 0) -> tuple[Output, ...]:
+        self._state = _State.BACKING_OFF
+        self._retry_ms = now_ms + max(wait_ms, self._settings.retry_backoff_ms)
         return ()
 
     def _take_answer(self, event: Answered, now_ms: int) -> tuple[Output, ...]:
@@ -186,5 +193,4 @@ class Follower:
             yield from self._fetch_part(request.snapshot, position)
         else:
             self._state = _State.CHANGING
-            self._leader_high_watermark = max(self._leader_high_watermark, request.snapshot.end_offset)
             yield LoadSnapshot(request.snapshot)

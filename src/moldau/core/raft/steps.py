@@ -94,6 +94,11 @@ class SnapshotLoaded(msgspec.Struct, frozen=True):
     voters: VoterSet | None
 
 
+class SnapshotRefused(msgspec.Struct, frozen=True):
+    """A LoadSnapshot was not performed, for the bytes that came are no whole snapshot: they are gone, and the log is as
+    it was."""
+
+
 class ConnectionLost(msgspec.Struct, frozen=True):
     """The other node ended the connection to it: it may have died."""
 
@@ -117,6 +122,7 @@ Event = (
     | DiskFull
     | SnapshotTaken
     | SnapshotLoaded
+    | SnapshotRefused
     | ConnectionLost
     | Resign
     | Tick
@@ -192,7 +198,7 @@ class SaveSnapshotPart(msgspec.Struct, frozen=True):
 
 class LoadSnapshot(msgspec.Struct, frozen=True):
     """The parts are complete: make `snapshot` durable, let it take the place of the log, which begins and ends at its
-    end offset then, and step with SnapshotLoaded."""
+    end offset then, and step with SnapshotLoaded; with SnapshotRefused where it cannot be read."""
 
     snapshot: SnapshotId
 

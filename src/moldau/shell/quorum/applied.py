@@ -9,11 +9,11 @@ from moldau.core.log.log import Log
 from moldau.core.metadata.batches import decode_record
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import MetadataImage
-from moldau.core.metadata.snapshot import QuorumControl
+from moldau.core.metadata.snapshot import QuorumControl, Snapshot
 from moldau.core.raft.messages import SnapshotId
 from moldau.core.raft.voters import VoterSet
 from moldau.ports import Disk
-from moldau.shell.quorum.metadata_log import LogReplay, fold_log, load_snapshot
+from moldau.shell.quorum.metadata_log import LogReplay, fold_log
 from moldau.shell.quorum.publisher import Publisher
 from moldau.types import Buffer, Offset
 from moldau.wire.records.batch import iterate_batches
@@ -58,10 +58,9 @@ class AppliedMetadata:
                 self.fold.apply(item.record)
         self.reached(log.log_end_offset, log.leader_epochs.latest_epoch)
 
-    def load(self, disk: Disk, snapshot: SnapshotId) -> VoterSet | None:
+    def load(self, loaded: Snapshot, snapshot: SnapshotId) -> VoterSet | None:
         """The image becomes that of `snapshot`, which is committed; subscribers get what that changes. Gives the voters
-        that it names. Waits for the disk."""
-        loaded = load_snapshot(disk).snapshot
+        that it names."""
         self.publisher.take_back()
         self.fold.go_back_to(MetadataImage(self._cluster_id))
         for record in loaded.records:

@@ -19,7 +19,7 @@ from moldau.core.log.checkpoint import PARTITION_METADATA, encode_partition_meta
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FlushedOffset
 from moldau.core.log.log import AppendOrigin, Log
-from moldau.core.metadata.snapshot import METADATA_DIRECTORY
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY, Snapshot
 from moldau.core.raft.messages import EndQuorumEpoch, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import MAX_BYTES
 from moldau.core.raft.quorum import Quorum
@@ -47,6 +47,7 @@ from moldau.core.raft.steps import (
     Save,
     SaveSnapshotPart,
     SnapshotLoaded,
+    SnapshotRefused,
     SnapshotTaken,
     Tick,
     Truncated,
@@ -58,7 +59,7 @@ from moldau.ports import Clock, Disk, Workers
 from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.metadata_log import replaced_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, write_quorum_state
-from moldau.shell.quorum.snapshot_files import keep_for_replacing, read_part, write_part
+from moldau.shell.quorum.snapshot_files import decode_parts, keep_for_replacing, read_part, write_part
 from moldau.types import METADATA_TOPIC_ID, Buffer
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.control import build_control_batch
@@ -78,9 +79,11 @@ class RaftListener(Protocol):
     def truncated(self) -> None:
         """The log was cut, where nothing was committed."""
 
-    def snapshot_loaded(self, snapshot: SnapshotId) -> VoterSet | None:
-        """`snapshot` has taken the place of the log; gives the voters that it names. Raises ProtocolError where it
-        cannot be read."""
+    def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot) -> VoterSet | None:
+        """`snapshot` has taken the place of the log; gives the voters that it names."""
+
+    def snapshot_refused(self, snapshot: SnapshotId, error: ProtocolError) -> None:
+        """What came as `snapshot` cannot be read: it is fetched again after a while, and the log stays until then."""
 
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on."""
@@ -329,9 +332,15 @@ class RaftDriver:
         self._step(Truncated(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
 
     def _load_snapshot(self, snapshot: SnapshotId) -> None:
+        try:
+            decoded = decode_parts(self._disk, snapshot)  # first: a damaged one must not cost the log
+        except ProtocolError as error:
+            self._listener.snapshot_refused(snapshot, error)
+            self._step(SnapshotRefused())
+            return
         keep_for_replacing(self._disk, snapshot)
         self.log = replaced_log(self._disk, self.log, self._flushed_offset, self._clock.now_ms())
-        self._step(SnapshotLoaded(snapshot, self._listener.snapshot_loaded(snapshot)))
+        self._step(SnapshotLoaded(snapshot, self._listener.snapshot_loaded(snapshot, decoded)))
 
     # -- over the network
 

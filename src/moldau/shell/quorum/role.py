@@ -37,6 +37,7 @@ from moldau.core.log.log import Log
 from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
+from moldau.core.metadata.snapshot import Snapshot
 from moldau.core.raft.messages import NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse
@@ -386,11 +387,19 @@ class QuorumRole:
         """What was applied and is in the log no more is taken back."""
         self._applied.fold_again(self._disk, self.log)
 
-    def snapshot_loaded(self, snapshot: SnapshotId) -> VoterSet | None:
+    def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot) -> VoterSet | None:
         """The image becomes that of `snapshot`; gives the voters that it names. The log is empty now, and the next
         snapshot is due by what is appended from here on, not once the log is as long as it was before."""
         self._snapshots.started(0)
-        return self._applied.load(self._disk, snapshot)
+        return self._applied.load(decoded, snapshot)
+
+    def snapshot_refused(self, snapshot: SnapshotId, error: ProtocolError) -> None:
+        """The leader's file, or what the network made of it, is damaged; what this node knew stays."""
+        self._event_log.error(
+            "metadata snapshot",
+            f"the snapshot of the metadata up to offset {snapshot.end_offset}, as node {self.leader_id} sends it, "
+            f"cannot be read, and is fetched again: {error}",
+        )
 
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on, the cluster's first records first."""

@@ -12,8 +12,15 @@ from __future__ import annotations
 
 from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from moldau.core.log.flushed_offset import FlushedOffset
-from moldau.core.metadata.snapshot import METADATA_DIRECTORY, parse_snapshot_file_name, snapshot_file_name
+from moldau.core.metadata.snapshot import (
+    METADATA_DIRECTORY,
+    Snapshot,
+    decode_snapshot,
+    parse_snapshot_file_name,
+    snapshot_file_name,
+)
 from moldau.core.raft.messages import NO_SNAPSHOT, SnapshotId
+from moldau.errors import ProtocolError
 from moldau.ports import Disk
 from moldau.types import Buffer, Offset
 
@@ -62,6 +69,17 @@ def read_part(disk: Disk, snapshot: SnapshotId, position: int, max_bytes: int) -
         return file.size(), file.read(position, max_bytes)
     finally:
         file.close()
+
+
+def decode_parts(disk: Disk, snapshot: SnapshotId) -> Snapshot:
+    """What the parts hold, which are complete. Raises ProtocolError where they are no whole snapshot, and removes them
+    then."""
+    path = path_of(snapshot) + PART_SUFFIX
+    try:
+        return decode_snapshot(disk.read_file(path))
+    except ProtocolError:
+        disk.remove(path)
+        raise
 
 
 def keep_for_replacing(disk: Disk, snapshot: SnapshotId) -> None:

@@ -17,6 +17,7 @@ from moldau.core.raft.steps import (
     QuorumState,
     SaveSnapshotPart,
     SnapshotLoaded,
+    SnapshotRefused,
     Tick,
     Truncated,
     TruncateTo,
@@ -116,3 +117,16 @@ def test_a_snapshot_is_fetched_in_parts_and_takes_the_place_of_the_log() -> None
     assert moved == HighWatermarkMoved(Offset(40))
     assert isinstance(ask, Ask)
     assert (ask.request.offset, ask.request.last_fetched_epoch) == (40, 4)  # type: ignore[union-attr]
+
+
+def test_a_snapshot_that_cannot_be_read_is_fetched_again_after_a_while_and_commits_nothing() -> None:
+    quorum, request = follower()
+    snapshot = SnapshotId(40, 4)
+    quorum.step(fetched(request, 50, snapshot=snapshot), 0)
+    answer = FetchSnapshotAnswer("", 2, 5, size=3, data=b"abc")
+    assert LoadSnapshot(snapshot) in quorum.step(Answered(2, FetchSnapshot(NODE, 5, snapshot, 0), answer), 100)
+    assert quorum.step(SnapshotRefused(), 100) == ()
+    assert quorum.next_deadline_ms() == 100 + SETTINGS.fetch_timeout_ms // 2  # the leader is not given up
+    again = quorum.step(Tick(), 100 + SETTINGS.fetch_timeout_ms // 2)
+    assert asked(again) == [(2, request)]
+    assert quorum.step(fetched(request, 50, snapshot=snapshot), 1_200) == (Ask(2, FetchSnapshot(NODE, 5, snapshot, 0)),)

@@ -12,10 +12,11 @@ from typing import Literal
 import pytest
 
 from moldau.core.controller.quorum_description import NOT_LEADER_OR_FOLLOWER, quorum_response
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.errors import KafkaError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.quorum.snapshot_files import found_snapshots
+from moldau.shell.quorum.snapshot_files import found_snapshots, path_of
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import HostNetwork, NetworkWeather, SimulatedNetwork
@@ -253,6 +254,41 @@ def test_a_node_that_was_away_for_long_catches_up_by_a_snapshot() -> None:
         await quorum.start(away.node_id)
         await away.starting
         assert quotas_of(away.role) == quotas_of(leader.role)
+
+    tell(
+        story,
+        metadata_log_max_record_bytes_between_snapshots="100",
+        metadata_log_segment_ms="10000",
+        metadata_max_retention_ms="20000",
+    )
+
+
+def test_a_damaged_snapshot_of_the_leader_does_not_take_the_place_of_the_log() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        away = next(node for node in quorum.nodes.values() if node is not leader)
+        await away.starting
+        await decide(leader, "early")
+        await until(lambda: quotas_of(away.role) == {"early": 1.0})
+        end_offset = away.role.log.log_end_offset
+        for other in NODE_IDS:
+            network.cut(f"node-{away.node_id}", f"node-{other}", 400)
+        for number in range(40):
+            await decide(leader, f"user-{number % 4}", float(number))
+            await asyncio.sleep(5)  # the segments of the leader's log grow old
+        newest = leader.disk.open(path_of(found_snapshots(leader.disk)[-1]), create=False)
+        place = newest.size() // 2
+        byte = newest.read(place, 1)[0]
+        newest.write_at(place, bytes((byte ^ 1,)))
+        network.mend()
+        await asyncio.sleep(20)
+        assert away.broken == []
+        assert away.role.log.log_end_offset == end_offset
+        assert quotas_of(away.role) == {"early": 1.0}
+        assert not [name for name in away.disk.list_directory(METADATA_DIRECTORY) if name.endswith(".replacing")]
+        newest.write_at(place, bytes((byte,)))
+        await until(lambda: quotas_of(away.role) == quotas_of(leader.role))
 
     tell(
         story,
