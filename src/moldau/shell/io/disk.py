@@ -253,15 +253,9 @@ class OsFile:
             raise ValueError(f"closed file: {self.path}")
         flags |= os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
         try:
-            self._descriptor = os.open(self._absolute_path, flags, 0o644)
+            self._descriptor = self._disk.with_descriptor(lambda: os.open(self._absolute_path, flags, 0o644))
         except OSError as error:
-            if error.errno not in _TOO_MANY_OPEN:
-                raise _translated(error, "open", self.path) from error
-            self._disk.evict_half()
-            try:
-                self._descriptor = os.open(self._absolute_path, flags, 0o644)
-            except OSError as second_error:
-                raise _translated(second_error, "open", self.path) from second_error
+            raise _translated(error, "open", self.path) from error
         self._disk.admit(self)
         return self._descriptor
 
@@ -341,7 +335,7 @@ class OsDisk:
 
     def list_directory(self, path: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._absolute(path)))
+            return sorted(self.with_descriptor(lambda: os.listdir(self._absolute(path))))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -367,7 +361,7 @@ class OsDisk:
 
     def remove_tree(self, path: str) -> None:
         try:
-            shutil.rmtree(self._absolute(path))
+            self.with_descriptor(lambda: shutil.rmtree(self._absolute(path)))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -383,7 +377,7 @@ class OsDisk:
         if sys.platform == "win32":  # a directory cannot be opened there; NTFS journals names itself
             return
         try:
-            descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = self.with_descriptor(lambda: os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY))
             try:
                 os.fsync(descriptor)
             finally:
@@ -401,7 +395,7 @@ class OsDisk:
 
     def read_file(self, path: str) -> bytes:
         try:
-            with open(self._absolute(path), "rb") as file:
+            with self.with_descriptor(lambda: open(self._absolute(path), "rb")) as file:
                 return file.read()
         except OSError as error:
             raise _translated(error, "read", path) from error
@@ -410,7 +404,7 @@ class OsDisk:
         absolute = self._absolute(path)
         temporary = absolute + ".tmp"
         try:
-            with open(temporary, "wb") as file:
+            with self.with_descriptor(lambda: open(temporary, "wb")) as file:
                 file.write(data)
                 file.flush()
                 _fsync(file.fileno())
@@ -466,7 +460,18 @@ class OsDisk:
         with self._lock:
             self._open_files.pop(file, None)
 
-    def evict_half(self) -> None:
+    def with_descriptor(self, work: Callable[[], T]) -> T:
+        """Does `work`, which opens something; once more, with fewer files open, where the process has no descriptor
+        left. Raises OSError."""
+        try:
+            return work()
+        except OSError as error:
+            if error.errno not in _TOO_MANY_OPEN:
+                raise
+        self._evict_half()
+        return work()
+
+    def _evict_half(self) -> None:
         """The process ran out of descriptors: live with fewer from now on."""
         with self._lock:
             self.max_open_files = max(1, len(self._open_files) // 2)

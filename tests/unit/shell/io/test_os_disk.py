@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,40 @@ def test_out_of_descriptors_it_lives_with_fewer(tmp_path: Path, monkeypatch: pyt
     for file in files:
         file.append(b"x")
     assert disk.open_files <= 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit that a process sets itself")
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda disk: disk.replace_file("small", b"new"),
+        lambda disk: disk.read_file("small"),
+        lambda disk: disk.list_directory("inner"),
+        lambda disk: disk.flush_directory("inner"),
+        lambda disk: disk.remove_tree("inner"),
+    ],
+    ids=["replace", "read", "list", "flush", "remove"],
+)
+def test_out_of_descriptors_what_needs_one_for_a_moment_gets_it_from_an_idle_file(
+    tmp_path: Path, work: Callable[[OsDisk], object]
+) -> None:
+    import resource
+
+    disk = OsDisk(str(tmp_path), max_open_files=1_000)
+    disk.replace_file("small", b"old")
+    disk.make_directory("inner/most")
+    files = [disk.open(f"f{number}") for number in range(8)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        work(disk)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert disk.open_files <= 4
+    for file in files:
+        file.append(b"x")
 
 
 def test_the_lock_file_goes_with_its_lock(tmp_path: Path) -> None:
