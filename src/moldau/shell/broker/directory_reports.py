@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import groupby
 from typing import Any
@@ -25,6 +26,9 @@ class DirectoryReports:
         self._node = node
         self._submit = submit
         self._reports = ControllerReports(node, self._send)
+        self._is_told = asyncio.Lock()
+        """One request at a time: one that is tried again, for its answer was lost, may come to the controller behind
+        what was said later, and would be the last word."""
         self.registered = self._reports.registered
 
     def add(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
@@ -35,7 +39,8 @@ class DirectoryReports:
         """As `add`, in place of what was added before; returns once the metadata log holds it. Raises KafkaError; the
         metadata log may hold it all the same, where only the answer was lost."""
         self._reports.forget((topic_id, index))
-        await self._submit(self._request({(topic_id, index): directory_id}))
+        async with self._is_told:
+            await self._submit(self._request({(topic_id, index): directory_id}))
 
     def _request(self, replicas: dict[PartitionId, Uuid]) -> AssignReplicasToDirsRequest:
         directories = assigned_directories(replicas.items())
@@ -43,7 +48,8 @@ class DirectoryReports:
 
     async def _send(self, replicas: dict[PartitionId, Uuid]) -> bool:
         try:
-            await self._submit(self._request(replicas))
+            async with self._is_told:
+                await self._submit(self._request(replicas))
         except KafkaError as error:
             self._node.log.warn(
                 "log directories",

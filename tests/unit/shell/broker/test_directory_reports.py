@@ -102,6 +102,22 @@ def test_what_a_move_has_reported_is_not_overwritten_by_an_older_report(in_virtu
     in_virtual_time(story)
 
 
+def test_what_a_move_reports_waits_for_the_report_that_is_under_way(in_virtual_time: Any) -> None:
+    async def story(start_node: Any) -> None:
+        controller, reports = await reporting(start_node)
+        controller.gate.clear()
+        reports.add(TOPIC_ID, 0, HERE)
+        await asyncio.sleep(0.01)
+        moved = asyncio.ensure_future(reports.report(TOPIC_ID, 0, THERE))
+        await asyncio.sleep(1)
+        assert controller.asked == [(10, {0: HERE})]  # and tried again until it has an answer
+        controller.gate.set()
+        await moved
+        assert controller.asked == [(10, {0: HERE}), (10, {0: THERE})]
+
+    in_virtual_time(story)
+
+
 def test_a_move_whose_note_got_no_answer_is_taken_back_in_the_metadata(in_virtual_time: Any) -> None:
     async def story(start_node: Any) -> None:
         running, here, there = await two_directories(start_node)
