@@ -214,8 +214,14 @@ class Coordinators(Shards[GroupShard]):
     # -- what happens to the partitions
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        """Shards go with the leadership; offsets of deleted topics go, also in shards that nobody has asked yet."""
+        """Shards go and come with the leadership; offsets of deleted topics go, also in shards that nobody has asked
+        yet."""
         self.end_leaderships(delta)
+        for place, partition in delta.partitions.items():
+            if place.topic == self.topic and partition.leader == self._node.node_id:
+                # what the earlier leader would have let expire expires here, also in groups that nobody asks about
+                with contextlib.suppress(KafkaError):
+                    self.shard(place.partition)
         names = tuple(topic.name for topic in delta.deleted_topics.values())
         if OFFSETS_TOPIC in names:
             self.close(kafka_error("NOT_COORDINATOR"))

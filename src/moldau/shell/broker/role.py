@@ -7,7 +7,6 @@ quorum gives the metadata and takes what the broker asks of the controller. It l
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -16,7 +15,7 @@ from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_T
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
-from moldau.errors import InvariantError, KafkaError, kafka_error
+from moldau.errors import InvariantError, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
@@ -236,7 +235,7 @@ class Broker:
         if self._first_group_check is None and OFFSETS_TOPIC in image.topics_by_name:
             # positions expire also in groups that nobody asks about: what is not loaded by then is loaded for it
             delay_s = self.settings.offsets_retention_check_interval_ms / 1000
-            self._first_group_check = self.loop.call_later(delay_s, self._load_all_groups)
+            self._first_group_check = self.loop.call_later(delay_s, self.coordinators.all_shards)
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
         if self._transactions is not None or self._is_transaction_coordinator_elsewhere(delta):
@@ -248,10 +247,6 @@ class Broker:
             place.topic == TRANSACTION_STATE_TOPIC and len(partition.replicas) > 1
             for place, partition in delta.partitions.items()
         )
-
-    def _load_all_groups(self) -> None:
-        with contextlib.suppress(KafkaError):
-            self.coordinators.all_shards()
 
     def address_for(self, context: RequestContext) -> tuple[str, int]:
         """Where the client that asks reaches us: what is advertised, else our end of its own connection."""

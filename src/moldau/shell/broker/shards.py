@@ -9,6 +9,7 @@ single replica unless `flush.messages=1`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
@@ -147,8 +148,13 @@ class Shards(Generic[ShardT]):
         return NO_LEADER if topic is None else topic.partitions[partition_for_group(key, len(topic.partitions))].leader
 
     def all_shards(self) -> list[ShardT]:
-        """One for each partition of the topic that this node leads. Raises KafkaError where it cannot serve one."""
-        return [self.shard(index) for index in self.indexes()]
+        """One for each partition of the topic that this node leads and serves. What stands in a log that is offline, or
+        goes to another broker just now, is left out, as Kafka leaves it out: the others are not to suffer for it."""
+        shards = []
+        for index in self.indexes():
+            with contextlib.suppress(KafkaError):
+                shards.append(self.shard(index))
+        return shards
 
     def indexes(self) -> list[int]:
         """The indexes of the topic's partitions that this node leads."""

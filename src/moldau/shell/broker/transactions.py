@@ -248,11 +248,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
     def load(self) -> None:
         """Begins to load every shard that is here: what was decided must be ended, and what is open has its time, also
         where nobody asks."""
-        for index in self.indexes():
-            try:
-                self.shard(index)
-            except KafkaError:
-                continue  # its log is offline, which is logged elsewhere
+        self.all_shards()
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
         """The topic may be gone, or led by others, or the level of `transaction.version` another one. What other

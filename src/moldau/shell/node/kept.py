@@ -57,11 +57,7 @@ async def tell_groups(log: EventLog, broker: Broker) -> None:
     """Loads the groups, in several turns of the loop, and says which are of another kind. `__consumer_offsets` is
     there."""
     counts: dict[str, int] = {}
-    try:
-        shards = broker.coordinators.all_shards()
-    except KafkaError:
-        return  # the topic's partitions are offline, which is logged elsewhere
-    for shard in shards:
+    for shard in broker.coordinators.all_shards():
         place = shard.partition.topic_partition
         try:
             if shard.loading is not None:

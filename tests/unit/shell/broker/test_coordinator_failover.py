@@ -22,6 +22,7 @@ from moldau.wire.records.batch import iterate_batches
 from tests.support.brokers import Brokers, run_brokers
 
 NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
+RETENTION_S, CHECK_S = 60, 5
 
 
 async def with_topics(brokers: Brokers) -> None:
@@ -154,3 +155,27 @@ def test_a_coordinator_that_was_just_elected_tells_nothing_that_may_be_lost_with
         assert await asked == (0, [8])
 
     run_brokers(story, count=3)
+
+
+def test_positions_expire_at_a_coordinator_that_nobody_has_asked_since_it_was_elected() -> None:
+    """Broker 1 has looked for groups once, before it was elected."""
+
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers)
+        assert await committed(brokers, 1) == (NOT_COORDINATOR, [])
+        assert await commit(brokers, 3, 5) == 0
+        await brokers.pass_time(2 * CHECK_S)
+        brokers.machines[3].kill("process")
+        brokers.controller.fence(3)
+        await brokers.until(lambda: brokers.machines[1].leads(OFFSETS_TOPIC))
+        positions = brokers.machines[1].replica(OFFSETS_TOPIC).log
+        before = positions.log_end_offset
+        await brokers.pass_time(RETENTION_S + 2 * CHECK_S)
+        assert positions.log_end_offset > before
+        assert await committed(brokers, 1) == (0, [])
+
+    settings = {
+        "offsets.retention.minutes": str(RETENTION_S // 60),
+        "offsets.retention.check.interval.ms": str(CHECK_S * 1000),
+    }
+    run_brokers(story, count=3, settings=settings)

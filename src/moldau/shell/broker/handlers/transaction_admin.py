@@ -14,7 +14,7 @@ from moldau.core.transactions.requests import (
     TransactionAnswer,
 )
 from moldau.core.transactions.state import STATES_BY_LABEL, TransactionState
-from moldau.errors import ERROR_CODES, KafkaError
+from moldau.errors import ERROR_CODES
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 from moldau.types import distinct
@@ -83,12 +83,8 @@ async def act_list_transactions(
             return ListTransactionsResponse(throttle_time_ms, INVALID_REGULAR_EXPRESSION)
     ids = request.producer_id_filters or None
     asked = ListTransactions(states, ids, request.duration_filter, pattern)
-    try:
-        shards = broker.transactions.all_shards()
-    except KafkaError as error:
-        return ListTransactionsResponse(throttle_time_ms, error.code)
     found: list[ListedTransaction] = []
-    for shard in shards:
+    for shard in broker.transactions.all_shards():
         if shard.loading is not None:
             return ListTransactionsResponse(throttle_time_ms, COORDINATOR_LOAD_IN_PROGRESS)
         answer = await context.wait(broker.transactions.ask("", asked, shard))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.errors import KafkaError
 from moldau.shell.node.metrics.exposition import Samples, labels_text
 from moldau.shell.node.metrics.table import GROUP_STATES
 from moldau.shell.node.metrics.transactions import add_load_times
@@ -26,11 +25,7 @@ async def add_groups(broker: Broker, out: Samples) -> None:
     """Groups by state, and the lag of each. It pauses while it counts."""
     totals = _Totals(broker, out)
     if OFFSETS_TOPIC in broker.image.topics_by_name:
-        try:
-            shards = broker.coordinators.all_shards()
-        except KafkaError:
-            shards = []
-        for shard in shards:
+        for shard in broker.coordinators.all_shards():
             if shard.loading is None and shard.host.stopped is None:
                 await totals.add(shard.host.state)
     out.add(f"{_PREFIX}numgroups", totals.groups)

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
 from moldau.core.transactions.state import TransactionState
-from moldau.errors import KafkaError
 from moldau.shell.node.metrics.exposition import Samples, labels_text
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
     from moldau.shell.broker.shards import Shards
-    from moldau.shell.broker.transactions import TransactionShard
 
 _VERIFICATIONS = "kafka_server_addpartitionstotxnmanager_"
 _MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
@@ -25,7 +23,7 @@ async def add_transactions(broker: Broker, out: Samples) -> None:
     begun_ms = now_ms = broker.clock.now_ms()
     waiting = unnoted = retries = 0
     if TRANSACTION_STATE_TOPIC in broker.image.topics_by_name:
-        for shard in _shards(broker):
+        for shard in broker.transactions.all_shards():
             if shard.loading is None and shard.host.stopped is None:
                 for known in list(shard.host.state.transactions.values()):
                     counts[known.state] += 1
@@ -53,10 +51,3 @@ def add_load_times(shards: Shards[Any], prefix: str, out: Samples) -> None:
     average_ms, longest_ms = shards.recent_load_times()
     out.add(f"{prefix}partition_load_time_avg", average_ms)
     out.add(f"{prefix}partition_load_time_max", longest_ms)
-
-
-def _shards(broker: Broker) -> list[TransactionShard]:
-    try:
-        return broker.transactions.all_shards()
-    except KafkaError:
-        return []
