@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.core.groups.group_partitions import partition_for_group
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.group_admin import (
@@ -28,6 +29,7 @@ from moldau.wire.records.batch import iterate_batches
 pytestmark = pytest.mark.asyncio
 
 DAY_MS = 86_400_000
+COMMITTED = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(committed_offset=1),)),)
 CHECKS_AT_ONCE = {"offsets.retention.minutes": "1440", "offsets.retention.check.interval.ms": "5"}
 
 
@@ -104,6 +106,21 @@ async def test_positions_expire_also_in_a_shard_that_nobody_asks(start_node: Any
         late.clock.advance(5)
         await late.turns(1)
     assert await listed(late.connect()) == []
+
+
+async def test_groups_are_listed_though_the_partition_of_others_is_offline(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node({"offsets.topic.num.partitions": "2"}, disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t")
+    client = node.connect()
+    for group in ("a", "b"):
+        await commit(client, group, 0)
+    groups = {partition_for_group(group, 2): group for group in ("a", "b")}
+    assert await listed(client) == [groups[0], groups[1]]
+    (lost,) = (index for index in groups if disks[1].exists(f"__consumer_offsets-{index}"))
+    disks[1].fail(Fault("append", "io"))
+    await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(groups[lost], topics=COMMITTED))
+    assert await listed(client) == [groups[1 - lost]]
 
 
 async def test_batches_of_offsets_are_compressed_as_told(start_node: Any) -> None:

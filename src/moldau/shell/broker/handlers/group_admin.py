@@ -8,7 +8,7 @@ import msgspec
 
 from moldau.core.groups.describe import shortened
 from moldau.core.groups.requests import DescribeGroup
-from moldau.errors import KafkaError
+from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import ask_group, group_request
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import DESCRIBE_CLUSTER, DESCRIBE_GROUP, GROUP_RIGHTS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ONE_SHARD = 10
 """To ask a shard without groups takes as long as to list so many."""
 GROUP_OPERATIONS = (3, 6, 8, 10, 11)
+_NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
 
 
 async def act_describe_groups(
@@ -59,14 +60,12 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
     """
     throttle_time_ms = context.throttle()
     may_list_all = context.authorize(DESCRIBE_CLUSTER)
-    try:
-        shards = broker.coordinators.all_shards()
-    except KafkaError as error:
-        return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=error.code)
     asked = group_request(context, await context.finish(shortened(request)))
     groups: list[ListedGroup] = []
-    for shard in shards:
+    for shard in broker.coordinators.all_shards():
         part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask("", asked, shard)))
+        if part.error_code == _NOT_COORDINATOR:
+            continue  # its partition went to another broker meanwhile: that one lists the groups
         if part.error_code:
             return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)
         groups += [group for group in part.groups if may_list_all or context.authorize(DESCRIBE_GROUP, group.group_id)]
