@@ -15,7 +15,7 @@ from typing import assert_never
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.machine import Decision, Now
 from moldau.core.groups.classic.group import Parked
-from moldau.core.groups.classic.join import join
+from moldau.core.groups.classic.join import group_not_made, join
 from moldau.core.groups.classic.membership import heartbeat, leave, session_expired
 from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.classic.rebalance import join_phase_over, prepare
@@ -35,6 +35,7 @@ from moldau.core.groups.requests import (
     ExpireOffsets,
     FetchOffsets,
     ForgetTopics,
+    GroupNotMade,
     GroupNotWritten,
     GroupRequest,
     GroupResponse,
@@ -93,6 +94,8 @@ class GroupMachine:
             continue_deletion(draft, request)
         elif isinstance(request, GroupNotWritten):
             group_not_written(draft, request)
+        elif isinstance(request, GroupNotMade):
+            group_not_made(draft, request)
         else:
             assert_never(request)
         return draft.decision()

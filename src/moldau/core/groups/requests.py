@@ -185,6 +185,12 @@ class GroupNotWritten(msgspec.Struct, frozen=True):
     group_id: str
 
 
+class GroupNotMade(msgspec.Struct, frozen=True):
+    """The record of a new group could not be appended; whoever was the first to join has the error."""
+
+    group_id: str
+
+
 AnyGroupRequest = (
     GroupRequest
     | EndTransaction
@@ -195,4 +201,5 @@ AnyGroupRequest = (
     | ExpireOffsets
     | ContinueDeletion
     | GroupNotWritten
+    | GroupNotMade
 )

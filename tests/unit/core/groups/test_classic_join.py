@@ -7,6 +7,7 @@ import re
 import pytest
 
 from moldau.core.groups.classic.join import MAX_PENDING_MEMBERS
+from moldau.errors import KafkaError
 from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse, ListGroupsRequest
 
 
@@ -27,6 +28,19 @@ def test_refusals_before_there_is_a_group(shard, version: int) -> None:
     # better than Kafka, which keeps an empty group for a refused member
     assert shard.log == []
     assert shard.ask(ListGroupsRequest()).groups == ()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_group_that_cannot_be_recorded_is_not_there(shard, version: int) -> None:
+    """With v3 the member is in the group at once, with v4 its id is given out: who was refused knows of neither."""
+    shard.is_append_failing = True
+    assert isinstance(shard.reply(shard.post(shard.joining(), version)), KafkaError)
+    shard.is_append_failing = False
+    assert shard.ask(ListGroupsRequest()).groups == ()
+    assert shard.memory.used_bytes == 0
+    joined = shard.ask(shard.joining(), 3)
+    assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, joined.member_id)
+    assert [member.member_id for member in joined.members] == [joined.member_id]
 
 
 def test_a_new_dynamic_member_must_fetch_its_id_since_v4(shard) -> None:

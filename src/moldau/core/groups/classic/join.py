@@ -18,7 +18,7 @@ from moldau.core.groups.classic.rebalance import (
 from moldau.core.groups.draft import Draft
 from moldau.core.groups.records import group_metadata_record, new_group_record
 from moldau.core.groups.refusals import refused_join
-from moldau.core.groups.requests import GroupNotWritten, GroupRequest
+from moldau.core.groups.requests import GroupNotMade, GroupNotWritten, GroupRequest
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.ports import Random
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
@@ -52,8 +52,19 @@ def join(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroup
             # Kafka makes the group for a refused member too
             draft.state.groups[message.group_id] = group
             draft.records.append(new_group_record(group))
+            draft.if_refused.append(GroupNotMade(group.group_id))
     else:
         _join_group(draft, parked, request, message, group)
+
+
+def group_not_made(draft: Draft, failed: GroupNotMade) -> None:
+    """The group goes again, and with it the member that was told so: should it stay, whoever joins next would wait for
+    a member that no client knows of."""
+    group = draft.state.groups.pop(failed.group_id)
+    for member_id in (*group.members, *group.pending_members):
+        draft.cancel_session(group, member_id)
+    draft.cancel_join(group)
+    group.dissolve()
 
 
 def _refusal_before_group(draft: Draft, message: JoinGroupRequest) -> str | None:
