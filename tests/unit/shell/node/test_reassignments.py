@@ -50,6 +50,11 @@ async def under_way(cluster: Cluster, by: int) -> list[Any]:
     ]
 
 
+def is_of_under_replicated(name: str) -> bool:
+    """Whether the sample counts what is under-replicated, of all topics or of topic t."""
+    return "_underreplicatedpartitions" in name or ("under" in name and "replicated" in name and 'topic="t"' in name)
+
+
 async def write(cluster: Cluster, broker_id: int, count: int) -> None:
     """Records of which all in-sync replicas have each."""
     peer = client_of(cluster, broker_id)
@@ -130,6 +135,12 @@ def test_a_reassignment_to_a_broker_that_is_down_waits_for_it() -> None:
         assert await reassign(cluster, 1, 3, by=2) == 0
         await write(cluster, 1, 5)
         assert await under_way(cluster, by=1) == [((1, 3, 2), (3,), (2,))]
+        # broker 3 was never in sync, and nothing is lost without it
+        assert [value for name, value in (await cluster.metrics(1)).items() if is_of_under_replicated(name)] == [
+            0,
+            0,
+            0,
+        ]
         await cluster.start(3)
         await until_settled(cluster, 1, 3)
         assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [10, -1, 10]

@@ -179,6 +179,12 @@ def name_of_code(code: int) -> str:
     return "NONE" if code == 0 else kafka_error(code).name
 
 
+def is_under_replicated(image: PartitionImage) -> bool:
+    """Fewer in-sync replicas than replicas. Those that a reassignment adds are not missed: they are only on their way
+    (KIP-352)."""
+    return len(image.isr) < sum(1 for replica in image.replicas if replica not in image.adding_replicas)
+
+
 class _Partitions:
     """All partitions summed, the first of them listed."""
 
@@ -250,7 +256,7 @@ class _Partitions:
         if image.leader == self.broker.node_id:
             counts["leadercount"] += 1
             in_sync = len(image.isr)
-            counts["underreplicatedpartitions"] += in_sync < len(image.replicas)
+            counts["underreplicatedpartitions"] += is_under_replicated(image)
             minimum = min(self.min_insync_replicas, len(image.replicas))
             counts["underminisrpartitioncount"] += in_sync < minimum
             counts["atminisrpartitioncount"] += in_sync == minimum
@@ -266,7 +272,8 @@ class _Partitions:
         in_sync, replicas = len(image.isr), len(image.replicas)
         minimum = min(self.min_insync_replicas, replicas)
         high_watermark = partition.high_watermark
-        add("kafka_cluster_partition_underreplicated", int(in_sync < replicas), labels)
+        under_replicated = int(is_under_replicated(image))
+        add("kafka_cluster_partition_underreplicated", under_replicated, labels)
         add("kafka_cluster_partition_underminisr", int(in_sync < minimum), labels)
         add("kafka_cluster_partition_atminisr", int(in_sync == minimum), labels)
         add("kafka_cluster_partition_insyncreplicascount", in_sync, labels)
@@ -285,7 +292,7 @@ class _Partitions:
         add("kafka_topic_partition_leader_is_preferred", int(image.leader == image.replicas[0]), labels)
         add("kafka_topic_partition_replicas", replicas, labels)
         add("kafka_topic_partition_in_sync_replica", in_sync, labels)
-        add("kafka_topic_partition_under_replicated_partition", int(in_sync < replicas), labels)
+        add("kafka_topic_partition_under_replicated_partition", under_replicated, labels)
         redpanda = labels_text(redpanda_namespace="kafka", redpanda_topic=topic, redpanda_partition=index)
         add("redpanda_kafka_max_offset", high_watermark, redpanda)
 

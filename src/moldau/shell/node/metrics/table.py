@@ -60,7 +60,9 @@ _REPLICAS = (
     ("partitioncount", GAUGE, "Partitions on this broker", "Partitions"),
     ("leadercount", GAUGE, "Partitions that this broker leads", "metadata image"),
     ("offlinereplicacount", GAUGE, "Partitions whose log failed", "Partition.is_offline"),
-    ("underreplicatedpartitions", GAUGE, "Led partitions with fewer in-sync replicas than replicas", "metadata image"),
+    ("underreplicatedpartitions", GAUGE,
+     "Led partitions with fewer in-sync replicas than replicas (a reassignment's new ones not counted)",
+     "metadata image"),
     ("underminisrpartitioncount", GAUGE, "Led partitions with fewer in-sync replicas than min.insync.replicas",
      "metadata image, topic settings"),
     ("atminisrpartitioncount", GAUGE, "Led partitions with as many in-sync replicas as min.insync.replicas",
@@ -77,7 +79,9 @@ _REPLICAS = (
 )
 
 _PER_PARTITION = (
-    ("kafka_cluster_partition_underreplicated", "1 with fewer in-sync replicas than replicas", "metadata image"),
+    ("kafka_cluster_partition_underreplicated",
+     "1 with fewer in-sync replicas than replicas (a reassignment's new ones not counted)",
+     "metadata image"),
     ("kafka_cluster_partition_underminisr", "1 with fewer in-sync replicas than min.insync.replicas",
      "metadata image, topic settings"),
     ("kafka_cluster_partition_atminisr", "1 with as many in-sync replicas as min.insync.replicas",
@@ -99,7 +103,7 @@ _PER_PARTITION = (
     ("kafka_topic_partition_replicas", "Replicas (kafka_exporter's name)", "metadata image"),
     ("kafka_topic_partition_in_sync_replica", "In-sync replicas (kafka_exporter's name)", "metadata image"),
     ("kafka_topic_partition_under_replicated_partition", "1 with fewer in-sync replicas than replicas "
-     "(kafka_exporter's name)", "metadata image"),
+     "(a reassignment's new ones not counted; kafka_exporter's name)", "metadata image"),
 )
 
 _REQUESTS = (
