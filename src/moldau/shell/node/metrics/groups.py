@@ -1,5 +1,8 @@
 """Consumer groups and their lag: read from the coordinators of this node, with pauses.
 
+The lag in a partition is known where a replica of that partition is on this node. Elsewhere the lag is left out, and
+every sum that would need it: 0 would say that the group is up to date.
+
 A shard of `__consumer_offsets` that nobody has asked since the start is loaded by the first scrape, and shows from the
 next one on.
 """
@@ -63,14 +66,17 @@ class _Totals:
     async def _add_offsets(self, group_id: str, offsets: OffsetsByPartition) -> None:
         lag_of_group = lag_max = 0
         is_group_listed = self.groups <= self._limit
+        is_group_known = True
         for topic, partitions in list(offsets.items()):
             hosted = self._broker.partitions.by_name.get(topic.encode())
             offset_sum = lag_sum = 0
+            is_topic_known = True
             for index, committed in list(partitions.items()):
                 self.offsets += 1
                 await self._broker.pauses.pause()
                 partition = None if hosted is None else hosted.partitions.get(index)
                 lag = 0 if partition is None else max(0, partition.high_watermark - committed.offset)
+                is_topic_known = is_topic_known and partition is not None
                 offset_sum += committed.offset
                 lag_sum += lag
                 lag_max = max(lag_max, lag)
@@ -78,13 +84,16 @@ class _Totals:
                     self._listed += 1
                     labels = labels_text(consumergroup=group_id, topic=topic, partition=index)
                     self._out.add("kafka_consumergroup_current_offset", committed.offset, labels)
-                    self._out.add("kafka_consumergroup_lag", lag, labels)
+                    if partition is not None:
+                        self._out.add("kafka_consumergroup_lag", lag, labels)
             lag_of_group += lag_sum
+            is_group_known = is_group_known and is_topic_known
             if is_group_listed:
                 labels = labels_text(consumergroup=group_id, topic=topic)
                 self._out.add("kafka_consumergroup_current_offset_sum", offset_sum, labels)
-                self._out.add("kafka_consumergroup_lag_sum", lag_sum, labels)
-        if is_group_listed and offsets:
+                if is_topic_known:
+                    self._out.add("kafka_consumergroup_lag_sum", lag_sum, labels)
+        if is_group_listed and is_group_known and offsets:
             labels = labels_text(redpanda_group=group_id)
             self._out.add("redpanda_kafka_consumer_group_lag_sum", lag_of_group, labels)
             self._out.add("redpanda_kafka_consumer_group_lag_max", lag_max, labels)
