@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from moldau.core.coordination.host import CoordinatorHost
-from moldau.core.coordination.machine import Decision, Now, Timer
+from moldau.core.coordination.machine import Counts, Decision, Now, Timer
 from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage
@@ -203,8 +203,8 @@ class ToyLog(PartitionLog[Entry]):
         super().__init__(partition, InlineWorkers(), owner.pauses, encode_entry, decode_entry)
         self._owner = owner
 
-    def applied(self, records: tuple[Entry, ...], *, is_of_timer: bool) -> None:
-        self._owner.applied.append((records, is_of_timer))
+    def applied(self, records: tuple[Entry, ...], counts: Counts) -> None:
+        self._owner.applied.append((records, counts))
         self._owner.runtime.committed(self.high_watermark)
 
     def failed(self, error: StorageFailedError) -> None:
@@ -225,7 +225,7 @@ class Owner:
         self.clock = clock
         self.loop = asyncio.get_running_loop()
         self.pauses = Pauses(self.loop, None)
-        self.applied: list[tuple[tuple[Entry, ...], bool]] = []
+        self.applied: list[tuple[tuple[Entry, ...], Counts]] = []
         self.told: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
         log_settings = LogSettings(**settings)

@@ -38,6 +38,10 @@ class Now(msgspec.Struct, frozen=True):
     """For records: since the epoch; may go back."""
 
 
+Counts = tuple[tuple[str, int], ...]
+"""Names of counters, and by how much each grows."""
+
+
 class Timer(msgspec.Struct, Generic[Request], frozen=True):
     """Arms the timer `key` (replacing an armed one of that key), or cancels it if `deadline_ms` is None.
 
@@ -69,6 +73,8 @@ class Decision(msgspec.Struct, Generic[Request, Response, Record], frozen=True):
     """Ends the producer's transaction in this log, by a control batch in the place of records."""
     transaction_version: int = 0
     """Of the marker: 2 where its producer epoch must be above that of the transaction (KIP-890)."""
+    counts: Counts = ()
+    """What the log counts once the records stand there."""
 
 
 class Machine(Protocol[State, Request, Response, Record]):

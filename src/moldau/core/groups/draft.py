@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.machine import Decision, Now, Timer
 from moldau.core.groups.classic.group import Group, Member, Parked
-from moldau.core.groups.records import GroupRecord
+from moldau.core.groups.records import GroupRecord, OffsetRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
     ContinueDeletion,
@@ -21,6 +21,7 @@ from moldau.core.groups.requests import (
 from moldau.core.groups.state import GroupsState
 from moldau.ports import Random
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from moldau.wire.protocol.messages.group_records import OffsetCommitKey
 
 GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 
@@ -31,6 +32,7 @@ class Draft:
 
     __slots__ = (
         "_timers",
+        "counts",
         "if_refused",
         "now_ms",
         "producer_epoch",
@@ -54,6 +56,8 @@ class Draft:
         self.records: list[GroupRecord] = []
         self.replies: list[tuple[int, GroupResponse]] = []
         self.if_refused: list[AnyGroupRequest] = []
+        self.counts: dict[str, int] = {}
+        """By name of the counter: see counters.py."""
         self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         """Whose transaction the records belong to."""
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
@@ -68,11 +72,21 @@ class Draft:
             tuple(self.if_refused),
             self.producer_id,
             self.producer_epoch,
+            counts=tuple(self.counts.items()),
         )
 
     def reply(self, parked: Parked, response: GroupResponse) -> None:
         """Answers a request that waits; the answer is sent once the draft's records are committed."""
         self.replies.append((parked.request_id, response))
+
+    def end_position(self, key: OffsetCommitKey, counter: str) -> None:
+        """Writes that the group has no position there any more; `counter` is of the reason."""
+        self.records.append(OffsetRecord(key, None))
+        self.count(counter)
+
+    def count(self, counter: str) -> None:
+        """One more, once the draft's records stand in the log."""
+        self.counts[counter] = self.counts.get(counter, 0) + 1
 
     # timers
 

@@ -23,8 +23,9 @@ from collections.abc import Iterator
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.committed_offsets import CommittedOffset
+from moldau.core.groups.counters import OFFSET_DELETIONS, OFFSET_EXPIRATIONS
 from moldau.core.groups.draft import Draft
-from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord
+from moldau.core.groups.records import GroupMetadataRecord
 from moldau.core.groups.requests import ContinueDeletion, DeleteGroup, ExpireOffsets, ForgetTopics
 from moldau.errors import ERROR_CODES
 from moldau.types import Pausing
@@ -81,7 +82,7 @@ def _expire_group(draft: Draft, group: Group) -> bool:
         elif len(draft.records) >= MAX_TOMBSTONES:
             return False
         else:
-            draft.records.append(OffsetRecord(key, None))
+            draft.end_position(key, OFFSET_EXPIRATIONS)
     if (
         not is_anything_left
         and group.is_empty()
@@ -160,7 +161,7 @@ def _delete(draft: Draft, parked: Parked, group: Group) -> None:
         if len(draft.records) == MAX_TOMBSTONES:
             draft.continue_deletion(ContinueDeletion(group.group_id, parked))
             return
-        draft.records.append(OffsetRecord(key, None))
+        draft.end_position(key, OFFSET_DELETIONS)
     draft.records.append(_end_of(group))
     draft.reply(parked, DeletableGroupResult(group.group_id))
 
@@ -188,7 +189,7 @@ def delete_offsets(draft: Draft, parked: Parked, message: OffsetDeleteRequest) -
         topics.append(OffsetDeleteResponseTopic(topic.name, tuple(partitions)))
         yield
     for name, index in ended:
-        draft.records.append(OffsetRecord(OffsetCommitKey(message.group_id, name, index), None))
+        draft.end_position(OffsetCommitKey(message.group_id, name, index), OFFSET_DELETIONS)
         yield
     draft.reply(parked, OffsetDeleteResponse(topics=tuple(topics)))
 
@@ -221,4 +222,4 @@ def forget_topics(draft: Draft, request: ForgetTopics) -> None:
                     draft.continue_forgetting(request)
                     return
                 key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-                draft.records.append(OffsetRecord(key, None))
+                draft.end_position(key, OFFSET_DELETIONS)

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.core.coordination.machine import Counts
 from moldau.core.groups.classic.memory import MemberMemory
+from moldau.core.groups.counters import OFFSET_COMMITS
 from moldau.core.groups.machine import GroupMachine
 from moldau.core.groups.records import (
-    GroupMetadataRecord,
     GroupRecord,
     OffsetRecord,
     decode_group_record,
@@ -33,12 +34,6 @@ from moldau.telemetry import BOUND_REACHED
 from moldau.types import ProducerEpoch, ProducerId, TopicPartition
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.control import EndTransactionMarker
-
-OFFSET_COMMITS = "moldau.group:type=GroupCoordinator,name=OffsetCommits"
-OFFSET_EXPIRATIONS = "moldau.group:type=GroupCoordinator,name=OffsetExpirations"
-OFFSET_DELETIONS = "moldau.group:type=GroupCoordinator,name=OffsetDeletions"
-REBALANCES = "moldau.group:type=GroupCoordinator,name=Rebalances"
-"""Generations whose assignment stands in the log."""
 
 _INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
 _UNKNOWN_SERVER_ERROR = ERROR_CODES["UNKNOWN_SERVER_ERROR"]
@@ -68,18 +63,15 @@ class GroupLog(ShardLog[GroupRecord]):
         compression = Compression(node.settings.view.offsets_topic_compression_codec)
         super().__init__(node, partition, flusher, high_watermark_moved, "groups", *codec, compression)
 
-    def applied(self, records: tuple[GroupRecord, ...], *, is_of_timer: bool) -> None:
+    def applied(self, records: tuple[GroupRecord, ...], counts: Counts) -> None:
         """Counts what was written."""
         telemetry = self._node.telemetry
         commits = sum(1 for record in records if isinstance(record, OffsetRecord) and record.value is not None)
         if commits:
             telemetry.count(OFFSET_COMMITS, amount=commits)
-        if commits < len(records):
-            ends = sum(1 for record in records if isinstance(record, OffsetRecord) and record.value is None)
-            # what a timer ends has expired, or its topic is gone; what a request ends was deleted
-            telemetry.count(OFFSET_EXPIRATIONS if is_of_timer else OFFSET_DELETIONS, amount=ends)
-            telemetry.count(REBALANCES, amount=sum(1 for record in records if _is_generation(record)))
-        super().applied(records, is_of_timer=is_of_timer)
+        for name, amount in counts:
+            telemetry.count(name, amount=amount)
+        super().applied(records, counts)
 
 
 class Verification(msgspec.Struct):
@@ -230,7 +222,3 @@ class Coordinators(Shards[GroupShard]):
                 # also those that nobody has asked yet: when they are, the name may be another topic's
                 with contextlib.suppress(KafkaError):
                     self.shard(index).metadata_changed(self._partitions.image, delta)
-
-
-def _is_generation(record: GroupRecord) -> bool:
-    return isinstance(record, GroupMetadataRecord) and record.value is not None and bool(record.value.members)

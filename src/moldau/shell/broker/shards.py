@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from moldau.core.coordination.host import CoordinatorHost
-from moldau.core.coordination.machine import Machine, Record, Request, Response, State
+from moldau.core.coordination.machine import Counts, Machine, Record, Request, Response, State
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.metadata.image import NO_LEADER, MetadataDelta
 from moldau.core.replication.partition import Partition
@@ -51,7 +51,7 @@ class ShardLog(PartitionLog[Record]):
         self._high_watermark_moved = high_watermark_moved
         self.contents = contents
 
-    def applied(self, records: tuple[Record, ...], *, is_of_timer: bool) -> None:
+    def applied(self, records: tuple[Record, ...], counts: Counts) -> None:
         """What was appended is in the state: it is committed now, or when it is flushed, or when followers have it."""
         partition = self.partition
         if partition.waits_for_flush:

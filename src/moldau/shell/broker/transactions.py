@@ -16,6 +16,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
+from moldau.core.coordination.machine import Counts
 from moldau.core.coordination.refusals import append_error_code
 from moldau.core.metadata.features import TRANSACTION_VERSION
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
@@ -65,12 +66,12 @@ class TransactionLog(ShardLog[TransactionRecord]):
         self.decided: deque[tuple[int, str]] = deque()
         """(end offset of the record, transactional id) of what was decided and may not be committed yet."""
 
-    def applied(self, records: tuple[TransactionRecord, ...], *, is_of_timer: bool) -> None:
+    def applied(self, records: tuple[TransactionRecord, ...], counts: Counts) -> None:
         """Notes whose markers are due once the records are committed."""
         for record in records:
             if record.metadata is not None and record.metadata.state in PREPARED:
                 self.decided.append((self.end_offset, record.transactional_id))
-        super().applied(records, is_of_timer=is_of_timer)
+        super().applied(records, counts)
 
 
 class TransactionShard(Shard[TransactionsState, TransactionRequest, TransactionResponse, TransactionRecord]):

@@ -24,7 +24,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from moldau.core.coordination.host import CoordinatorHost, LoadedRecord, LoadedTransactionEnd
-from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Now, Record, Request, Response, State, Timer
+from moldau.core.coordination.machine import (
+    NO_REQUEST_ID,
+    Counts,
+    Decision,
+    Now,
+    Record,
+    Request,
+    Response,
+    State,
+    Timer,
+)
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import (
@@ -80,8 +90,9 @@ class MachineLog(Protocol[_Record]):
     def append(self, batch: Buffer, now: Now) -> int:
         """Gives the last offset. Raises KafkaError, StorageFullError, StorageFailedError: nothing is in the log."""
 
-    def applied(self, records: tuple[_Record, ...], *, is_of_timer: bool) -> None:
-        """What was appended is in the state: the owner has it flushed, and calls `committed` as it becomes durable."""
+    def applied(self, records: tuple[_Record, ...], counts: Counts) -> None:
+        """What was appended is in the state: the owner has it flushed, calls `committed` as it becomes durable, and
+        counts what is to be counted."""
 
     def failed(self, error: StorageFailedError) -> None:
         """The device failed."""
@@ -300,7 +311,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
                 yield from self._handle(None, NO_REQUEST_ID, host.machine.decide, NO_REQUEST_ID, request)
             return
         self._deliver((yield from host.applying(last_offset)))
-        log.applied(decision.records, is_of_timer=timer is not None)
+        log.applied(decision.records, decision.counts)
         self._tell_if_stopped()
 
     def _tell_if_stopped(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from moldau.core.controller.machine import ControllerDecision, ControllerMachine
 from moldau.core.controller.requests import ControllerRequest, ControllerResponse
 from moldau.core.coordination.host import CoordinatorHost
-from moldau.core.coordination.machine import Now
+from moldau.core.coordination.machine import Counts, Now
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, batch_too_large, build_metadata_batch
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.errors import InvariantError, KafkaError, ProtocolError, StorageFailedError, kafka_error
@@ -114,7 +114,7 @@ class ActiveController:
         """Gives the last offset. Raises KafkaError, StorageFullError, StorageFailedError: nothing is in the log."""
         return self._raft.append(batch, now.wall_ms)
 
-    def applied(self, records: tuple[MetadataRecord, ...], *, is_of_timer: bool) -> None:
+    def applied(self, records: tuple[MetadataRecord, ...], counts: Counts) -> None:
         """What was appended is in the state: it is published, and the requests are answered, once it is committed."""
         self._publisher.applied(self._fold.take_delta(Offset(self.end_offset), self._raft.quorum.leader_epoch))
         self._raft.applied()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -72,6 +73,8 @@ class Shard:
     def __init__(self, **settings: int) -> None:
         self.batch_sizes: list[int] = []
         """How many records each decision wrote."""
+        self.counts: Counter[str] = Counter()
+        """What the decisions count that stand in the log."""
         self.settings = msgspec.structs.replace(DEFAULTS, **{"group_initial_rebalance_delay_ms": 0, **settings})
         self.random = SeededRandom(7)
         self.now_ms = 1_000_000
@@ -209,6 +212,7 @@ class Shard:
         if decision.producer_id >= 0:
             self.producers.update(dict.fromkeys(range(len(self.log), len(self.log) + len(written)), producer))
         self.log.extend(written)
+        self.counts.update(dict(decision.counts))
         self._deliver(whole(self.host.applying(len(self.log) - 1)))
         self._deliver(self.host.committed(len(self.log)))
 

@@ -8,6 +8,7 @@ import pytest
 
 from moldau.core.coordination.host import LoadedRecord
 from moldau.core.coordination.machine import NO_REQUEST_ID, Now
+from moldau.core.groups.counters import OFFSET_DELETIONS, OFFSET_EXPIRATIONS
 from moldau.core.groups.expiry import MAX_POSITIONS_A_DECISION, MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, OtherKindRecord, decode_group_record
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, ExpireOffsets, FetchOffsets
@@ -193,6 +194,7 @@ def test_much_that_expires_goes_in_batches_of_a_size(shard) -> None:
     assert max(shard.batch_sizes[begin:]) <= MAX_TOMBSTONES + 1
     assert shard.state.offsets == {}
     assert shard.state.groups == {}
+    assert shard.counts == {OFFSET_EXPIRATIONS: 4 * (2 * MAX_TOMBSTONES + 500)}
 
 
 def test_a_check_looks_at_so_many_positions_in_one_decision(shard) -> None:
@@ -251,6 +253,8 @@ def test_a_large_group_is_deleted_in_several_batches_and_answered_at_the_end(sha
     assert len(tombstones(shard, before)) == 2 * MAX_TOMBSTONES + 3
     assert shard.batch_sizes[-3:] == [MAX_TOMBSTONES, MAX_TOMBSTONES, 3]
     assert shard.state.groups == {}
+    # the rest of them too, though a timer goes on with it
+    assert shard.counts == {OFFSET_DELETIONS: 2 * MAX_TOMBSTONES + 2}
 
 
 def deleting(*indexes: int, topic: str = "t", group_id: str = "g") -> OffsetDeleteRequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.groups.counters import REBALANCES
 from moldau.core.groups.requests import DescribeGroup
 from moldau.errors import KafkaError
 
@@ -37,6 +38,8 @@ def test_a_restarted_follower_takes_over_its_assignment(shard, pair: tuple[str, 
     assert (recorded["i2"].member_id, recorded["i2"].assignment) == (response.member_id, b"2")
     assert recorded["i2"].client_id == "client"
     assert shard.code(shard.beating(first, 2, instance_id="i1")) == 0
+    # of the first member alone, and of both: what the log says of the member that came back is no rebalance
+    assert shard.counts == {REBALANCES: 2}
 
 
 def test_the_member_that_was_replaced_is_fenced(shard, pair: tuple[str, str]) -> None:

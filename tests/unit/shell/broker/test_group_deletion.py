@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moldau.core.groups.counters import OFFSET_DELETIONS, OFFSET_EXPIRATIONS
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
@@ -62,6 +63,7 @@ async def test_groups_of_several_shards_are_deleted_by_one_request(start_node: A
     answer = await client.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(("a", "b", "absent", "a")))
     assert [(row.group_id, row.error_code) for row in answer.results] == [("a", 0), ("b", 0), ("absent", 69)]
     assert await listed(client) == ["c"]
+    assert node.node.telemetry.value(OFFSET_DELETIONS) == 2
 
 
 async def test_without_an_offsets_topic_there_is_no_coordinator(start_node: Any) -> None:
@@ -106,6 +108,7 @@ async def test_positions_expire_also_in_a_shard_that_nobody_asks(start_node: Any
         late.clock.advance(5)
         await late.turns(1)
     assert await listed(late.connect()) == []
+    assert late.node.telemetry.value(OFFSET_EXPIRATIONS) == 1
 
 
 async def test_groups_are_listed_though_the_partition_of_others_is_offline(start_node: Any) -> None:

@@ -213,7 +213,7 @@ async def test_a_timer_fires_as_a_decision_of_its_own_and_is_taken_back_by_a_lat
     owner.runtime.fire()
     owner.runtime.fire()
     assert owner.state.values == {"b": "2"}
-    assert owner.applied[-1] == ((Entry("a", None),), True)
+    assert owner.applied[-1] == ((Entry("a", None),), ())
     owner.runtime.close(kafka_error("NOT_COORDINATOR"))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.classic.rebalance import REBALANCE_IN_PROGRESS, answer_sync, has_memory, prepare
+from moldau.core.groups.counters import REBALANCES
 from moldau.core.groups.draft import Draft
 from moldau.core.groups.records import group_metadata_record
 from moldau.core.groups.requests import GroupNotWritten, SyncPhaseOver
@@ -76,6 +77,7 @@ def _hand_out(draft: Draft, group: Group, given: dict[str, bytes]) -> None:
         prepare(draft, group)
         return
     draft.records.append(group_metadata_record(group, members, group.leader_id, given))
+    draft.count(REBALANCES)
     draft.if_refused.append(GroupNotWritten(group.group_id))
     for member in members:
         answer_sync(draft, group, member, _assignment_reply(group, given.get(member.member_id, b"")))

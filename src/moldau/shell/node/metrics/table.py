@@ -8,6 +8,7 @@ why it is not here, is in `absent.py`. docs/reference/metrics.md is made from bo
 from __future__ import annotations
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.groups.counters import OFFSET_COMMITS, OFFSET_DELETIONS, OFFSET_EXPIRATIONS, REBALANCES
 from moldau.shell.broker.cleaner import (
     BUFFER_PERCENT,
     CLEAN_TIME,
@@ -16,7 +17,6 @@ from moldau.shell.broker.cleaner import (
     RECOPY_PERCENT,
     UNCLEANABLE_COUNT,
 )
-from moldau.shell.broker.coordinators import OFFSET_COMMITS, OFFSET_DELETIONS, OFFSET_EXPIRATIONS, REBALANCES
 from moldau.shell.broker.isr_proposals import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from moldau.shell.broker.traffic import (
     REASSIGNMENT_BYTES_IN,

@@ -1,0 +1,11 @@
+"""Names of what the group coordinators count, each once that the records which say so stand in the log."""
+
+from __future__ import annotations
+
+OFFSET_COMMITS = "moldau.group:type=GroupCoordinator,name=OffsetCommits"
+OFFSET_EXPIRATIONS = "moldau.group:type=GroupCoordinator,name=OffsetExpirations"
+"""Positions that were too old."""
+OFFSET_DELETIONS = "moldau.group:type=GroupCoordinator,name=OffsetDeletions"
+"""Positions that a request ended, or the end of their topic."""
+REBALANCES = "moldau.group:type=GroupCoordinator,name=Rebalances"
+"""Generations whose assignment stands in the log."""
