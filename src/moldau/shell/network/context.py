@@ -57,6 +57,9 @@ class ForAllRequests(Protocol):
     def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse:
         """Decodes, handles and encodes a request that is long to decode, with pauses."""
 
+    def fetched_by_replica(self, context: RequestContext) -> None:
+        """Counts a fetch that a follower has sent, not a consumer."""
+
     def answer_later(self, context: RequestContext, work: Work, *, may_produce_begin: bool = False) -> PendingResponse:
         """Goes on with work that has waited for the first time; the answer comes when it is done."""
 
@@ -98,6 +101,8 @@ class RequestContext(msgspec.Struct, eq=False):
     client_id: str
     runs_to_end: bool = False
     """The request has changed something, or asked for a decision: it goes on although its client is gone."""
+    is_of_replica: bool = False
+    """A fetch that a follower has sent: known once the request is decoded."""
     request_bytes: int = 0
     """Of the frame, where it came through `serve_long`."""
     _things: int = 0
@@ -149,6 +154,11 @@ class RequestContext(msgspec.Struct, eq=False):
     def run_to_end(self) -> None:
         """To be called before a handler that pauses changes the first thing."""
         self.runs_to_end = True
+
+    def fetched_by_replica(self) -> None:
+        """A follower has sent this fetch: the metrics show those of followers and of consumers apart."""
+        self.is_of_replica = True
+        self._node.fetched_by_replica(self)
 
     def finish(self, work: Pausing[Result]) -> Awaitable[Result]:
         """To be awaited: does all of `work`, with pauses, and keeps what a long one gives."""

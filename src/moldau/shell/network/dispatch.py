@@ -49,6 +49,7 @@ from moldau.wire.protocol.codec import UNENCODABLE, decode_message, decode_pausi
 from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES, skip_tagged_fields
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
+FETCH_KEY = int(ApiKey.FETCH)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 LONG_FRAME_BYTES = 16 << 10
 """A longer request may name more than can be decoded in a millisecond."""
@@ -169,6 +170,10 @@ class Dispatcher:
         self._long_requests = LongRequests(loop)
         self._first_steps = FirstSteps()
         self._entries = {key: _Entry(spec, owner) for key, spec in specs.items()}
+        fetch_versions = declared_api(ApiKey.FETCH).max_version
+        self._fetches_of_consumers = RequestStats(fetch_versions)
+        """Their times alone: what is not counted as of a replica is of a consumer."""
+        self._fetches_of_replicas = RequestStats(fetch_versions)
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
 
@@ -245,15 +250,34 @@ class Dispatcher:
         answer = act(context, frame, position)
         ended_s = timer()
         size = 4 + len(frame)
-        if isinstance(answer, PendingResponse):
-            if answer.is_complete:
-                stats.handled(started_s, ended_s, size)
-            else:
-                stats.parked(started_s, ended_s, size)
-                answer.on_complete = lambda: stats.completed(started_s, ended_s, timer())
-        else:
-            stats.handled(started_s, ended_s, size)
+        if isinstance(answer, PendingResponse) and not answer.is_complete:
+            stats.parked(started_s, ended_s, size)
+            answer.on_complete = lambda: self._completed(stats, context, started_s, ended_s, timer(), size)
+            return answer
+        stats.handled(started_s, ended_s, size)
+        if (part := self._part_of(context)) is not None:
+            part.handled(started_s, ended_s, size)
         return answer
+
+    def _completed(
+        self, stats: RequestStats, context: RequestContext, started_s: float, parked_s: float, ended_s: float, size: int
+    ) -> None:
+        """The answer of a request is there that was timed."""
+        stats.completed(started_s, parked_s, ended_s)
+        if (part := self._part_of(context)) is not None:
+            part.parked(started_s, parked_s, size)
+            part.completed(started_s, parked_s, ended_s)
+
+    def _part_of(self, context: RequestContext) -> RequestStats | None:
+        """Where a fetch counts besides among all fetches; who sent a long one is known only after it was parked."""
+        if context.api_key != FETCH_KEY:
+            return None
+        return self._fetches_of_replicas if context.is_of_replica else self._fetches_of_consumers
+
+    def fetched_by_replica(self, context: RequestContext) -> None:
+        """Counts a fetch that a follower has sent, not a consumer."""
+        self._fetches_of_replicas.count += 1
+        self._fetches_of_replicas.by_version[context.api_version] += 1
 
     def _charged(
         self, timer_ns: Callable[[], int], act: RawAct, context: RequestContext, frame: memoryview, position: int
@@ -474,6 +498,16 @@ class Dispatcher:
     def request_stats(self) -> dict[int, RequestStats]:
         """The counts of each API that is served, by API key."""
         return {key: entry.stats for key, entry in self._entries.items()}
+
+    def fetch_stats(self) -> tuple[RequestStats, RequestStats]:
+        """The fetches of consumers, and those of followers; errors are counted for all together."""
+        entry = self._entries.get(FETCH_KEY)
+        consumers, replicas = self._fetches_of_consumers, self._fetches_of_replicas
+        if entry is not None:
+            consumers.count = entry.stats.count - replicas.count
+            by_version = zip(entry.stats.by_version, replicas.by_version, strict=True)
+            consumers.by_version = [count - of_replicas for count, of_replicas in by_version]
+        return consumers, replicas
 
 
 def _itself(work: Awaitable[Answer | None]) -> Awaitable[Answer | None]:

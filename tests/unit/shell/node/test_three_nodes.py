@@ -11,13 +11,16 @@ from moldau.errors import ERROR_CODES
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
+from moldau.shell.peers.peer import Peer
 from moldau.shell.quorum.quorum_state import QuorumError
+from moldau.simulation.network import HostNetwork
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.three_nodes import NODE_IDS, PATIENCE_S, Cluster, tell
 
@@ -108,6 +111,37 @@ def test_a_leader_counts_who_comes_back_into_the_replicas_in_sync() -> None:
         await cluster.all_know("t", 1, 1, 2, 3)
         assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{under}"] == 0
         assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{expands}"] == 1
+
+    tell(story)
+
+
+def test_fetches_of_followers_and_of_consumers_are_counted_apart() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 2, 3, by=1)
+        await cluster.all_know("t", 1, 1, 2, 3)
+        topic_id = cluster.nodes[1].broker.image.topic_id("t")
+        partitions = (FetchPartition(0, fetch_offset=0, partition_max_bytes=1),)
+
+        async def counts(name: str) -> dict[str, float]:
+            page = await cluster.metrics(1)
+            kinds = "Fetch", "FetchConsumer", "FetchFollower"
+            return {
+                kind: sum(value for key, value in page.items() if key.startswith(f'{name}{{request="{kind}"'))
+                for kind in kinds
+            }
+
+        requests, times = "kafka_network_requestmetrics_requests_total", "kafka_network_requestmetrics_totaltimems"
+        before = await counts(requests)
+        assert before["FetchConsumer"] == 0 < before["FetchFollower"] == before["Fetch"]
+        peer = Peer(BrokerListener("PLAINTEXT", "node-1", 9092), HostNetwork(cluster.network, "client"))
+        await peer.request(FetchRequest(topics=(FetchTopic(topic_id=topic_id, partitions=partitions),)), 30_000)
+        peer.close()
+        after = await counts(requests)
+        assert after["FetchConsumer"] == 1
+        assert after["FetchConsumer"] + after["FetchFollower"] == after["Fetch"]
+        # a follower waits half a second for records, and only then is its fetch timed
+        await cluster.pass_time(1)
+        assert (await counts(times))["FetchFollower"] > 0
 
     tell(story)
 

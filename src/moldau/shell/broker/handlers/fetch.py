@@ -174,8 +174,10 @@ def _begin(
     """The fetch of `entries` or of its session, or the error of the whole. Raises what each entry is refused for."""
     reader, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten, rack = question
     is_follower = reader[0] >= 0
-    if is_follower and not context.authorize(CLUSTER_ACTION):
-        raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+    if is_follower:
+        context.fetched_by_replica()
+        if not context.authorize(CLUSTER_ACTION):
+            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
         if session_epoch > INITIAL_EPOCH:
             # its partitions stand in the session, which the refused request leaves as it is

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.dispatch import Dispatcher
     from moldau.shell.network.pauses import Pauses
+    from moldau.shell.network.request_stats import RequestStats
     from moldau.shell.node.status import NodeStatus
     from moldau.shell.quorum.role import QuorumRole
 
@@ -152,26 +153,30 @@ def add_network(node: NodeStatus, out: Samples) -> None:
 def add_requests(dispatcher: Dispatcher, out: Samples) -> None:
     """Requests by API and version, their errors and times."""
     for key, stats in dispatcher.request_stats().items():
-        if not stats.count:
-            continue
         request = "".join(word.title() for word in ApiKey(key).name.split("_"))
-        names = (request, "FetchConsumer") if key == ApiKey.FETCH else (request,)
-        for version, count in enumerate(stats.by_version):
-            for name in names:
-                if count:
-                    labels = labels_text(request=name, version=version)
-                    out.add("kafka_network_requestmetrics_requests_total", count, labels)
+        _add_request(out, request, stats)
         for code, count in stats.errors.items():
             labels = labels_text(request=request, error=name_of_code(code))
             out.add("kafka_network_requestmetrics_errors_total", count, labels)
-        for name in names:
-            labels = labels_text(request=name)
-            add = out.add_summary
-            count = stats.count
-            add("kafka_network_requestmetrics_totaltimems", stats.total.quantiles(1000), count, labels)
-            add("kafka_network_requestmetrics_localtimems", stats.local.quantiles(1000), count, labels)
-            add("kafka_network_requestmetrics_remotetimems", stats.waited.quantiles(1000), count, labels)
-            add("kafka_network_requestmetrics_requestbytes", stats.request_bytes.quantiles(), count, labels)
+    for request, stats in zip(("FetchConsumer", "FetchFollower"), dispatcher.fetch_stats(), strict=True):
+        _add_request(out, request, stats)
+
+
+def _add_request(out: Samples, request: str, stats: RequestStats) -> None:
+    """Nothing where none came."""
+    if not stats.count:
+        return
+    for version, count in enumerate(stats.by_version):
+        if count:
+            labels = labels_text(request=request, version=version)
+            out.add("kafka_network_requestmetrics_requests_total", count, labels)
+    labels = labels_text(request=request)
+    add = out.add_summary
+    count = stats.count
+    add("kafka_network_requestmetrics_totaltimems", stats.total.quantiles(1000), count, labels)
+    add("kafka_network_requestmetrics_localtimems", stats.local.quantiles(1000), count, labels)
+    add("kafka_network_requestmetrics_remotetimems", stats.waited.quantiles(1000), count, labels)
+    add("kafka_network_requestmetrics_requestbytes", stats.request_bytes.quantiles(), count, labels)
 
 
 def name_of_code(code: int) -> str:

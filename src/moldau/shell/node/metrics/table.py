@@ -195,7 +195,8 @@ _DIRECTORY_ROWS: tuple[_Row, ...] = (
      "LogDirectories"),
     ("kafka_log_logmanager_logdirectoryoffline", GAUGE, ("logDirectory",), "1 if the directory failed",
      "DirectoryHealth"),
-    ("kafka_network_requestmetrics_requests_total", COUNTER, ("request", "version"), "Requests", "RequestStats"),
+    ("kafka_network_requestmetrics_requests_total", COUNTER, ("request", "version"),
+     "Requests; FetchConsumer and FetchFollower: the fetches of each", "RequestStats"),
     ("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),
      "Error codes in answers; NONE counts too", "RequestStats; Produce and Fetch: by partition"),
 )
