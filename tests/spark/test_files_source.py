@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -88,14 +89,14 @@ sink: {{path: out}}
     assert [value for value, _, _ in letters(name)] == [b"3;c;d", b"two;b"]
 
 
-STOPPING = "source: {}\nsql: select id from source\nsink: {{path: out}}"
+PAGE = "source: {}\nsql: select id from source\nsink: {{path: out}}"
 
 
 def test_the_first_line_that_does_not_parse_stops_as_declared(run_page, incoming):
     lines(incoming / "a.json", '{"id": 1}', "no JSON")
     source = f'{{files: "{incoming}", format: json, schema: id int, bad_records: stop}}'
     with pytest.raises(MoldauError, match=r"file file:/.*/a\.json, the value is no JSON"):
-        run_page(STOPPING.format(source))
+        run_page(PAGE.format(source))
 
 
 def test_the_first_record_of_a_topic_that_does_not_parse_stops_as_declared(run_page, new_topic, produce):
@@ -103,7 +104,7 @@ def test_the_first_record_of_a_topic_that_does_not_parse_stops_as_declared(run_p
     produce(topic, [(None, b'{"id": 1}'), (None, b'{"id": "x"}')])
     source = f"{{topic: {topic}, format: json, schema: id int, bad_records: stop}}"
     with pytest.raises(MoldauError, match=f"topic {topic}, partition 0, offset 1, the JSON does not fit the schema"):
-        run_page(STOPPING.format(source))
+        run_page(PAGE.format(source))
 
 
 def test_a_name_that_spark_takes_for_a_pattern_is_refused(run_page, incoming):
@@ -120,6 +121,18 @@ def test_a_batch_takes_so_many_files_as_the_page_says(run_page, incoming, tmp_pa
     run_page(f"{source}\nsql: select value from source\nsink: {{path: out}}")
     rows = [pq.read_table(file).num_rows for file in sorted((tmp_path / "out").glob("*.parquet"))]
     assert rows == [2, 1]
+
+
+def test_a_file_is_read_that_is_years_older_than_the_newest_one(run_page, incoming, tmp_path):
+    """As `mv`, `rsync --times` and an archive bring one."""
+    page = PAGE.format(f'{{files: "{incoming}", format: json, schema: id int}}')
+    lines(incoming / "new.json", '{"id": 1}')
+    run_page(page)
+    old = incoming / "old.json"
+    lines(old, '{"id": 2}')
+    os.utime(old, (1, 1))
+    run_page(page)
+    assert ids(tmp_path / "out") == [1, 2]
 
 
 def test_the_tests_of_a_page_give_lines(spark, tmp_path):

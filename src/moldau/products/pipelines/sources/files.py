@@ -36,6 +36,8 @@ TEXT, PARQUET = "text", "parquet"
 FORMATS = (JsonFormat.NAMED_BY, CsvFormat.NAMED_BY, TEXT, PARQUET)
 MOST_FILES_PER_BATCH = 1_000
 """Where the page says nothing."""
+ANY_AGE = "36500d"
+"""Spark passes over a file that is a week older than the newest one it has seen (`maxFileAge`), and says nothing."""
 
 _FILE = "_metadata.file_path as _file"
 _IS_NO_PATTERN = (
@@ -89,7 +91,9 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
             raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        stream = spark.readStream.option("maxFilesPerTrigger", str(self.max_files or MOST_FILES_PER_BATCH))
+        stream = spark.readStream.options(
+            maxFilesPerTrigger=str(self.max_files or MOST_FILES_PER_BATCH), maxFileAge=ANY_AGE
+        )
         if self.format == PARQUET:
             return (
                 stream.schema(self._parquet_columns(spark))
