@@ -77,6 +77,14 @@ def test_a_time_is_the_same_moment_however_it_is_written():
     assert compare([{"at": "2026-01-01T00:00:06Z"}], found) is not None
 
 
+def test_moments_that_differ_by_a_microsecond_differ():
+    found = [{"at": "2026-01-01T00:00:05.123456Z"}]
+    assert compare([{"at": "2026-01-01T01:00:05.123456+01:00"}], found) is None
+    difference = compare([{"at": "2026-01-01T00:00:05.123Z"}], found)
+    assert difference is not None
+    assert difference.lines() == ['- {"at":"2026-01-01T00:00:05.123Z"}', '+ {"at":"2026-01-01T00:00:05.123456Z"}']
+
+
 def test_no_rows_are_expected_of_an_empty_list():
     assert compare([], []) is None
     assert compare([], [{"a": 1}]) is not None

@@ -91,6 +91,11 @@ def test_rows_are_posted_as_lines_or_arrays(run, receiver):
     assert first["Moldau-Batch"].endswith(" 0")
 
 
+def test_a_time_keeps_its_microseconds(run, receiver):
+    run("a", columns="timestamp'2026-01-02T03:04:05.123456Z' as at")
+    assert [body for _, body in receiver.requests] == ['{"at":"2026-01-02T03:04:05.123456Z"}\n']
+
+
 def test_an_array_is_one_json_value(run, receiver):
     run("a b", ", body: array")
     assert [json.loads(body) for _, body in receiver.requests] == [[{"word": "a"}, {"word": "b"}]]

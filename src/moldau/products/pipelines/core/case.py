@@ -66,7 +66,8 @@ def _normal(value: object) -> object:
         except ValueError:
             return value
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        digits = "microseconds" if moment.microsecond % 1_000 else "milliseconds"
+        return moment.isoformat(timespec=digits).replace("+00:00", "Z")
     if isinstance(value, Mapping):
         return _normal_row(value)
     if isinstance(value, list | tuple):

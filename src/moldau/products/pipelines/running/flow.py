@@ -14,6 +14,7 @@ from moldau.products.pipelines.core.failures import FlowError, what_failed
 from moldau.products.pipelines.core.plan import FlowStep
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import SourceTimes
+from moldau.products.pipelines.formats.json_text import json_of_row
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.batches import BatchWriter, ServedBatchWriter
 from moldau.products.pipelines.sources.source import Source
@@ -167,7 +168,7 @@ def state_store_for(spark: SparkSession, flows: Iterable[FlowStep]) -> Iterator[
 
 def rows_of(frame: DataFrame) -> list[Row]:
     """All rows of a batch, with values as JSON has them."""
-    texts = frame.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) as row").collect()
+    texts = frame.selectExpr(f"{json_of_row(frame, with_nulls=True)} as row").collect()
     return [json.loads(row["row"]) for row in texts]
 
 

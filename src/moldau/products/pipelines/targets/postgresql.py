@@ -34,6 +34,7 @@ from moldau.products.pipelines.databases.postgresql import (
     server_of,
     table_of,
 )
+from moldau.products.pipelines.formats.json_text import json_of_column
 from moldau.products.pipelines.targets.sql_table import (
     BATCHES,
     BATCHES_COLUMNS,
@@ -260,7 +261,7 @@ class _Writer:
 def _copied(batch: DataFrame, server: str, staging: str) -> dict[str, int]:
     """The tasks copy the rows into the table `staging`; gives the rows of each attempt that Spark counts."""
     copy = f"copy {staging} ({listed(batch.columns)}, {ATTEMPT}) from stdin (format csv)"
-    as_text = batch.selectExpr(*(_as_text(name, kind) for name, kind in batch.dtypes))
+    as_text = batch.selectExpr(*(_as_text(batch, name, kind) for name, kind in batch.dtypes))
     found = as_text.mapInArrow(partial(_copy_rows, server, copy), "attempt string, rows bigint")
     return {row.attempt: row.rows for row in found.collect()}
 
@@ -303,9 +304,9 @@ def _type_of(kind: str) -> str | None:
     return "jsonb" if kind.startswith(NESTED) else TYPES.get(kind)
 
 
-def _as_text(name: str, kind: str) -> str:
+def _as_text(batch: DataFrame, name: str, kind: str) -> str:
     """As SQL: what a field of CSV cannot hold, in the words of PostgreSQL."""
     column = spark_quoted(name)
     if kind.startswith(NESTED):
-        return f"to_json({column}) as {column}"
+        return f"{json_of_column(batch, name)} as {column}"
     return f"concat('\\\\x', hex({column})) as {column}" if kind == "binary" else column

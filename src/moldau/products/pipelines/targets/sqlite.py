@@ -18,6 +18,7 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, quoted
+from moldau.products.pipelines.formats.json_text import json_of_column
 from moldau.products.pipelines.targets.sql_table import (
     BATCHES,
     BATCHES_COLUMNS,
@@ -100,7 +101,7 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
         if self.file.exists():
             with self.connected() as connection:
                 self._check_takes(connection, result.drop(DELETED).columns)
-        return result.selectExpr(*(_as_it_fits(name, kind) for name, kind in result.dtypes))
+        return result.selectExpr(*(_as_it_fits(result, name, kind) for name, kind in result.dtypes))
 
     def _check_takes(self, connection: sqlite3.Connection, columns: list[str]) -> None:
         """SQLite itself says whether it could run the INSERT."""
@@ -204,10 +205,10 @@ def _exists(connection: sqlite3.Connection, table: str) -> bool:
     return found.fetchone() is not None
 
 
-def _as_it_fits(name: str, kind: str) -> str:
+def _as_it_fits(result: DataFrame, name: str, kind: str) -> str:
     """As SQL of Spark: nested values as JSON."""
     column = spark_quoted(name)
-    return f"to_json({column}) as {column}" if kind.startswith(NESTED) else column
+    return f"{json_of_column(result, name)} as {column}" if kind.startswith(NESTED) else column
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[object, ...]]:

@@ -20,6 +20,7 @@ from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import keys_of, parse_written, writable_formats
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
+from moldau.products.pipelines.formats.json_text import json_of_row
 from moldau.products.pipelines.targets.target import Target, TargetQuery
 
 ORIGIN_TYPES = {"_topic": "string", "_partition": "int", "_offset": "bigint"}
@@ -115,7 +116,7 @@ def to_records(result: DataFrame, key: str | None = None, written_as: SchemaForm
         fields = [quoted(name) for name in columns if name not in origins]
         rows = result.selectExpr(*keys, *origins, f"struct({', '.join(fields)}) as fields")
         return written_as.encoded(rows, "fields")
-    value = "value" if goes_as_it_is else "to_json(struct(*)) as value"
+    value = "value" if goes_as_it_is else f"{json_of_row(result)} as value"
     return result.selectExpr(*keys, value, *origins)
 
 

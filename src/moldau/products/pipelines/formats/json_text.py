@@ -1,0 +1,79 @@
+"""Rows and columns as JSON: SQL of Spark's `to_json`, which on its own cuts a time to milliseconds.
+
+A time of whole milliseconds has three digits of a second, as `to_json` writes it. A row with any time that is finer has
+six in all of its times: no pattern of Spark writes the one or the other by the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from moldau.products.pipelines.core.statement import literal, quoted
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+_SIX_DIGITS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_TIMES = ("timestamp", "timestamp_ntz")
+
+Kind = str | Mapping[str, Any]
+"""A type of Spark, as its `jsonValue` has it."""
+
+
+def json_of_row(rows: DataFrame, *, with_nulls: bool = False) -> str:
+    """A row as one object. `with_nulls`: a field that is null stands there too."""
+    names = [name.lower() for name in rows.columns]
+    if len(set(names)) < len(names):
+        return _to_json("struct(*)", with_nulls, _SIX_DIGITS)  # no SQL can ask for one of two columns of a name
+    return _json("struct(*)", _any_is_finer("", rows.schema.jsonValue(), 0), with_nulls)
+
+
+def json_of_column(rows: DataFrame, name: str) -> str:
+    """A struct, array or map as JSON."""
+    return _json(quoted(name), _is_finer(quoted(name), rows.schema[name].dataType.jsonValue(), 0), with_nulls=False)
+
+
+def _json(sql: str, is_finer: str, with_nulls: bool) -> str:
+    plain = _to_json(sql, with_nulls, {})
+    return f"if({is_finer}, {_to_json(sql, with_nulls, _SIX_DIGITS)}, {plain})" if is_finer else plain
+
+
+def _to_json(sql: str, with_nulls: bool, options: Mapping[str, str]) -> str:
+    if with_nulls:
+        options = {**options, "ignoreNullFields": "false"}
+    texts = ", ".join(f"{literal(name)}, {literal(text)}" for name, text in options.items())
+    return f"to_json({sql}, map({texts}))" if options else f"to_json({sql})"
+
+
+def _is_finer(sql: str, kind: Kind, depth: int) -> str:
+    """A condition in SQL: whether a time in it has more digits than milliseconds. Empty for a type without times.
+    `depth`: of lambdas around it, whose variables each need a name of their own."""
+    if isinstance(kind, str):
+        return f"unix_micros(cast({sql} as timestamp)) % 1000 <> 0" if kind in _TIMES else ""
+    if kind["type"] == "struct":
+        return _any_is_finer(f"{sql}.", kind, depth)
+    if kind["type"] == "array":
+        return _some_is_finer(sql, kind["elementType"], depth)
+    if kind["type"] == "map":
+        # a time as a key is written as the number of its microseconds
+        return _some_is_finer(f"map_values({sql})", kind["valueType"], depth)
+    return ""
+
+
+def _any_is_finer(before: str, struct: Mapping[str, Any], depth: int) -> str:
+    """`before`: what stands before the names of the fields."""
+    return _either(*(_is_finer(f"{before}{quoted(field['name'])}", field["type"], depth) for field in struct["fields"]))
+
+
+def _some_is_finer(sql: str, element: Kind, depth: int) -> str:
+    variable = f"_moldau_{depth}"
+    is_finer = _is_finer(variable, element, depth + 1)
+    return f"exists({sql}, {variable} -> {is_finer})" if is_finer else ""
+
+
+def _either(*conditions: str) -> str:
+    return " or ".join(f"({one})" for one in conditions if one)
