@@ -89,6 +89,17 @@ sink: {{path: out}}
     assert [value for value, _, _ in letters(name)] == [b"3;c;d", b"two;b"]
 
 
+def test_a_quote_within_quotes_is_doubled_and_a_backslash_is_a_letter(run_page, incoming, tmp_path):
+    """RFC 4180."""
+    page = f'source: {{files: "{incoming}", format: csv, schema: "id int, a string, b string"}}'
+    lines(incoming / "a.csv", '1,"he said ""hi"", and left",x', '2,"""","""a"", b"', r'3,"C:\dir\",\x', '4,"",""""""')
+    run_page(f"{page}\nsql: select id, a, b from source\nsink: {{path: out}}")
+    rows = sorted(pq.read_table(tmp_path / "out").to_pylist(), key=lambda row: row["id"])
+    assert [(row["a"], row["b"]) for row in rows] == [
+        ('he said "hi", and left', "x"), ('"', '"a", b'), ("C:\\dir\\", "\\x"), (None, '""'),
+    ]  # fmt: skip
+
+
 PAGE = "source: {}\nsql: select id from source\nsink: {{path: out}}"
 
 

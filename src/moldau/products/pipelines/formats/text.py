@@ -89,7 +89,8 @@ class CsvFormat(Format, frozen=True, kw_only=True):
         lines = records
         if self.header is not None:
             lines = records.where(f"value is null or trim(cast(value as string)) <> {literal(self.header)}")
-        return _decoded(lines, "from_csv", self.schema, {"sep": self.separator})
+        # a quote within quotes is doubled (RFC 4180); Spark's own default is a backslash before it
+        return _decoded(lines, "from_csv", self.schema, {"sep": self.separator, "escape": '"'})
 
     def reason(self) -> str:
         misfit = literal(f"the line does not fit the schema: {self.schema}")
