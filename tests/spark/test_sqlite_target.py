@@ -66,6 +66,21 @@ def test_an_upsert_keeps_the_newest_row_and_runs_once(spark, writer, file):
         update(spark.sql("select 1 as id, 'a' as kind, explode(array('x', 'y')) as name"), 2)
 
 
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_a_key_that_is_no_number_is_refused(spark, writer, file, kind):
+    """SQLite stores it as NULL, and no NULL is equal to another."""
+    update = writer(mode="update", key=("id", "size"))
+    update(spark.sql(f"select 1 as id, cast('Infinity' as {kind}) as size, 'a' as name"), 0)
+    with pytest.raises(MoldauError, match="a row has NaN as 'size', which `key` names: SQLite has no NaN"):
+        update(spark.sql(f"select 1 as id, cast('NaN' as {kind}) as size, 'b' as name"), 1)
+    assert rows(file) == [(1, float("inf"), "a")]
+
+
+def test_a_value_that_is_no_number_is_null(spark, writer, file):
+    writer()(spark.sql("select 1 as id, cast('NaN' as double) as size"), 0)
+    assert rows(file) == [(1, None)]
+
+
 def test_a_table_that_cannot_take_the_rows_is_refused_before_the_start(spark, file):
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("create table t (id integer, name text)")

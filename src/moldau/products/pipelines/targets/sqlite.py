@@ -185,7 +185,9 @@ class _Writer:
             return
         key = self._target.key
         if key:
-            check_keys(columns_of_parts(staging, parts, key), key)
+            keys = columns_of_parts(staging, parts, key)
+            _check_no_nan(keys)
+            check_keys(keys, key)
         for rows in rows_of_parts(staging, parts):
             self._take(connection, rows)
 
@@ -203,6 +205,19 @@ class _Writer:
 def _exists(connection: sqlite3.Connection, table: str) -> bool:
     found = connection.execute("select 1 from sqlite_schema where type in ('table', 'view') and name = ?", (table,))
     return found.fetchone() is not None
+
+
+def _check_no_nan(keys: pa.Table) -> None:
+    """Raises TableTargetError: SQLite stores a NaN as NULL, and each NULL in a key is another one to it, so that no row
+    would take the place of an older one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(keys.column_names, keys.columns, strict=True):
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            raise TableTargetError(
+                f"a row has NaN as {name!r}, which `key` names: SQLite has no NaN, leave such rows out"
+            )
 
 
 def _as_it_fits(result: DataFrame, name: str, kind: str) -> str:
