@@ -289,6 +289,47 @@ def test_what_avro_writes_avro_reads(registry, tmp_path):
         writer.check(["amount"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("int", 2**31), ("int", -(2**31) - 1), ("int", True), ("int", 1.5), ("long", decimal.Decimal("1.5")),
+        ("float", True), ("float", "1.5"), ("double", decimal.Decimal("1.5")), ("boolean", 1), ("boolean", "false"),
+        ("string", b"a"), ("bytes", "a"), ("string", 1),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_its_avro_type_is_not_made_to_fit(tmp_path, kind, value):
+    file = tmp_path / "one.avsc"
+    for field, given in ((kind, value), (["null", kind], value), ({"type": "array", "items": kind}, [value])):
+        record = {"type": "record", "name": "One", "fields": [{"name": "a", "type": field}]}
+        file.write_text(json.dumps(record), "utf-8")
+        writer = AvroFormat(schema_file=file).writer()
+        for write, rows in ((writer.value_of, {"a": given}), (writer, pa.array([{"a": given}]))):
+            with pytest.raises(MoldauError, match="a row does not fit the schema"):
+                write(rows)
+
+
+def test_a_null_is_no_value_of_an_avro_type_and_columns_of_its_type_are_written(tmp_path):
+    file = tmp_path / "one.avsc"
+    day, at = datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    stored = {
+        "int": pa.array([-(2**31)], pa.int64()), "long": pa.array([2**63 - 1]), "float": pa.array([0.5]),
+        "double": pa.array([0.1]), "boolean": pa.array([False]), "string": pa.array(["a"]), "bytes": pa.array([b"a"]),
+        "date": pa.array([day]), "timestamp-micros": pa.array([at], pa.timestamp("us", "UTC")),
+    }  # fmt: skip
+    for kind, column in stored.items():
+        field = {
+            "date": {"type": "int", "logicalType": kind},
+            "timestamp-micros": {"type": "long", "logicalType": kind},
+        }
+        record = {"type": "record", "name": "One", "fields": [{"name": "a", "type": field.get(kind, kind)}]}
+        file.write_text(json.dumps(record), "utf-8")
+        avro = AvroFormat(schema_file=file)
+        rows = pa.StructArray.from_arrays([column], ["a"])
+        assert decoded(avro.values(), *avro.writer()(rows).to_pylist())[0]["a"] == column[0].as_py()
+        with pytest.raises(MoldauError, match="a row does not fit the schema"):
+            avro.writer()(pa.StructArray.from_arrays([pa.nulls(1, column.type)], ["a"]))
+
+
 def test_what_protobuf_writes_confluent_s_deserializer_reads(messages, registry):
     at = datetime.datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=datetime.UTC)
     kind = pa.struct(

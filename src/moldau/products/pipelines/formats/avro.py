@@ -35,6 +35,8 @@ AvroSchema = Any
 """As JSON has it: a text, a list, or a mapping."""
 
 READERS_KEPT = 1_000
+LONGEST_REASON = 300
+"""Letters; a value stands in it."""
 
 
 class AvroFormat(SchemaFormat, frozen=True, kw_only=True):
@@ -99,6 +101,34 @@ class AvroWriter(Writer):
         return {field["name"]: "default" not in field for field in record["fields"]}
 
     def encoder(self) -> Callable[[Row], bytes]:
+        """`fastavro` itself cuts a fraction to an int, writes an int of any size, and takes a text for a boolean: so
+        each row is looked at before."""
+        from fastavro.validation import ValidationError, validate
+
+        schema, _ = _parsed(self._schema)
+        write = self._unchecked()
+
+        def encode(row: Row) -> bytes:
+            try:
+                validate(row, schema)
+            except ValidationError as error:
+                raise ValueError("; ".join(str(one)[:LONGEST_REASON] for one in error.errors)) from None
+            return write(row)
+
+        return encode
+
+    def encoder_of(self, rows: pa.Array) -> Callable[[Row], bytes]:
+        """The look at each row doubles the cost: columns whose types say enough do without."""
+        record, _ = _record(self._schema)
+        columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
+        are_fitting = all(
+            _surely_fits(columns[field["name"]], field["type"])
+            for field in record["fields"]
+            if field["name"] in columns
+        )
+        return self._unchecked() if are_fitting else self.encoder()
+
+    def _unchecked(self) -> Callable[[Row], bytes]:
         import fastavro
 
         schema, _ = _parsed(self._schema)
@@ -109,6 +139,39 @@ class AvroWriter(Writer):
             return out.getvalue()
 
         return encode
+
+
+def _surely_fits(column: pa.Array, schema: AvroSchema) -> bool:
+    """Whether `fastavro` writes each value of the column as it is, or refuses it."""
+    import pyarrow as pa
+
+    if isinstance(schema, list):
+        return True  # of a union it looks for the type that a value fits
+    name, logical = (schema, None) if isinstance(schema, str) else (schema["type"], schema.get("logicalType"))
+    kind, types = column.type, pa.types
+    if logical is not None:
+        is_time = logical in ("timestamp-millis", "timestamp-micros") and types.is_timestamp(kind)
+        return bool(is_time or (logical == "date" and types.is_date(kind)))
+    known: dict[str, bool] = {
+        "string": types.is_string(kind),
+        "bytes": types.is_binary(kind),
+        "int": types.is_signed_integer(kind) and (name != "int" or _are_within(column, pa.int32())),
+        "long": types.is_signed_integer(kind),
+        "float": types.is_floating(kind),
+        "double": types.is_floating(kind),
+        "boolean": types.is_boolean(kind) and not column.null_count,
+    }
+    return known.get(name, False) if isinstance(name, str) else False
+
+
+def _are_within(numbers: pa.Array, kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    try:
+        numbers.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> Reader:

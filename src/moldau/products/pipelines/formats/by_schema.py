@@ -213,6 +213,10 @@ class Writer:
     def encoder(self) -> Callable[[Row], bytes]:
         """Encodes a row, without what stands before it. It raises anything for a row that does not fit."""
 
+    def encoder_of(self, rows: pa.Array) -> Callable[[Row], bytes]:
+        """One for these rows, whose types may make it cheaper."""
+        return self.encoder()
+
     SCHEMA_TYPE: ClassVar[str]
     """The registry's word for the format."""
 
@@ -224,7 +228,7 @@ class Writer:
         import pyarrow as pa
 
         head = b"" if self._registry is None else self._head(self._registry)
-        encode, names = self.encoder(), [field.name for field in rows.type]
+        encode, names = self.encoder_of(rows), [field.name for field in rows.type]
         columns = [column.to_pylist(maps_as_pydicts="strict") for column in rows.flatten()]
         found = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
         return pa.array([head + _encoded(encode, row) for row in found], self.kind)
