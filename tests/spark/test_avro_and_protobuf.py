@@ -237,6 +237,36 @@ def test_another_message_of_the_schema_and_damage_are_reasons(messages, registry
     assert all(row["_moldau_corrupt"] for row in damaged)
 
 
+def test_the_writer_s_schema_says_at_which_place_a_message_stands(registry):
+    """Three versions: a message before it, none, and one of another name in its place."""
+    texts = ["message Early { string a = 1; } message Late { string b = 1; }", "message Late { string b = 1; }",
+             "message Other { string b = 1; }"]  # fmt: skip
+    client = SchemaRegistryClient({"url": registry.url})
+    heads = [
+        struct.pack(
+            ">bI", 0, client.register_schema(f"places-{place}", Schema(f'syntax = "proto3"; {text}', "PROTOBUF"))
+        )
+        for place, text in enumerate(texts)
+    ]
+    values = ProtobufFormat(registry=Registry(registry.url), subject="places-1", message="Late").values()
+    first, second, body = b"\0", b"\x02\x02", b"\x0a\x01x"
+    found = decoded(values, heads[0] + second + body, heads[1] + first + body, heads[2] + first + body)
+    assert found == [{"b": "x", "_moldau_corrupt": None}] * 3
+    others = decoded(values, heads[0] + first + body, heads[1] + second + body)
+    assert [row["b"] for row in others] == [None, None]
+    assert others[0]["_moldau_corrupt"] == "ValueError: it is the message at the place (0,) of its schema, and not Late"
+
+
+def test_an_id_that_names_no_protobuf_schema_is_a_reason(messages, registry, avro):
+    order = avro("not-protobuf", ORDER)({"user": "ann", "amount": 1})
+    decoder = ProtobufFormat(
+        schema_file=messages.directory / "order.proto", message="shop.Order", registry=Registry(registry.url)
+    )
+    unknown, of_avro = decoded(decoder.values(), struct.pack(">bI", 0, 9_998) + b"\x02\x02", order)
+    assert "answered 404: Schema not found" in unknown["_moldau_corrupt"]
+    assert "answered 422: " in of_avro["_moldau_corrupt"]
+
+
 def test_a_protobuf_schema_that_cannot_be_read_is_refused(tmp_path: Path):
     broken = tmp_path / "broken.proto"
     broken.write_text("message {", "utf-8")

@@ -2,8 +2,9 @@
 
 With a `registry`, a value begins with the id of its schema and the place of its message in it. Fields are told by their
 numbers, so every version is read with the reader's schema: that of `schema_file`, or the newest one of the subject when
-the pipeline starts. Without a registry, values are bare messages. A `schema_file` is a `.proto`, which is compiled, or
-a descriptor set, as `protoc --include_imports --descriptor_set_out` writes it.
+the pipeline starts. The writer's schema says which message stands at the place. Without a registry, values are bare
+messages. A `schema_file` is a `.proto`, which is compiled, or a descriptor set, as `protoc --include_imports
+--descriptor_set_out` writes it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
 
 WELL_KNOWN = ("timestamp", "duration", "wrappers", "struct", "any", "empty", "field_mask")
 """Those of `google/protobuf` that schemas use without bringing them."""
@@ -80,7 +82,10 @@ class ProtobufValues(Values):
         self._files, self._message = files, message
 
     def reader(self, schema_id: int | None) -> Reader:
-        return _reader(self._files, self._message, is_indexed=schema_id is not None)
+        if self._registry is None or schema_id is None:
+            return _reader(self._files, self._message, None)
+        place = _place_as_written(self._registry, schema_id, self._files, self._message)
+        return _reader(self._files, self._message, place)
 
 
 class ProtobufWriter(Writer):
@@ -113,16 +118,25 @@ class ProtobufWriter(Writer):
 
 
 @lru_cache(READERS_KEPT)
-def _reader(files: Files, name: str, *, is_indexed: bool) -> Reader:
-    """`is_indexed`: the place of the message in the schema stands before it."""
+def _place_as_written(registry: Registry, schema_id: int, files: Files, name: str) -> tuple[int, ...]:
+    """Of the message in the schema of that id, which is asked for once in the life of the process. A version may have
+    its messages in another order than the reader's schema. One that lacks the name has the message under another one,
+    at the reader's place. Raises FlowError, RegistryError."""
+    written = _registered(registry.schema_of_id(schema_id, "serialized"))
+    return _place_of(_find(_pool(written), name) or _message(files, name))
+
+
+@lru_cache(READERS_KEPT)
+def _reader(files: Files, name: str, place: tuple[int, ...] | None) -> Reader:
+    """`place`: that of the message in the schema that wrote it, which stands before it; None: nothing stands there."""
     from google.protobuf import message_factory
 
     descriptor = _message(files, name)
     parse = message_factory.GetMessageClass(descriptor).FromString
-    row, place = _row_of(descriptor), _place_of(descriptor)
+    row = _row_of(descriptor)
 
     def read(value: bytes) -> Row:
-        if is_indexed:
+        if place is not None:
             found, behind = _read_place(value)
             if found != place:
                 raise ValueError(f"it is the message at the place {found} of its schema, and not {name}")
@@ -197,6 +211,14 @@ def _first_message(files: Files) -> str:
 @lru_cache(READERS_KEPT)
 def _message(files: Files, name: str) -> Descriptor:
     """Raises FlowError."""
+    found = _find(_pool(files), name)
+    if found is None:
+        raise FlowError(f"the Protobuf schema has no message {name}")
+    return found
+
+
+def _pool(files: Files) -> DescriptorPool:
+    """Raises FlowError."""
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     pool = descriptor_pool.DescriptorPool()
@@ -205,9 +227,18 @@ def _message(files: Files, name: str) -> Descriptor:
         brought = {file.name for file in parsed}
         for file in (*(one for one in _well_known() if one.name not in brought), *parsed):
             pool.Add(file)
-        return pool.FindMessageTypeByName(name)
+            pool.FindFileByName(file.name)  # what it lacks is found out here
     except (KeyError, TypeError, ValueError) as error:
-        raise FlowError(f"the Protobuf schema has no message {name} that can be read: {error}") from error
+        raise FlowError(f"the Protobuf schema cannot be read: {error}") from error
+    return pool
+
+
+def _find(pool: DescriptorPool, name: str) -> Descriptor | None:
+    """The message of that full name."""
+    try:
+        return pool.FindMessageTypeByName(name)
+    except KeyError:
+        return None
 
 
 def _well_known() -> Iterator[FileDescriptorProto]:

@@ -33,7 +33,7 @@ class RegistryError(MoldauError):
 
 
 class UnknownSchemaError(RegistryError):
-    """There is no such schema, subject or version."""
+    """There is no such schema, subject or version, or none in the form that was asked for."""
 
 
 class RegistryUnreachableError(RegistryError):
@@ -61,9 +61,10 @@ class Registry(msgspec.Struct, frozen=True):
             section.refuse("registry", "must be an address such as http://localhost:8081, without user and password")
         return cls(url)
 
-    def schema_of_id(self, schema_id: int) -> RegisteredSchema:
-        """Raises RegistryError."""
-        return self._schema(schema_id, self._ask(f"/schemas/ids/{schema_id}"))
+    def schema_of_id(self, schema_id: int, form: str = "") -> RegisteredSchema:
+        """`form`: see `newest`. Raises RegistryError."""
+        form = f"?format={form}" if form else ""
+        return self._schema(schema_id, self._ask(f"/schemas/ids/{schema_id}{form}"), form)
 
     def newest(self, subject: str, form: str = "") -> RegisteredSchema:
         """`form`: `serialized` for descriptors of Protobuf in place of its text. Raises RegistryError."""
@@ -102,7 +103,7 @@ class Registry(msgspec.Struct, frozen=True):
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             reason = f"{self.url}{path} answered {error.code}: {_message(error)}"
-            if error.code == 404:
+            if error.code == 404 or (error.code == 422 and body is None):
                 raise UnknownSchemaError(reason) from error
             if error.code == 429 or error.code >= 500:
                 raise RegistryUnreachableError(reason) from error
