@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from secrets import token_hex
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -78,6 +79,19 @@ def test_by_a_time_young_rows_wait(feed, table, connection):
     assert reader.batch() == []
     connection.execute(f"insert into {table} (name, at) values ('in between', now() - interval '61 minutes')")
     assert [row["name"] for row in reader.batch()] == ["in between"]
+
+
+def test_a_time_without_zone_is_young_by_the_clock_of_the_zone_that_the_address_names(connection, postgresql):
+    """Whatever zone the server has; the writers write UTC."""
+    name = f"zoned_{token_hex(4)}"
+    connection.execute(f"create table {name} (name text, at timestamp)")
+    utc = "(now() at time zone 'UTC')"
+    connection.execute(f"insert into {name} values ('old', {utc} - interval '2 hours'), ('young', {utc})")
+    for zone, expected in (("UTC", ["old"]), ("Etc/GMT-12", ["old", "young"]), ("Etc/GMT+12", [])):
+        mark = "&" if "?" in postgresql.url else "?"
+        server = f"{postgresql.url}{mark}options=-c%20TimeZone%3D{quote(zone, safe='')}"
+        reader = Reader(PostgresqlSource(server=server, table=name, by="at", delay_ms=3_600_000).feed())
+        assert [row["name"] for row in reader.batch()] == expected
 
 
 def test_a_large_table_is_read_in_batches_and_a_batch_that_runs_again_is_the_same(feed, table, connection):
