@@ -77,7 +77,7 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         def write(batch: DataFrame, batch_id: int) -> None:
-            # a batch that runs again has the same number: a server may keep it to know the rows again
+            # a batch that runs again has the same number; its rows may be cut into other requests then
             headers = {
                 "Content-Type": CONTENT_TYPES[self.body],
                 "Moldau-Batch": f"{query.pipeline} {query.checkpoint_id} {batch_id}",
