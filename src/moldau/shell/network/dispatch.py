@@ -504,9 +504,7 @@ class Dispatcher:
         entry = self._entries.get(FETCH_KEY)
         consumers, replicas = self._fetches_of_consumers, self._fetches_of_replicas
         if entry is not None:
-            consumers.count = entry.stats.count - replicas.count
-            by_version = zip(entry.stats.by_version, replicas.by_version, strict=True)
-            consumers.by_version = [count - of_replicas for count, of_replicas in by_version]
+            consumers.count_rest(entry.stats, replicas)
         return consumers, replicas
 
 
