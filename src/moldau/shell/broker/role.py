@@ -235,7 +235,7 @@ class Broker:
         if self._first_group_check is None and OFFSETS_TOPIC in image.topics_by_name:
             # positions expire also in groups that nobody asks about: what is not loaded by then is loaded for it
             delay_s = self.settings.offsets_retention_check_interval_ms / 1000
-            self._first_group_check = self.loop.call_later(delay_s, self.coordinators.all_shards)
+            self._first_group_check = self.loop.call_later(delay_s, lambda: self.coordinators.all_shards())
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
         if self._transactions is not None or self._is_transaction_coordinator_elsewhere(delta):

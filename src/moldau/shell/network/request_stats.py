@@ -82,6 +82,11 @@ class RequestStats:
         self.total = Histogram(TIME_BOUNDS_S)
         self.request_bytes = Histogram(_SIZE_BOUNDS)
 
+    def count_rest(self, whole: RequestStats, part: RequestStats) -> None:
+        """Has from now on the counts of those requests of `whole` that are not of `part`."""
+        self.count = whole.count - part.count
+        self.by_version = [count - of_part for count, of_part in zip(whole.by_version, part.by_version, strict=True)]
+
     def handled(self, started_s: float, ended_s: float, size: int) -> None:
         """Counts a request that was answered at once."""
         self.local.observe(ended_s - started_s, ended_s)
