@@ -94,12 +94,6 @@ class RequestStats:
         self.total.observe(ended_s - started_s, ended_s)
         self.request_bytes.observe(size, ended_s)
 
-    def count_rest(self, whole: RequestStats, part: RequestStats) -> None:
-        """Takes over how many requests of `whole` are not counted in `part`. Both are of one API."""
-        self.count = whole.count - part.count
-        by_version = zip(whole.by_version, part.by_version, strict=True)
-        self.by_version = [of_all - of_part for of_all, of_part in by_version]
-
     def parked(self, started_s: float, ended_s: float, size: int) -> None:
         """The answer comes later: `completed` is called then."""
         self.local.observe(ended_s - started_s, ended_s)
