@@ -111,23 +111,16 @@ def effective_broker_settings(
     Never raises: another program may have written what is impossible or not served, and a broker lives on without it,
     as Apache Kafka does.
     """
-    texts = dict(static.texts)
     notices: list[str] = []
-    for layer in (cluster, broker):
-        for name in sorted(layer):
-            if name not in ROWS_BY_NAME or not is_dynamic(name) or name in CHANGED_BY_A_RESTART:
-                continue
-            try:
-                check_text(name, layer[name])
-                texts[name] = layer[name]
-            except KafkaError as error:
-                notices.append(f"the stored value of {name} is ignored: {error.message}")
+    taken = [_taken(layer, notices) for layer in (cluster, broker)]
+    texts = _laid_over(static.texts, taken)
     if texts == static.texts:
         return static, tuple(notices)
     try:
         return parse_broker_settings(texts), tuple(notices)
-    except KafkaError as error:
-        return static, (*notices, f"all stored settings of the broker are ignored: {error.message}")
+    except KafkaError:
+        texts = _laid_over(static.texts, _fitting(static.texts, taken, notices))
+        return static if texts == static.texts else parse_broker_settings(texts), tuple(notices)
 
 
 def check_broker_alteration(
@@ -156,7 +149,7 @@ def check_broker_alteration(
         if name in _THREAD_COUNTS:
             _check_thread_count(name, int(changes[name].strip()), int(str(view.get(name))))
     try:
-        after = parse_broker_settings({**layers.static, **_known(layers.cluster), **_known(layers.broker)})
+        after = parse_broker_settings(_with_changes(layers, changes, is_cluster_wide=is_cluster_wide))
         _check_together(after, changes)
         if any(name in row[4] for name in changes for row in TOPIC_SETTING_ROWS):
             validate_inherited_settings(after)
@@ -169,17 +162,59 @@ def invalid_request(message: str) -> KafkaError:
     return kafka_error("INVALID_REQUEST", message)
 
 
-def _known(layer: Mapping[str, str]) -> dict[str, str]:
-    """What a layer adds to the view, without what was set by others and is not served."""
-    found = {}
-    for name, text in layer.items():
-        if name in ROWS_BY_NAME and is_dynamic(name) and name not in CHANGED_BY_A_RESTART:
+def _taken(layer: Mapping[str, str], notices: list[str]) -> dict[str, str]:
+    """What a layer adds to the view. What was set by others and is not served is left out, and `notices` say so."""
+    taken = {}
+    for name in sorted(layer):
+        if name not in ROWS_BY_NAME or not is_dynamic(name) or name in CHANGED_BY_A_RESTART:
+            continue
+        try:
+            check_text(name, layer[name])
+            taken[name] = layer[name]
+        except KafkaError as error:
+            notices.append(f"the stored value of {name} is ignored: {error.message}")
+    return taken
+
+
+def _laid_over(static: Mapping[str, str], layers: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    texts = dict(static)
+    for layer in layers:
+        texts.update(layer)
+    return texts
+
+
+def _fitting(
+    static: Mapping[str, str], layers: Iterable[Mapping[str, str]], notices: list[str]
+) -> list[dict[str, str]]:
+    """`layers` without each setting that contradicts those beneath it; `notices` say so.
+
+    A file may change while its broker is down, so that one stored setting fits no more. Without that one the others
+    still act: a broker that fell back to its file would delete what a stored retention keeps.
+    """
+    found = []
+    texts = dict(static)
+    for layer in layers:
+        fitting = {}
+        for name, text in layer.items():
             try:
-                check_text(name, text)
-            except KafkaError:
+                parse_broker_settings({**texts, name: text})
+            except KafkaError as error:
+                notices.append(f"the stored value of {name} is ignored: {error.message}")
                 continue
-            found[name] = text
+            fitting[name] = texts[name] = text
+        found.append(fitting)
     return found
+
+
+def _with_changes(layers: SettingLayers, changes: Mapping[str, str], *, is_cluster_wide: bool) -> dict[str, str]:
+    """The texts that `layers` will make. What is stored already and does not fit is left out: only `changes` can be
+    at fault."""
+    altered = int(not is_cluster_wide)
+    stored = [_taken(layer, []) for layer in (layers.cluster, layers.broker)]
+    stored[altered] = {name: text for name, text in stored[altered].items() if name not in changes}
+    fitting = _fitting(layers.static, stored, [])
+    fitting[altered].update(_taken(changes, []))
+    return _laid_over(layers.static, fitting)
 
 
 def _refuse(sentence: str, names: Iterable[str]) -> None:

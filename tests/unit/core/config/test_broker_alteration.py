@@ -61,6 +61,35 @@ def test_what_another_program_wrote_is_passed_over_and_told() -> None:
     assert len(notices) == 1
 
 
+def test_one_setting_that_fits_no_more_leaves_the_others_in_force() -> None:
+    """A directory left `log.dirs` while the broker was down, and is still named as cordoned."""
+    static = parse_broker_settings({"log.dirs": "/a"})
+    cluster = {"log.retention.ms": "2592000000"}
+    broker = {"cordoned.log.dirs": "/b", "message.max.bytes": "5000000"}
+    made, notices = effective_broker_settings(static, cluster, broker)
+    assert (made.retention_ms, made.message_max_bytes, made.cordoned_log_dirs) == (2_592_000_000, 5_000_000, ())
+    assert notices == ("the stored value of cordoned.log.dirs is ignored: cordoned.log.dirs: /b is not in log.dirs",)
+
+
+def test_what_is_stored_and_fits_no_more_refuses_no_other_change() -> None:
+    static = parse_broker_settings({"log.dirs": "/a"})
+    stored = {"cordoned.log.dirs": "/b"}
+
+    def change(changes: Mapping[str, str]) -> None:
+        layers = SettingLayers({**stored, **changes}, {}, static.texts)
+        check_broker_alteration(static, layers, changes, is_cluster_wide=False)
+
+    change({"message.max.bytes": "6000000"})
+    change({"cordoned.log.dirs": "/a"})
+    with pytest.raises(KafkaError, match=r"/c is not in log\.dirs"):
+        change({"cordoned.log.dirs": "/c"})
+    wide = {"max.connections": "100"}
+    check_broker_alteration(static, SettingLayers(stored, wide, static.texts), wide, is_cluster_wide=True)
+    zero = {"log.retention.ms": "0"}
+    with pytest.raises(KafkaError, match=r"log\.retention\.ms"):
+        check_broker_alteration(static, SettingLayers(stored, zero, static.texts), zero, is_cluster_wide=True)
+
+
 @given(st.dictionaries(st.sampled_from([row[0] for row in BROKER_SETTING_ROWS]), st.text(max_size=5), max_size=4))
 def test_no_layer_breaks_a_broker(layer: dict[str, str]) -> None:
     effective_broker_settings(STATIC, layer, {})
