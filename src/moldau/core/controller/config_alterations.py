@@ -30,7 +30,7 @@ from moldau.core.config.topic_settings import validate_topic_settings
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, clearing_eligible_leaders, setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
-from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, can_cordon
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, ConfigResource, MetadataImage, ResourceType
 from moldau.errors import KafkaError, kafka_error
@@ -48,6 +48,7 @@ from moldau.wire.protocol.messages.configs import (
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 
 MAX_MESSAGE_LENGTH = 1_000
+CORDONED = "cordoned.log.dirs"
 
 
 class ConfigOperation:
@@ -297,6 +298,8 @@ def _check_topic(image: MetadataImage, view: View, name: str, after: Mapping[str
 def _check_broker(
     image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration, after: Mapping[str, str]
 ) -> None:
+    if not can_cordon(image.features) and any(change.name == CORDONED for change in alteration.changes):
+        raise invalid_config(f"{CORDONED} cannot be altered below metadata.version 4.3: the controller would not know")
     current = image.configs.get(alteration.resource, {})
     is_cluster_wide = alteration.resource == CLUSTER_DEFAULTS
     changes = {name: text for name, text in after.items() if current.get(name) != text}

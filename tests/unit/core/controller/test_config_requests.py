@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS
+from moldau.core.metadata.features import METADATA_VERSION_4_3
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ConfigResource, MetadataImage
 from moldau.types import Uuid, whole
@@ -333,3 +334,14 @@ def test_the_view_in_force_is_worked_out_once_for_a_request() -> None:
     assert records == [ConfigRecord(TOPIC, "t", "retention.ms", "5")]
     assert [response.error_code for response in answer.responses] == [0] + [3] * 20
     assert image.looked == 1
+
+
+def test_directories_are_cordoned_only_where_the_controller_can_write_it_down() -> None:
+    """KIP-1066: below metadata.version 4.3 new replicas would still be placed there."""
+    cluster = Cluster()
+    cluster.fold.apply(FeatureLevelRecord("metadata.version", METADATA_VERSION_4_3 - 1))
+    for change in ((SET, "cordoned.log.dirs", "*"), (DELETE, "cordoned.log.dirs", None)):
+        code, message = cluster.change(BROKER, str(STATIC.node_id), change)
+        assert (code, "metadata.version 4.3" in (message or "")) == (40, True)
+    cluster.fold.apply(FeatureLevelRecord("metadata.version", METADATA_VERSION_4_3))
+    assert cluster.change(BROKER, str(STATIC.node_id), (SET, "cordoned.log.dirs", "*")) == (0, None)
