@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from moldau.core.config.broker_alteration import SettingLayers, effective_broker_settings
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from moldau.core.metadata.image import ConfigResource, MetadataImage, ResourceType
 from moldau.wire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
 
@@ -22,7 +23,7 @@ def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigR
 
 
 def min_insync_replicas(image: MetadataImage, topic: str, settings: BrokerSettings) -> int:
-    """What is in force for a topic: its own value, else the cluster's (KIP-966), else the node's.
+    """What the controller takes for a topic: its own value, else the cluster's (KIP-966), else the node's.
 
     A text that is no number was not written by us; it counts as not set.
     """
@@ -41,6 +42,17 @@ def clearing_eligible_leaders(changed: Iterable[ConfigRecord]) -> list[ClearElrR
         for record in changed
         if record.name == MIN_INSYNC_REPLICAS
     ]
+
+
+def min_insync_replicas_of_leader(image: MetadataImage, topic: str, view: BrokerSettings) -> int:
+    """What a leader asks for: the topic's own value, else what is in force on the leader's broker.
+
+    `view` has the cluster's value beneath the broker's own already. With ELR the cluster's value holds for all brokers.
+    """
+    if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
+        return min_insync_replicas(image, topic, view)
+    text = image.topic_configs(topic).get(MIN_INSYNC_REPLICAS, "").strip()
+    return int(text[:10]) if text.isascii() and text.isdigit() else view.min_insync_replicas
 
 
 def allows_unclean_election(image: MetadataImage, topic: str, settings: BrokerSettings) -> bool:

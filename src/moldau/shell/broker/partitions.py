@@ -10,7 +10,7 @@ from functools import partial
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
-from moldau.core.controller.configs import min_insync_replicas
+from moldau.core.controller.configs import min_insync_replicas_of_leader
 from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory
 from moldau.core.log.log import Log
@@ -481,7 +481,7 @@ class Partitions:
         """What the replicas of topic `name` go by; `settings`: those of its logs."""
         view, node_id, configs = self._node.settings.view, self._node.node_id, self.image.topic_configs(name)
         return ReplicationSettings(
-            min_insync_replicas=min_insync_replicas(self.image, name, view),
+            min_insync_replicas=min_insync_replicas_of_leader(self.image, name, view),
             replica_lag_time_max_ms=view.replica_lag_time_max_ms,
             replica_fetch_backoff_ms=view.replica_fetch_backoff_ms,
             waits_for_flush=settings.flush_messages == 1,

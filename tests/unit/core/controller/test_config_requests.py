@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
+from moldau.core.controller.configs import min_insync_replicas_of_leader, view_in_force
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS
 from moldau.core.metadata.features import METADATA_VERSION_4_3
 from moldau.core.metadata.fold import MetadataFold
@@ -345,3 +346,21 @@ def test_directories_are_cordoned_only_where_the_controller_can_write_it_down() 
         assert (code, "metadata.version 4.3" in (message or "")) == (40, True)
     cluster.fold.apply(FeatureLevelRecord("metadata.version", METADATA_VERSION_4_3))
     assert cluster.change(BROKER, str(STATIC.node_id), (SET, "cordoned.log.dirs", "*")) == (0, None)
+
+
+def test_a_broker_s_own_minimum_is_in_force_unless_elr_makes_it_one_for_all() -> None:
+    cluster = Cluster(has_elr=False)
+    node = str(STATIC.node_id)
+    assert cluster.change(BROKER, "", (SET, "min.insync.replicas", "1")) == (0, None)
+    assert cluster.change(BROKER, node, (SET, "min.insync.replicas", "2")) == (0, None)
+
+    def minimum() -> int:
+        image = cluster.fold.image
+        return min_insync_replicas_of_leader(image, "t", view_in_force(image, STATIC)[0])
+
+    assert minimum() == 2
+    assert cluster.change(TOPIC, "t", (SET, "min.insync.replicas", "3")) == (0, None)
+    assert minimum() == 3
+    assert cluster.change(TOPIC, "t", (DELETE, "min.insync.replicas", None)) == (0, None)
+    cluster.fold.apply(FeatureLevelRecord("eligible.leader.replicas.version", 1))
+    assert minimum() == 1

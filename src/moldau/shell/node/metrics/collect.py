@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau import __version__
-from moldau.core.controller.configs import min_insync_replicas
+from moldau.core.controller.configs import min_insync_replicas_of_leader
 from moldau.core.raft.messages import NOBODY
 from moldau.core.replication.follower import Follower
 from moldau.errors import kafka_error
@@ -244,7 +244,7 @@ class _Partitions:
         _bound(out, "moldau_listed_partitions", self.listed, limit)
 
     def _minimum(self, topic: str) -> int:
-        return min_insync_replicas(self.broker.image, topic, self.broker.settings)
+        return min_insync_replicas_of_leader(self.broker.image, topic, self.broker.settings)
 
     def _count(self, partition: Partition, image: PartitionImage | None) -> None:
         counts = self.counts
