@@ -51,6 +51,7 @@ _THREAD_COUNTS = (
 )
 _JAVA_CLASSES = ("metric.reporters",)
 """Taken at a start, because files of Kafka have it; while running Kafka looks for the classes, and here are none."""
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
 MIN_BUFFER_BYTES_PER_CLEANER = 1 << 20
 
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
@@ -131,13 +132,7 @@ def check_broker_alteration(
     `view` is what is in force, `layers` what will be set. Raises INVALID_REQUEST (42) with Kafka's sentence, or one of
     our own where the setting is not served: what would not act is not taken.
     """
-    _refuse("Cannot update these configs dynamically", (name for name in changes if _is_read_only(name)))
-    _refuse(
-        "These security configs can be dynamically updated only per-listener using the listener prefix",
-        (name for name in changes if _WITH_LISTENER_ONLY.fullmatch(name)),
-    )
-    for name, text in changes.items():
-        _check_type(name, text)
+    _check_names_and_types(changes)
     if is_cluster_wide:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
@@ -155,6 +150,33 @@ def check_broker_alteration(
             validate_inherited_settings(after)
     except KafkaError as error:
         raise invalid_request(error.message or error.name) from None
+
+
+def check_alteration_of_another(view: BrokerSettings, changes: Mapping[str, str]) -> None:
+    """Judges `changes` of a broker whose file this node does not know: by names, types and ranges alone.
+
+    What depends on the broker's own file, such as its `log.dirs`, that broker judges by `check_broker_alteration`
+    before it hands the request on. `view` is this node's. Raises INVALID_REQUEST (42).
+    """
+    _check_names_and_types(changes)
+    for name, text in changes.items():
+        if name not in (*CHANGED_BY_A_RESTART, *_JAVA_CLASSES):
+            _check_acts(name, text, view)
+    alone = {name: text for name, text in _taken(changes, []).items() if name != CORDONED_LOG_DIRS}
+    try:
+        _check_connections(parse_broker_settings(alone), changes)
+    except KafkaError as error:
+        raise invalid_request(error.message or error.name) from None
+
+
+def _check_names_and_types(changes: Mapping[str, str]) -> None:
+    _refuse("Cannot update these configs dynamically", (name for name in changes if _is_read_only(name)))
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        (name for name in changes if _WITH_LISTENER_ONLY.fullmatch(name)),
+    )
+    for name, text in changes.items():
+        _check_type(name, text)
 
 
 def invalid_request(message: str) -> KafkaError:
@@ -262,9 +284,7 @@ def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
 
 def _check_together(after: BrokerSettings, changes: Mapping[str, str]) -> None:
     """What Kafka refuses while a broker runs although a file may have it: with no connections nobody could undo it."""
-    for name in ("max.connections", "max.connection.creation.rate"):
-        if name in changes and after.get(name) == 0:
-            raise invalid_request(f"Invalid {name} 0")
+    _check_connections(after, changes)
     if after.get("max.connections.per.ip") == 0 and after.get("max.connections.per.ip.overrides") == "":
         raise invalid_request(
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
@@ -279,6 +299,12 @@ def _check_together(after: BrokerSettings, changes: Mapping[str, str]) -> None:
     )
     if buffer_bytes < threads * MIN_BUFFER_BYTES_PER_CLEANER:
         raise invalid_request("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+
+
+def _check_connections(after: BrokerSettings, changes: Mapping[str, str]) -> None:
+    for name in ("max.connections", "max.connection.creation.rate"):
+        if name in changes and after.get(name) == 0:
+            raise invalid_request(f"Invalid {name} 0")
 
 
 def _check_local_retention(name: str, local: int, bound: int) -> None:

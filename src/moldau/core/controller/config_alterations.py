@@ -2,8 +2,8 @@
 
 Each resource of a request is judged alone: one may be refused and another altered. What a resource will have after the
 request is worked out first and judged as a whole, so that two settings that contradict each other are never written.
-Brokers and groups are judged by the view of the node that decides: while broker and controller are one process, that
-is the broker that is altered.
+Groups are judged by the view of the node that decides, and so is the broker that this node is. Of another broker the
+node does not know the file: that broker judges the request by this module too, before it hands the request on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import TypeVar
 import msgspec
 
 from moldau.core.config.broker_alteration import (
+    CORDONED_LOG_DIRS,
     REPLICATION_RATES,
     SettingLayers,
+    check_alteration_of_another,
     check_broker_alteration,
     effective_broker_settings,
     invalid_request,
@@ -48,7 +50,6 @@ from moldau.wire.protocol.messages.configs import (
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 
 MAX_MESSAGE_LENGTH = 1_000
-CORDONED = "cordoned.log.dirs"
 
 
 class ConfigOperation:
@@ -298,16 +299,19 @@ def _check_topic(image: MetadataImage, view: View, name: str, after: Mapping[str
 def _check_broker(
     image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration, after: Mapping[str, str]
 ) -> None:
-    if not can_cordon(image.features) and any(change.name == CORDONED for change in alteration.changes):
-        raise invalid_config(f"{CORDONED} cannot be altered below metadata.version 4.3: the controller would not know")
+    if not can_cordon(image.features) and any(change.name == CORDONED_LOG_DIRS for change in alteration.changes):
+        raise invalid_config(f"{CORDONED_LOG_DIRS} cannot be altered below metadata.version 4.3: the controller would not know")
     current = image.configs.get(alteration.resource, {})
     is_cluster_wide = alteration.resource == CLUSTER_DEFAULTS
     changes = {name: text for name, text in after.items() if current.get(name) != text}
-    layers = setting_layers(image, static)
-    layers = SettingLayers(
-        layers.broker if is_cluster_wide else after, after if is_cluster_wide else layers.cluster, layers.static
-    )
-    check_broker_alteration(view(), layers, changes, is_cluster_wide=is_cluster_wide)
+    if is_cluster_wide or alteration.resource.name == str(static.node_id):
+        layers = setting_layers(image, static)
+        layers = SettingLayers(
+            layers.broker if is_cluster_wide else after, after if is_cluster_wide else layers.cluster, layers.static
+        )
+        check_broker_alteration(view(), layers, changes, is_cluster_wide=is_cluster_wide)
+    else:
+        check_alteration_of_another(view(), changes)
     if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
         names = [change.name for change in alteration.changes]
         _check_min_insync_replicas(names, current, after, is_cluster_wide=is_cluster_wide)

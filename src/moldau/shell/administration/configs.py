@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -17,7 +17,7 @@ from moldau.core.config.describing import (
     describe_topic,
 )
 from moldau.core.config.setting import Source
-from moldau.core.controller.config_alterations import ConfigOperation
+from moldau.core.controller.config_alterations import ConfigOperation, alter_configs, incremental_alter_configs
 from moldau.core.controller.configs import setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import ConfigResource, ResourceType
@@ -223,8 +223,12 @@ async def act_incremental_alter_configs(
         try:
             _check_right(context, _TO_ALTER, kind, name)
             if kind != ResourceType.BROKER_LOGGER or (kind, name) in repeated:
-                asked.append(resource)
-                answers.append(None)
+                refusal = None
+                if (kind, name) == (ResourceType.BROKER, str(node.node_id)) and (kind, name) not in repeated:
+                    refusal = await _refusal_of_own(node, context, request, resource)
+                if refusal is None:
+                    asked.append(resource)
+                answers.append(refusal)
                 continue
             context.run_to_end()
             _alter_loggers(node, resource, request.validate_only)
@@ -245,13 +249,18 @@ async def act_alter_configs(
     """
     answers: list[AlterConfigsResourceResponse | None] = []
     asked = []
+    repeated = await _repeated(context, request.resources)
     for resource in request.resources:
         await context.pause()
         kind, name = resource.resource_type, resource.resource_name
         try:
             _check_right(context, _TO_ALTER, kind, name)
-            asked.append(resource)
-            answers.append(None)
+            refusal = None
+            if (kind, name) == (ResourceType.BROKER, str(node.node_id)) and (kind, name) not in repeated:
+                refusal = await _refusal_of_own(node, context, request, resource)
+            if refusal is None:
+                asked.append(resource)
+            answers.append(refusal)
         except KafkaError as refusal:
             answers.append(AlterConfigsResourceResponse(*_code_and_message(refusal), kind, name))
     forwarded = await _forwarded(node, context, request, asked, AlterConfigsResourceResponse)
@@ -288,8 +297,26 @@ def _merged(answers: list[_Entry | None], forwarded: tuple[_Entry, ...]) -> Paus
     return each_of(next(rest) if answer is None else answer for answer in answers)
 
 
+async def _refusal_of_own(
+    node: Administered,
+    context: RequestContext,
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+    resource: AlterConfigsResource | IncrementalAlterConfigsResource,
+) -> Any:
+    """The answer that refuses a change of this node's own settings; None: it may be handed on. The controller may be
+    another node, which does not know with what settings this node was started."""
+    alone = msgspec.structs.replace(request, resources=(resource,))
+    if isinstance(alone, IncrementalAlterConfigsRequest):
+        rows: Sequence[Any] = (
+            await context.finish(incremental_alter_configs(node.image, node.static_settings, alone))
+        )[1].responses
+    else:
+        rows = (await context.finish(alter_configs(node.image, node.static_settings, alone)))[1].responses
+    return rows[0] if rows[0].error_code else None
+
+
 async def _repeated(
-    context: RequestContext, resources: Sequence[IncrementalAlterConfigsResource]
+    context: RequestContext, resources: Sequence[AlterConfigsResource | IncrementalAlterConfigsResource]
 ) -> dict[tuple[int, str], None]:
     """Resources that the request names more than once."""
     named: dict[tuple[int, str], None] = {}

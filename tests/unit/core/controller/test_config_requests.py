@@ -29,6 +29,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     ConfigRecord,
     FeatureLevelRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     TopicRecord,
 )
 
@@ -364,3 +365,21 @@ def test_a_broker_s_own_minimum_is_in_force_unless_elr_makes_it_one_for_all() ->
     assert cluster.change(TOPIC, "t", (DELETE, "min.insync.replicas", None)) == (0, None)
     cluster.fold.apply(FeatureLevelRecord("eligible.leader.replicas.version", 1))
     assert minimum() == 1
+
+
+def test_what_depends_on_the_file_of_another_broker_is_left_to_that_broker() -> None:
+    """The node that decides has other directories and other numbers of threads."""
+    cluster = Cluster()
+    cluster.fold.apply(FeatureLevelRecord("metadata.version", METADATA_VERSION_4_3))
+    cluster.fold.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=1))
+    for name, value in (("cordoned.log.dirs", "/only/there"), ("num.io.threads", "64"), ("listeners", "A://:1")):
+        assert cluster.change(BROKER, "2", (SET, name, value)) == (0, None)
+    for name, value in (
+        ("num.io.threads", "x"),
+        ("node.id", "3"),
+        ("max.connections", "0"),
+        ("max.connections.per.ip.overrides", "bogus"),
+        ("log.retention.ms", "0"),
+    ):
+        assert cluster.change(BROKER, "2", (SET, name, value))[0] == 42
+    assert cluster.change(BROKER, str(STATIC.node_id), (SET, "cordoned.log.dirs", "/only/there"))[0] == 42
