@@ -300,7 +300,9 @@ def _check_broker(
     image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration, after: Mapping[str, str]
 ) -> None:
     if not can_cordon(image.features) and any(change.name == CORDONED_LOG_DIRS for change in alteration.changes):
-        raise invalid_config(f"{CORDONED_LOG_DIRS} cannot be altered below metadata.version 4.3: the controller would not know")
+        raise invalid_config(
+            f"{CORDONED_LOG_DIRS} cannot be altered below metadata.version 4.3: the controller would not know"
+        )
     current = image.configs.get(alteration.resource, {})
     is_cluster_wide = alteration.resource == CLUSTER_DEFAULTS
     changes = {name: text for name, text in after.items() if current.get(name) != text}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 
 USER = "user"
@@ -53,6 +54,31 @@ def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> t
         if values is not None and key in values:
             return values[key], share
     return None
+
+
+def one_spelling(address: str) -> str:
+    """`address` as a connection's own is written: an IPv6 address in short and small letters, IPv4 within IPv6 as IPv4.
+    Raises ValueError for what is no address."""
+    parsed = ipaddress.ip_address(address)
+    inner = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return str(inner or parsed)
+
+
+def address_quotas(quotas: ClientQuotas) -> dict[QuotaEntity, Mapping[str, float]]:
+    """The quotas of addresses for `ip_limit`, each under the one spelling of its address. Of two spellings with a quota
+    the one that connections have wins."""
+    found: dict[QuotaEntity, Mapping[str, float]] = {}
+    for entity, values in quotas.items():
+        kind, name = entity[0]
+        if kind != IP:
+            continue
+        try:
+            key = entity if name is None else quota_entity({IP: one_spelling(name)})
+        except ValueError:
+            key = entity  # localhost, which ip_limit looks for by name
+        if key == entity or key not in quotas:
+            found[key] = values
+    return found
 
 
 def ip_limit(quotas: ClientQuotas, address: str) -> float | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
-from moldau.core.quotas.limits import IP, QuotaEntity, user_of
+from moldau.core.quotas.limits import IP, QuotaEntity, address_quotas, user_of
 from moldau.core.quotas.rates import Windows
 from moldau.core.quotas.usage import MutationQuota, QuotaUsage
 from moldau.ports import Clock
@@ -23,7 +23,7 @@ class BrokerQuotas:
         self._clock = clock
         self.windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
         self.usage = QuotaUsage(self.windows)
-        self.addresses: dict[QuotaEntity, dict[str, float]] = {}
+        self.addresses: dict[QuotaEntity, Mapping[str, float]] = {}
         """Quotas of addresses, which concern connections."""
         self.throttled: dict[str, int] = {}
         """Answers with a throttle time, by kind: Produce, Fetch, Request, ControllerMutation."""
@@ -40,7 +40,7 @@ class BrokerQuotas:
         if not delta.client_quotas:
             return
         quotas = image.client_quotas
-        self.addresses = {entity: values for entity, values in quotas.items() if entity[0][0] == IP}
+        self.addresses = address_quotas(quotas)
         self.usage.quotas_changed({entity: values for entity, values in quotas.items() if entity[0][0] != IP})
         for callback in self.on_change:
             callback(self)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.quotas.connections import ConnectionLimits, ConnectionQuotas, Verdict, parse_overrides
-from moldau.core.quotas.limits import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity, client_limit, quota_entity
+from moldau.core.quotas.limits import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    QuotaEntity,
+    address_quotas,
+    client_limit,
+    ip_limit,
+    quota_entity,
+)
 from moldau.core.quotas.rates import Windows
 from moldau.core.quotas.usage import MAX_METERS, MutationBuckets, QuotaUsage
 from moldau.errors import KafkaError
@@ -146,3 +154,22 @@ def test_above_the_rate_of_the_broker_connections_are_served_later() -> None:
 def test_impossible_overrides(text: str) -> None:
     with pytest.raises(ValueError, match="is not ADDRESS:COUNT"):
         parse_overrides(text)
+
+
+def test_a_quota_holds_for_its_address_however_it_is_spelled() -> None:
+    def quota(limit: float) -> dict[str, float]:
+        return {"connection_creation_rate": limit}
+
+    quotas = {
+        quota_entity({"ip": "2001:DB8::1"}): quota(1),
+        quota_entity({"ip": "0:0:0:0:0:0:0:2"}): quota(2),
+        quota_entity({"ip": "::2"}): quota(3),
+        quota_entity({"ip": "::ffff:10.0.0.7"}): quota(4),
+        quota_entity({"ip": "localhost"}): quota(5),
+        quota_entity({"ip": None}): quota(6),
+        quota_entity({"user": "ann"}): {"producer_byte_rate": 7.0},
+    }
+    addresses = address_quotas(quotas)
+    asked = ("2001:db8::1", "::2", "10.0.0.7", "::1", "127.0.0.1", "10.0.0.8")
+    assert [ip_limit(addresses, address) for address in asked] == [1, 3, 4, 5, 5, 6]
+    assert all(kind == "ip" for ((kind, _),) in addresses)
