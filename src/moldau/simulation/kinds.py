@@ -144,7 +144,7 @@ def _settings_of_kinds(seed: int) -> dict[str, str]:
     return settings
 
 
-CROWD, CROWD_LIMIT = "crowd", 2
+CROWD, CROWD_LIMIT = "192.0.2.7", 2
 """An address, and how many of its connections are served."""
 OFFSETS_RETENTION_MINUTES = 5
 """Longer than any story lasts, so that nothing expires before its end."""

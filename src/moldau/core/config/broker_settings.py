@@ -92,7 +92,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_connection_creation_rate: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections_per_ip: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
-    max_connections_per_ip_overrides: Annotated[str, Row("string", "", "", CLUSTER_WIDE)]
+    max_connections_per_ip_overrides: Annotated[str, Row("string", "", "", CLUSTER_WIDE,
+        "addresses and localhost; other names are refused")]
     max_incremental_fetch_session_cache_slots: Annotated[int, Row("int", "1000", "[0,...]", READ_ONLY)]
     max_request_partition_size_limit: Annotated[int, Row("int", "2000", "[1,...]", READ_ONLY)]
     queued_max_request_bytes: Annotated[int, Row("long", "-1", "", READ_ONLY)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from moldau.core.quotas.limits import ClientQuotas, ip_limit
+from moldau.core.quotas.limits import LOOPBACK, ClientQuotas, ip_limit, one_spelling
 from moldau.core.quotas.rates import SampledRate, Windows
 
 UNLIMITED = 2**31 - 1
@@ -130,7 +130,11 @@ class ConnectionQuotas:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: "127.0.0.1:200,10.0.0.7:5". Raises ValueError for anything else."""
+    """`max.connections.per.ip.overrides`: "127.0.0.1:200,[2001:DB8::7]:5", by addresses as connections have them.
+
+    Raises ValueError for anything else. A name other than localhost is refused: Apache Kafka asks the name service for
+    its address, and an override must not hang on a DNS answer.
+    """
     overrides: dict[str, int] = {}
     for part in text.split(","):
         if not part.strip():
@@ -138,5 +142,13 @@ def parse_overrides(text: str) -> dict[str, int]:
         address, colon, count = part.strip().rpartition(":")
         if not colon or not address or not (count.isascii() and count.isdigit()):
             raise ValueError(f"max.connections.per.ip.overrides: {part.strip()!r} is not ADDRESS:COUNT")
-        overrides[address.strip("[]")] = int(count[:10])
+        if address == "localhost":
+            overrides |= dict.fromkeys(LOOPBACK, int(count[:10]))
+            continue
+        try:
+            overrides[one_spelling(address.strip("[]"))] = int(count[:10])
+        except ValueError:
+            raise ValueError(
+                f"max.connections.per.ip.overrides: {part.strip()!r} is not ADDRESS:COUNT: names are not looked up"
+            ) from None
     return overrides

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 USER = "user"
 CLIENT_ID = "client-id"
 IP = "ip"
+LOOPBACK = ("127.0.0.1", "::1")
+"""The addresses of `localhost`."""
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -83,7 +85,7 @@ def address_quotas(quotas: ClientQuotas) -> dict[QuotaEntity, Mapping[str, float
 
 def ip_limit(quotas: ClientQuotas, address: str) -> float | None:
     """The connections a second that may come from `address`; None without a limit."""
-    for name in (address, "localhost" if address in ("127.0.0.1", "::1") else address, None):
+    for name in (address, "localhost" if address in LOOPBACK else address, None):
         values = quotas.get(((IP, name),))
         if values is not None and CONNECTION_CREATION_RATE in values:
             return values[CONNECTION_CREATION_RATE]

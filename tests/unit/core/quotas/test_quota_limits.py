@@ -150,7 +150,7 @@ def test_above_the_rate_of_the_broker_connections_are_served_later() -> None:
     assert (verdicts[-1].verdict, verdicts[-1].wait_ms) == (Verdict.SERVE_LATER, 1_000)
 
 
-@pytest.mark.parametrize("text", ["a", "a:", ":1", "a:-1", "a:x", "a:1,b"])
+@pytest.mark.parametrize("text", ["a", "a:", ":1", "a:-1", "a:x", "a:1,b", "db.example:3", "10.0.0.7:1,10.0.0:2"])
 def test_impossible_overrides(text: str) -> None:
     with pytest.raises(ValueError, match="is not ADDRESS:COUNT"):
         parse_overrides(text)
@@ -173,3 +173,13 @@ def test_a_quota_holds_for_its_address_however_it_is_spelled() -> None:
     asked = ("2001:db8::1", "::2", "10.0.0.7", "::1", "127.0.0.1", "10.0.0.8")
     assert [ip_limit(addresses, address) for address in asked] == [1, 3, 4, 5, 5, 6]
     assert all(kind == "ip" for ((kind, _),) in addresses)
+
+
+def test_an_override_holds_for_its_address_however_it_is_spelled() -> None:
+    assert parse_overrides("localhost:5,[2001:DB8::1]:2,0:0:0:0:0:0:0:9:3,10.0.0.7:4") == {
+        "127.0.0.1": 5,
+        "::1": 5,
+        "2001:db8::1": 2,
+        "::9": 3,
+        "10.0.0.7": 4,
+    }
