@@ -16,6 +16,9 @@ from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.simulation.network import HostNetwork
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
@@ -218,6 +221,28 @@ def test_a_broker_whose_directories_are_cordoned_takes_no_new_replica_until_they
         placed = await replicas_of("three", 3)
         assert isinstance(placed, list)
         assert [sorted(replicas) for replicas in placed] == [[1, 2, 3]] * 6
+
+    tell(story)
+
+
+def test_a_broker_refuses_what_its_own_file_forbids_before_the_controller_hears_of_it() -> None:
+    """The controller does not know which directories another broker has."""
+
+    async def story(cluster: Cluster) -> None:
+        for node_id in NODE_IDS:
+            change = IncrementalAlterableConfig("cordoned.log.dirs", 0, "/nowhere")
+            resource = IncrementalAlterConfigsResource(ResourceType.BROKER, str(node_id), (change,))
+            whole = AlterConfigsResource(
+                ResourceType.BROKER, str(node_id), (AlterableConfig("cordoned.log.dirs", "/nowhere"),)
+            )
+            peer = Peer(BrokerListener("PLAINTEXT", f"node-{node_id}", 9092), HostNetwork(cluster.network, "client"))
+            for request in (IncrementalAlterConfigsRequest((resource,)), AlterConfigsRequest((whole,))):
+                [result] = (await peer.request(request, 30_000)).responses
+                assert (result.error_code, result.error_message) == (
+                    ERROR_CODES["INVALID_REQUEST"],
+                    "cordoned.log.dirs: /nowhere is not in log.dirs",
+                )
+            peer.close()
 
     tell(story)
 
