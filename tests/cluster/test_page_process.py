@@ -1,12 +1,19 @@
-"""The page's process, as the child of a broker: how it ends."""
+"""The page's process: how it ends as the child of a broker, and what it shows while a broker stands still."""
 
 from __future__ import annotations
 
+import http.client
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.support.cluster_of_three import NODE_IDS, TOPIC, cluster_of_three, moldau_command
+from tests.support.running_broker import RunningBroker
+
+WAIT_S = 60
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -40,3 +47,25 @@ def test_it_ends_in_silence_when_it_is_idle_and_with_its_parent(is_idle: bool) -
             child.stdin.close()
         assert child.wait(60) == 0
         assert child.stderr.read() == ""
+
+
+def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
+    # the controller does not find out: the metadata goes on naming the broker
+    settings = {"broker.session.timeout.ms": "600000"}
+    with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=settings) as cluster:
+        cluster.create_topic()
+        cluster.produce("before", 30)
+        address = cluster.bootstrap_servers.split(",")[0]
+        with cluster.standing_still(1):
+            page = RunningBroker("-b", cluster.bootstrap_servers, "--port", "0", command="page")
+            try:
+                page.wait_until_told("http://")
+                connection = http.client.HTTPConnection(page.output[0].split()[1].split("/")[2], timeout=WAIT_S)
+                connection.request("GET", f"/topics/{TOPIC}")
+                response = connection.getresponse()
+                body = response.read().decode()
+                connection.close()
+            finally:
+                page.stop()
+    assert response.status == 200
+    assert f"Not answering: broker 1 at {address}." in body

@@ -51,15 +51,17 @@ class ClusterAdmin:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+        answer_timeout_ms: int | None = None,
     ) -> None:
+        """`answer_timeout_ms`: how long an answer is waited for; None: longer than the broker waits, which has
+        `request_timeout_ms`."""
         self.request_timeout_ms = request_timeout_ms
         self.client = ClusterClient(
             dialer,
             bootstrap_servers,
             client_id=client_id,
             connect_timeout_ms=connect_timeout_ms,
-            # the connection waits longer than the broker, which has `request_timeout_ms`
-            request_timeout_ms=request_timeout_ms + 5_000,
+            request_timeout_ms=request_timeout_ms + 5_000 if answer_timeout_ms is None else answer_timeout_ms,
             retry_timeout_ms=retry_timeout_ms,
         )
 

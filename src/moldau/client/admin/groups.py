@@ -50,11 +50,17 @@ class GroupDescription(msgspec.Struct, frozen=True):
 
 
 def list_groups(
-    admin: ClusterAdmin, *, states: Sequence[str] = (), types: Sequence[str] = (), only_consumers: bool = True
+    admin: ClusterAdmin,
+    *,
+    states: Sequence[str] = (),
+    types: Sequence[str] = (),
+    only_consumers: bool = True,
+    broker_ids: Iterable[int] | None = None,
 ) -> list[ListedGroup]:
-    """The groups of all brokers, sorted by name. `only_consumers`: those of consumers and of plain committers."""
+    """The groups of all brokers, or of these, sorted by name. `only_consumers`: those of consumers and of plain
+    committers."""
     found: list[ListedGroup] = []
-    for broker_id in admin.cluster().broker_ids():
+    for broker_id in admin.cluster().broker_ids() if broker_ids is None else broker_ids:
         request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
         response = admin.ask_broker(broker_id, request)
         if response.error_code:

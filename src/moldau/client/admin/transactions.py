@@ -77,9 +77,11 @@ def list_transactions(
     producer_ids: Sequence[int] = (),
     longer_than_ms: int = -1,
     pattern: str | None = None,
+    broker_ids: Iterable[int] | None = None,
 ) -> list[TransactionListing]:
-    """The transactional ids of all coordinators, by coordinator and name. `pattern`: a regular expression that the
-    whole id matches. Raises UNSUPPORTED_VERSION where a broker cannot filter so, INVALID_REGULAR_EXPRESSION."""
+    """The transactional ids of all coordinators, or of these, by coordinator and name. `pattern`: a regular expression
+    that the whole id matches. Raises UNSUPPORTED_VERSION where a broker cannot filter so,
+    INVALID_REGULAR_EXPRESSION."""
     request = ListTransactionsRequest(
         state_filters=tuple(states),
         producer_id_filters=tuple(producer_ids),
@@ -87,7 +89,7 @@ def list_transactions(
         transactional_id_pattern=pattern,
     )
     found: list[TransactionListing] = []
-    for broker_id in admin.cluster().broker_ids():
+    for broker_id in admin.cluster().broker_ids() if broker_ids is None else broker_ids:
         response = admin.ask_broker(broker_id, request)
         if response.error_code:
             raise error_of(response.error_code)
@@ -98,10 +100,12 @@ def list_transactions(
     return found
 
 
-def describe_open_transactions(admin: ClusterAdmin, limit: int) -> tuple[int, list[TransactionDescription]]:
-    """How many transactions are open or being ended, and up to `limit` of them, the one that began first in front.
-    Raises UNSUPPORTED_VERSION where a broker knows no ListTransactions."""
-    listed = list_transactions(admin, states=OPEN_STATES)
+def describe_open_transactions(
+    admin: ClusterAdmin, limit: int, broker_ids: Iterable[int] | None = None
+) -> tuple[int, list[TransactionDescription]]:
+    """How many transactions are open or being ended, at all coordinators or at these, and up to `limit` of them, the
+    one that began first in front. Raises UNSUPPORTED_VERSION where a broker knows no ListTransactions."""
+    listed = list_transactions(admin, states=OPEN_STATES, broker_ids=broker_ids)
     asked: dict[int, list[str]] = {}
     for row in listed[:limit]:
         asked.setdefault(row.coordinator_id, []).append(row.transactional_id)

@@ -22,6 +22,7 @@ from moldau.client.admin.topics import list_topics
 from moldau.client.admin.transactions import TransactionDescription, describe_open_transactions
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
+from moldau.products.console.silence import ListeningDialer
 from moldau.products.features import features_not_served
 from moldau.products.pipelines.core.note import CommitNote, read_notes
 from moldau.shell.io.tcp import TCP
@@ -30,6 +31,10 @@ from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 
 T = TypeVar("T")
 TIMEOUT_S = 5.0
+"""How long one answer is waited for."""
+CONNECT_TIMEOUT_MS = 2_000
+"""How long a broker may take to accept a connection, and to say which versions it speaks."""
+UNREACHED = ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT")
 CLIENT_ID = "moldau-page"
 MAX_PARTITIONS = 2_000
 """Partitions whose offsets one page asks for."""
@@ -184,6 +189,11 @@ class Cluster:
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._idle: list[ClusterAdmin] = []
+        self._dialer = ListeningDialer(TCP)
+
+    def silent(self) -> tuple[str, ...]:
+        """`host:port` of the brokers that were asked a moment ago and said nothing: what only they know is left out."""
+        return tuple(self._dialer.silent())
 
     def close(self) -> None:
         while self._idle:
@@ -230,15 +240,14 @@ class Cluster:
         """Bytes of the leaders' logs; empty where the cluster does not say."""
         found: dict[TopicPartition, int] = {}
 
-        def add(admin: ClusterAdmin) -> None:
-            for broker_id in admin.cluster().broker_ids():
-                for directory in describe_log_dirs(admin, broker_id, partitions):
-                    for each in directory.replicas:
-                        if not each.is_future:
-                            found[each.partition] = max(found.get(each.partition, 0), each.size_bytes)
+        def add(admin: ClusterAdmin, broker_id: int) -> None:
+            for directory in describe_log_dirs(admin, broker_id, partitions):
+                for each in directory.replicas:
+                    if not each.is_future:
+                        found[each.partition] = max(found.get(each.partition, 0), each.size_bytes)
 
         with suppress(ClusterError):
-            self.ask(add)
+            self._ask_each_broker(add)
         return found
 
     def features_not_served(self) -> list[str]:
@@ -278,7 +287,8 @@ class Cluster:
 
     def groups(self) -> list[GroupFacts]:
         """All groups by name, without members and lag."""
-        listed = self.ask(list_groups)
+        of_brokers = self._ask_each_broker(lambda admin, broker_id: list_groups(admin, broker_ids=(broker_id,)))
+        listed = sorted((each for listed in of_brokers for each in listed), key=lambda each: each.group_id)
         return [GroupFacts(each.group_id, _words(each.group_state), _words(each.group_type)) for each in listed]
 
     def group(self, group_id: str) -> GroupFacts:
@@ -312,7 +322,11 @@ class Cluster:
 
     def open_transactions(self) -> OpenTransactions:
         """Those that are open or being ended; none where a broker cannot say."""
-        count, described = self.ask(_open_transactions)
+        of_brokers = self._ask_each_broker(_open_transactions)
+        count = sum(each for each, _ in of_brokers)
+        described = sorted(
+            (each for _, described in of_brokers for each in described), key=lambda each: each.start_time_ms
+        )
         now_ms = time.time_ns() // 1_000_000
         rows = tuple(
             TransactionFacts(
@@ -323,19 +337,21 @@ class Cluster:
                 tuple(sorted({place.topic for place in each.partitions})),
                 len(each.partitions),
             )
-            for each in described
+            for each in described[:MAX_TRANSACTIONS]
         )
         return OpenTransactions(count, rows)
 
     # -- asking
 
     def ask(self, question: Callable[[ClusterAdmin], T]) -> T:
-        """Asks; what the client raises becomes a ClusterError. Each attempt takes a client that was idle."""
+        """Asks; what the client raises becomes a ClusterError. A client that was idle is asked twice: it knows more
+        brokers than a new one does."""
+        try:
+            admin, was_idle = self._idle.pop(), True
+            admin.client.close_ended_connections()
+        except IndexError:
+            admin, was_idle = self._open(), False
         while True:
-            try:
-                admin, was_idle = self._idle.pop(), True
-            except IndexError:
-                admin, was_idle = self._open(), False
             try:
                 answer = question(admin)
             except (KafkaError, ProtocolError) as error:
@@ -343,6 +359,7 @@ class Cluster:
                 # while it was idle the broker may have closed its connections
                 if not was_idle or not getattr(error, "is_retriable", False):
                     raise ClusterError(self._in_words(error)) from None
+                was_idle = False
             except BaseException:
                 admin.client.close()
                 raise
@@ -353,16 +370,32 @@ class Cluster:
                     admin.client.close()
                 return answer
 
+    def _ask_each_broker(self, question: Callable[[ClusterAdmin, int], T]) -> list[T]:
+        """What each broker answers; those that are not reached are left out."""
+
+        def ask(admin: ClusterAdmin) -> list[T]:
+            found: list[T] = []
+            for broker_id in admin.cluster().broker_ids():
+                try:
+                    found.append(question(admin, broker_id))
+                except KafkaError as error:
+                    if error.name not in UNREACHED:
+                        raise
+            return found
+
+        return self.ask(ask)
+
     def _open(self) -> ClusterAdmin:
         timeout_ms = int(TIMEOUT_S * 1_000)
         try:
             return ClusterAdmin(
-                TCP,
+                self._dialer,
                 self.bootstrap_servers,
                 client_id=CLIENT_ID,
-                connect_timeout_ms=timeout_ms,
+                connect_timeout_ms=CONNECT_TIMEOUT_MS,
                 request_timeout_ms=timeout_ms,
                 retry_timeout_ms=timeout_ms,
+                answer_timeout_ms=timeout_ms,
             )
         except ValueError as error:
             raise ClusterError(str(error)) from None
@@ -371,7 +404,7 @@ class Cluster:
         if isinstance(error, ProtocolError):
             return f"{self.bootstrap_servers} does not answer as a Kafka broker: {error}"
         # what the network reports names the address already
-        is_named = error.name in ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT")
+        is_named = error.name in UNREACHED
         return str(error) if is_named else f"{self.bootstrap_servers}: {error}"
 
 
@@ -384,9 +417,9 @@ def _described(admin: ClusterAdmin, group_id: str) -> GroupDescription:
         return GroupDescription(group_id, DEAD, "", "", -1, ())
 
 
-def _open_transactions(admin: ClusterAdmin) -> tuple[int, list[TransactionDescription]]:
+def _open_transactions(admin: ClusterAdmin, broker_id: int) -> tuple[int, list[TransactionDescription]]:
     try:
-        return describe_open_transactions(admin, MAX_TRANSACTIONS)
+        return describe_open_transactions(admin, MAX_TRANSACTIONS, (broker_id,))
     except KafkaError as error:
         if error.name != "UNSUPPORTED_VERSION":
             raise

@@ -13,7 +13,15 @@ from collections.abc import Iterable
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.products.console.cluster import Cluster, GroupFacts, OpenTransactions, Overview, TopicFacts, total
+from moldau.products.console.cluster import (
+    Cluster,
+    ClusterError,
+    GroupFacts,
+    OpenTransactions,
+    Overview,
+    TopicFacts,
+    total,
+)
 from moldau.products.console.core.pipeline_groups import choose_groups
 from moldau.products.console.pipelines import is_pipeline
 from moldau.products.service.look.history import History, Series
@@ -48,6 +56,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     transactions: OpenTransactions
     taken_s: float
     error: str | None = None
+    silent: tuple[str, ...] = ()
+    """Brokers that do not answer, as `broker ID at HOST:PORT`."""
 
     @property
     def own(self) -> Counts:
@@ -66,6 +76,12 @@ class Snapshot(msgspec.Struct, frozen=True):
     @property
     def lag(self) -> int | None:
         return total(group.lag for group in self.groups) if self.groups else 0
+
+
+def silent_brokers(overview: Overview, addresses: Iterable[str]) -> tuple[str, ...]:
+    """Their ids and addresses; those that are no broker of the cluster any more are left out, for nobody needs them."""
+    silent = frozenset(addresses)
+    return tuple(f"broker {each.broker_id} at {each.address}" for each in overview.brokers if each.address in silent)
 
 
 def topic_series(group_id: str, topic: str) -> str:
@@ -135,7 +151,8 @@ class Sampler:
                 if has_groups:
                     groups = self._groups()
                     transactions = self._cluster.open_transactions()
-                snapshot = Snapshot(overview, topics, groups, transactions, time.monotonic())
+                silent = silent_brokers(overview, self._cluster.silent())
+                snapshot = Snapshot(overview, topics, groups, transactions, time.monotonic(), silent=silent)
                 self._remember_topics(snapshot)
                 if has_groups:
                     self._remember_groups(snapshot)
@@ -159,7 +176,14 @@ class Sampler:
     def _groups(self) -> tuple[GroupFacts, ...]:
         listed = self._cluster.groups()
         chosen = choose_groups([group.group_id for group in listed], MAX_SAMPLED_GROUPS)
-        return tuple(self._cluster.group(group.group_id) if group.group_id in chosen else group for group in listed)
+        return tuple(self._group(group) if group.group_id in chosen else group for group in listed)
+
+    def _group(self, listed: GroupFacts) -> GroupFacts:
+        """Without members and lag where its coordinator does not answer: the other groups are shown all the same."""
+        try:
+            return self._cluster.group(listed.group_id)
+        except ClusterError:
+            return listed
 
     def _remember_topics(self, snapshot: Snapshot) -> None:
         values: dict[str, float] = {}
