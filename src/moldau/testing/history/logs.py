@@ -65,6 +65,11 @@ class Transaction(msgspec.Struct):
         return self.outcome is Outcome.DONE or self.is_proven
 
     @property
+    def may_be_committed(self) -> bool:
+        """Whether it was committed, or its producer began to commit it and nobody knows what came of that."""
+        return self.is_committed or (self.outcome is Outcome.UNKNOWN and self.commit_line > 0)
+
+    @property
     def is_aborted(self) -> bool:
         """Whether its abort was acknowledged."""
         return self.outcome is Outcome.FAILED

@@ -27,16 +27,21 @@ class Survivors:
     """Which records of a compacted partition the cleaner must leave."""
 
     def __init__(self, evidence: Evidence, log: PartitionLog) -> None:
-        self._sends = evidence.sends
+        self._evidence, self._sends = evidence, evidence.sends
         self._newest: dict[int, int] = {}
         for slot in log.slots():
-            key = self._sends.keys[self._sends.writer(slot.send, log.partition, slot.offset)]
-            self._newest[key] = slot.offset
+            row = self._sends.writer(slot.send, log.partition, slot.offset)
+            transaction = evidence.transaction_of(row)
+            if transaction is None or transaction.may_be_committed:
+                self._newest[self._sends.keys[row]] = slot.offset
 
     def may_be_gone(self, row: int, offset: int) -> bool:
-        """A newer record has its key, it is a tombstone, or nobody knows its key."""
-        key = self._sends.keys[row]
-        return key == NOTHING or self._newest[key] > offset or bool(self._sends.tombstones[row])
+        """A newer record that may count has its key, it is a tombstone, its transaction is not known to be committed,
+        or nobody knows its key."""
+        transaction, key = self._evidence.transaction_of(row), self._sends.keys[row]
+        if key == NOTHING or self._sends.tombstones[row] or (transaction is not None and not transaction.is_committed):
+            return True
+        return self._newest[key] > offset
 
 
 def _judge_duplicates(evidence: Evidence, report: Report) -> None:
