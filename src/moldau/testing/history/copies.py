@@ -8,14 +8,15 @@ import msgspec
 
 from moldau.testing.history.evidence import Evidence
 from moldau.testing.history.findings import Kind, Report
-from moldau.testing.history.logs import NOTHING, Outcome, PartitionLog, Slot
+from moldau.testing.history.logs import NOTHING, Outcome, PartitionLog, Slot, Topic
 
 
 class Copy(msgspec.Struct, frozen=True):
     """`target` is to hold the committed records of `source`. What readers of committed records saw of it counts.
 
-    Where a reader has reached the ends of the target, nothing may be missing; else nothing may be missing below the
-    last record that was copied of each partition.
+    Where a reader has reached the ends of the target, nothing may be missing that was committed before this reader
+    began: the caller says by such a reading that the copying was over. Nothing else may be missing below the last
+    record that was copied of each partition.
     """
 
     source: str
@@ -56,10 +57,9 @@ def judge_copy(evidence: Evidence, copy: Copy, report: Report) -> None:
             else:
                 last[partition] = offset, slot
             furthest[partition] = max(furthest.get(partition, NOTHING), offset)
-    is_whole = bool(target.partitions) and all(log.ends for log in target.partitions.values())
+    over = _over(evidence, target)
     for log in source.partitions.values():
-        end = None if is_whole else furthest.get(log.partition, NOTHING)
-        _judge_missing(evidence, log, counts, end, copy, report)
+        _judge_missing(evidence, log, counts, furthest.get(log.partition, NOTHING), over, copy, report)
 
 
 def _does_not_count(evidence: Evidence, row: int) -> bool:
@@ -73,19 +73,44 @@ def _does_not_count(evidence: Evidence, row: int) -> bool:
     return True
 
 
+def _over(evidence: Evidence, target: Topic) -> int:
+    """The line at which the copying was over: what was committed before it must be in the target. 0 where it may have
+    gone on: an end of the target was not read, or a copy was written behind it."""
+    over = []
+    for log in target.partitions.values():
+        if not log.ends:
+            return 0
+        last = max(log.ends, key=lambda end: end.start_line)
+        if any(
+            slot.offset >= last.offset and _committed_by(evidence, log, slot) > last.start_line for slot in log.slots()
+        ):
+            return 0
+        over.append(last.start_line)
+    return min(over, default=0)
+
+
+def _committed_by(evidence: Evidence, log: PartitionLog, slot: Slot) -> int:
+    """The first line that proves what stands there to be committed; 0 if none does."""
+    row = evidence.sends.writer(slot.send, log.partition, slot.offset)
+    transaction, proofs = evidence.transaction_of(row), [slot.committed_line]
+    if evidence.sends.outcomes[row] == Outcome.DONE and transaction is None:
+        proofs.append(evidence.sends.ends[row])
+    elif evidence.sends.outcomes[row] == Outcome.DONE and transaction is not None and transaction.is_committed:
+        proofs.append(transaction.end_line)
+    return min((line for line in proofs if line), default=0)
+
+
 def _judge_missing(
-    evidence: Evidence, log: PartitionLog, counts: array[int], end: int | None, copy: Copy, report: Report
+    evidence: Evidence, log: PartitionLog, counts: array[int], furthest: int, over: int, copy: Copy, report: Report
 ) -> None:
     sends = evidence.sends
     for slot in log.slots():
-        if counts[slot.send] or (end is not None and slot.offset > end):
+        if counts[slot.send]:
             continue
         row = sends.writer(slot.send, log.partition, slot.offset)
-        transaction = evidence.transaction_of(row)
-        is_there = slot.committed_line or (
-            sends.outcomes[row] == Outcome.DONE and (transaction is None or transaction.is_committed)
-        )
-        if is_there and not _does_not_count(evidence, row):
+        committed = _committed_by(evidence, log, slot)
+        is_due = slot.offset <= furthest or committed < over
+        if committed and is_due and not _does_not_count(evidence, row):
             sentence = f"{sends.names[row]} at {log} offset {slot.offset} is missing in {copy.target}"
             lines = sends.begins[row], sends.ends[row], slot.line
             report.add(Kind.BROKEN_COPY, sentence, *lines, offset=slot.offset)

@@ -27,8 +27,8 @@ class Outcome(enum.IntEnum):
 
 
 class Transaction(msgspec.Struct):
-    """`commit_line`: where its producer began to commit it, 0 before. `read_from`: by transaction whose records it
-    read the line of the poll."""
+    """`commit_line`: where its producer began to commit it, 0 before. `end_line`: where its end was acknowledged, or
+    first proven. `read_from`: by transaction whose records it read the line of the poll."""
 
     process: str
     number: int
@@ -57,7 +57,8 @@ class Transaction(msgspec.Struct):
 
     def see(self, line: int) -> None:
         """A reader of committed records got a record of this transaction."""
-        self.is_proven = self.is_proven or (self.outcome is Outcome.UNKNOWN and 0 < self.commit_line < line)
+        if self.outcome is Outcome.UNKNOWN and 0 < self.commit_line < line:
+            self.is_proven, self.end_line = True, min(self.end_line or line, line)
 
     @property
     def is_committed(self) -> bool:
