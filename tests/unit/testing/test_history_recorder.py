@@ -190,6 +190,30 @@ def test_an_asynchronous_commit_that_is_answered_late_overtakes_none_behind_it(c
     assert kinds(path) == []
 
 
+def test_a_commit_that_librdkafka_leaves_out_is_not_held_against_the_cluster(cluster: Cluster, path: Path) -> None:
+    """Without offsets it commits nothing below its last commit, and tells of no error."""
+    topic = cluster.topic(partitions=2)
+    both = [TopicPartition(topic, partition, 0) for partition in range(2)]
+    group = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    with history.record(path) as recorder:
+        producer = recorder.producer(settings(cluster))
+        produce(producer, topic, "a", "b")
+        consumer = recorder.consumer(settings(cluster) | group)
+        consumer.assign(both)
+        consume(consumer, 2)
+        consumer.commit(asynchronous=False)
+        producer.produce(topic, "c", partition=1)
+        assert producer.flush(PATIENCE_S) == 0
+        consume(consumer, 1)
+        consumer.seek(both[0])
+        consume(consumer, 1)
+        consumer.commit(asynchronous=False)
+        assert [one.offset for one in consumer.committed(both, timeout=PATIENCE_S)] == [2, 1]
+        consumer.close()
+    assert recorded(path, events.Commit)[1].positions == {f"{topic}-0": 1, f"{topic}-1": 1}
+    assert kinds(path) == []
+
+
 def test_a_send_that_is_not_taken_has_failed(cluster: Cluster, path: Path) -> None:
     with history.record(path) as recorder:
         producer = recorder.producer(settings(cluster, message_max_bytes=1000))

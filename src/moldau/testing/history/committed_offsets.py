@@ -27,7 +27,8 @@ class CommittedOffset:
     """The commits of one group for one partition.
 
     A commit cannot be what a question finds if it had ended before another began that was acknowledged before the
-    question was asked. All others can, and so can those with an unknown outcome.
+    question was asked. All others can, and so can those with an unknown outcome. Offsets of a transaction begin where
+    they are added to it and end with its commit: the coordinator lets them take their place in the order at either.
     """
 
     def __init__(self) -> None:
@@ -73,13 +74,25 @@ class CommittedOffset:
         """There will be no answer to one of the questions."""
         self._open_questions -= 1
 
-    def answer(self, question: Question, offset: int) -> Attempt | None:
-        """The acknowledged commit that proves `offset` to be older than all that the group may have; else None."""
+    def resumed(self, question: Question, offset: int) -> Attempt | None:
+        """A member got `offset` first. The acknowledged commit that proves it to be older than all that the group may
+        have; else None: what lies between a commit and the first record may be nothing to read."""
         self._open_questions -= 1
         settled = question.settled_by
-        if settled is None or offset >= settled.offset:
+        if settled is None or any(one.offset <= offset for one in self._possible(settled)):
             return None
-        return None if any(one.offset <= offset for one in self._possible(settled)) else settled
+        return settled
+
+    def answer(self, question: Question, offset: int, *, are_all_known: bool) -> Attempt | None:
+        """The acknowledged commit that proves the group not to have `offset`; else None. `are_all_known`: no consumer
+        commits by itself. Where one does, any offset above may have been committed."""
+        if not are_all_known:
+            return self.resumed(question, offset)
+        self._open_questions -= 1
+        settled = question.settled_by
+        if settled is None or any(one.offset == offset for one in self._possible(settled)):
+            return None
+        return settled
 
     def _possible(self, settled: Attempt) -> list[Attempt]:
         return [one for one in self._attempts if one is settled or one.end >= settled.begin]

@@ -55,7 +55,8 @@ class Process:
         self.open: dict[int, Open] = {}
         self.transactions: dict[int, int] = {}
         """By number the index among all."""
-        self.offsets: dict[int, list[events.TransactionOffsets]] = {}
+        self.offsets: dict[int, list[tuple[int, events.TransactionOffsets]]] = {}
+        """By number of a transaction the offsets that were added to it, with their lines."""
         self.life, self.is_idempotent, self.is_producer = NOTHING, True, False
         self.reader = Reader(name, 0)
         self.read_since: dict[int, int] = {}
@@ -76,6 +77,8 @@ class Evidence:
         self.reads = self.commits = 0
         self._processes: dict[str, Process] = {}
         self._committed: dict[tuple[str, str], CommittedOffset] = {}
+        self._automatic_groups: set[str] = set()
+        """Those with a consumer that commits by itself: not all their commits are recorded."""
         self._logs: dict[str, PartitionLog] = {}
         """By the partition as it is written: of the topic's present life."""
         self._lives = 0
@@ -144,6 +147,8 @@ class Evidence:
         process.reader = Reader(
             process.name, line, group=event.group, is_committed=is_committed, commits=event.auto_commit
         )
+        if event.auto_commit and event.group is not None:
+            self._automatic_groups.add(event.group)
 
     def _crash(self, process: Process, event: events.Crash, line: int) -> None:
         process.open.clear()
@@ -254,7 +259,7 @@ class Evidence:
         self._transaction(process, event.transaction, line)
 
     def _transaction_offsets(self, process: Process, event: events.TransactionOffsets, line: int) -> None:
-        process.offsets.setdefault(event.transaction, []).append(event)
+        process.offsets.setdefault(event.transaction, []).append((line, event))
 
     def _transaction_ends(self, process: Process, event: events.TransactionEnds, line: int) -> None:
         transaction = self.transactions[self._transaction(process, event.transaction, line)]
@@ -262,8 +267,8 @@ class Evidence:
         process.read_since = {}
         parts: list[tuple[CommittedOffset, Attempt]] = []
         if event.commit:
-            for offsets in process.offsets.pop(event.transaction, []):
-                parts += self._attempt(offsets.group, offsets.positions, line).parts
+            for added, offsets in process.offsets.pop(event.transaction, []):
+                parts += self._attempt(offsets.group, offsets.positions, added).parts
         process.open[event.operation] = Ending(transaction, event.commit, Attempts(tuple(parts)))
 
     # -- committed offsets
@@ -298,7 +303,8 @@ class Evidence:
             if offset is None:
                 committed.drop()
                 continue
-            overtaken = committed.answer(question, offset)
+            are_all_known = questions.group not in self._automatic_groups
+            overtaken = committed.answer(question, offset, are_all_known=are_all_known)
             if overtaken is not None:
                 sentence = (
                     f"group {questions.group} has {offset} committed for {where}, but committed {overtaken.offset}"

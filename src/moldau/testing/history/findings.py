@@ -37,7 +37,7 @@ class Kind(enum.StrEnum):
     NON_MONOTONIC_POLL = "non-monotonic poll"
     """A consumer got an offset that is not above the one before it, and nothing had set it back."""
     COMMITTED_OFFSET_BACK = "committed offset went back"
-    """A group's committed offset, or where a member resumed, is older than every commit that may be the last."""
+    """A group's committed offset is of no commit that may be the last, or a member resumed before all of those."""
     WRITE_CYCLE = "write cycle"
     """Transactions wrote before one another in a circle (G0)."""
     CIRCULAR_FLOW = "circular information flow"

@@ -59,7 +59,7 @@ class Reader:
         if resumption is None:
             return
         committed = resumption.committed
-        overtaken = committed.answer(resumption.question, offset)
+        overtaken = committed.resumed(resumption.question, offset)
         if overtaken is not None:
             sentence = f"{self.name} resumed {position.log} at {offset}, but {overtaken.offset} was committed"
             lines = overtaken.begin, overtaken.end, resumption.question.line, line

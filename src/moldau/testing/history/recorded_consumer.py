@@ -186,7 +186,13 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
             operation, lambda: super(RecordedConsumer, self).commit(**chosen, asynchronous=asynchronous)
         )
         if done is not None and all(one.error is None for one in done):
-            self._session.write_done(self._process, operation)
+            committed = _known(offsets_of(done))
+            if committed == known:
+                self._session.write_done(self._process, operation)
+            elif committed:
+                # without offsets librdkafka commits what it has stored, and nothing below an earlier commit of its own;
+                # when, nobody knows: the outcome of both stays unknown
+                self._commit_begins(committed)
         return done
 
     def committed(self, partitions: Sequence[TopicPartition], *more: Any, **named: Any) -> list[TopicPartition]:
