@@ -24,6 +24,7 @@ from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
 from moldau.simulation.cluster.careless import CarelessProducer
 from moldau.simulation.cluster.faults import Act, Faults
+from moldau.simulation.cluster.images import QuotasChanger, SettingsChanger
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, rack_of, voters_of
 from moldau.simulation.cluster.watch import UNCLEAN_ELECTIONS, image_of, partitions_of
@@ -36,7 +37,7 @@ from moldau.simulation.workloads.producers import Batch, IdempotentProducer, Lan
 from moldau.simulation.workloads.readers import Auditor, Consumer
 from moldau.simulation.workloads.record_deleter import RecordDeleter
 from moldau.simulation.workloads.transactional_copier import TransactionalCopier
-from moldau.types import ZERO_UUID, TopicPartition
+from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.offsets import (
@@ -94,6 +95,8 @@ class Story:
         self.careless: SimulatedTopic
         self.compacted: SimulatedTopic
         self.administrator: Administrator
+        self.settings = SettingsChanger(world, "settings")
+        self.quotas = QuotasChanger(world, "quotas")
         self.faults = Faults(world, world.machines, world.lacks_nothing, chosen)
 
     @property
@@ -166,6 +169,8 @@ class Story:
             CarefulCopier(world, "copier-2", self.copied, self.copies, rest_s=20.0, writes_astray=False),
             CommittedReader(world, "read-copied", self.copied, self.copies, asks_position=False),
             self.administrator,
+            self.settings,
+            self.quotas,
         ]
 
     # -- the end
@@ -181,6 +186,8 @@ class Story:
         await self.in_time("every replica knows what is committed", self.until(self.is_quiet))
         world.look()
         world.watch.check_whole()
+        self.settings.check(world.watch.newest)
+        self.quotas.check(world.watch.newest)
 
     async def go_on_without(self, machine: ClusterMachine) -> None:
         """A healed majority makes progress."""
@@ -221,7 +228,10 @@ class Story:
         ends: dict[TopicPartition, int] = {}
         for machine in self.world.machines:
             node = machine.node
-            if node is None or image_of(node).end_offset != node.quorum.log.log_end_offset:
+            if node is None:
+                return False
+            log_end = node.quorum.log.log_end_offset
+            if not image_of(node).end_offset == log_end == ends.setdefault(METADATA_PARTITION, log_end):
                 return False
             for partition in partitions_of(node):
                 position = partition.position

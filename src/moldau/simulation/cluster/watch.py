@@ -19,6 +19,7 @@ from moldau.core.replication.partition import Partition
 from moldau.shell.node.assemble import Node
 from moldau.shell.quorum.role import QuorumRole
 from moldau.simulation.cluster.compacted_ledger import CompactedLedger
+from moldau.simulation.cluster.images import check_equal_images
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.loop import CURRENT_PROCESS
 from moldau.simulation.raft.ledger import QuorumLedger
@@ -273,7 +274,7 @@ class ClusterWatch:
         )
 
     def check_whole(self) -> None:
-        """All is quiet: every replica is the same, byte by byte, and so is every metadata log."""
+        """All is quiet: every replica is the same, byte by byte, and so is every metadata log, and every image."""
         logs: dict[PartitionKey, list[tuple[str, Partition]]] = {}
         for machine in self._machines:
             if machine.node is not None:
@@ -297,6 +298,9 @@ class ClusterWatch:
         known = {host: voters_known_to(quorum) for host, quorum in quorums.items()}
         if any(voters != known[self._machines[0].host] for voters in known.values()):
             raise ViolationError("every node knows the voters", str(known))
+        images = {f"the quorum of {host}": quorum.image for host, quorum in quorums.items()}
+        images |= {machine.host: image_of(machine.node) for machine in self._machines if machine.node}
+        check_equal_images(images)
 
 
 def may_lack(image: MetadataImage, topic: str, before: PartitionImage, now: PartitionImage) -> bool:
