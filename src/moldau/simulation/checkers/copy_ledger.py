@@ -50,12 +50,18 @@ class CopyLedger:
         self.outcomes: dict[str, Outcome] = {}
         self.position = 0
         """The largest position whose commit was acknowledged or read."""
+        self._commits_begun: dict[str, None] = {}
+        """Transactions whose commit was sent, answered or not."""
         self._places: dict[int, tuple[int, int, str]] = {}
         """By number the partition, offset and transaction of its copy, as readers of committed records saw them."""
 
     def begun(self, transaction: str) -> None:
         """The copier begins a transaction."""
         self.outcomes[transaction] = Outcome.OPEN
+
+    def commit_begun(self, transaction: str) -> None:
+        """The copier is about to ask for the commit: from now on readers may see what it wrote."""
+        self._commits_begun[transaction] = None
 
     def ended(self, transaction: str, outcome: Outcome, position: int) -> None:
         """The broker acknowledged the end; `position`: where the copier is if it was a commit."""
@@ -77,6 +83,11 @@ class CopyLedger:
         if self.outcomes.get(copied.transaction) is Outcome.ABORTED:
             raise ViolationError(
                 "aborted records are not read", f"{self.name}: {copied} at {partition}:{offset} was aborted"
+            )
+        if copied.transaction not in self._commits_begun:
+            raise ViolationError(
+                "open transactions are not read",
+                f"{self.name}: {copied} at {partition}:{offset}, and nobody has asked for its commit",
             )
         place = partition, offset, copied.transaction
         known = self._places.setdefault(copied.number, place)

@@ -191,6 +191,8 @@ class TransactionalCopier(TransactionalClient):
     async def end(self, transaction: str, outcome: Outcome, position: int) -> None:
         is_commit = outcome is Outcome.COMMITTED
         request = self.end_request(is_commit=is_commit)
+        if is_commit:
+            self.ledger.commit_begun(transaction)
 
         def note(answer: EndTxnResponse) -> None:
             if answer.error_code:
