@@ -69,7 +69,7 @@ slow-spark: .venv/.test
 	$(BIN)/pytest -m "slow and not java and not foreign" tests/spark tests/products
 
 slow-seeds: .venv/.test
-	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 6
+	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 6 --coverage
 	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..300 --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.cluster --seeds 1..300 --jobs $(JOBS) --coverage
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from moldau.simulation.cluster.__main__ import came_too_seldom, main
+from moldau.simulation.cluster.__main__ import SEEN_BY_CLIENTS, came_too_seldom, main
 from moldau.simulation.cluster.faults import MEANS_MS
 from moldau.simulation.cluster.run import Outcome, run_seed
 from moldau.simulation.cluster.watch import ClusterEvent
 from moldau.simulation.seeds import SeedOutcome, run_seeds
+from moldau.simulation.transaction_events import TransactionEvent
 
 OPERATIONS = 200
 """At least so many are acknowledged in each seed."""
@@ -41,12 +42,19 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
 def test_what_came_too_seldom_is_named_and_the_floors_grow_with_the_seeds():
     outcome = run_seed(1)
     often = dict.fromkeys(MEANS_MS, 1), dict.fromkeys(ClusterEvent, 1)
-    outcome = structs.replace(outcome, faults=often[0], events=often[1])
+    seen_by_clients = dict.fromkeys(SEEN_BY_CLIENTS, 1)
+    outcome = structs.replace(outcome, faults=often[0], events=often[1], transaction_events=seen_by_clients)
     assert came_too_seldom([outcome] * 10) == []
-    lacking = structs.replace(outcome, faults={**often[0], "split": 0}, events={**often[1], ClusterEvent.MOVE: 0})
+    lacking = structs.replace(
+        outcome,
+        faults={**often[0], "split": 0},
+        events={**often[1], ClusterEvent.MOVE: 0},
+        transaction_events={**seen_by_clients, TransactionEvent.FENCED: 0},
+    )
     assert came_too_seldom([lacking] * 300) == [
         "split: 0 times, less than 30",
         "a reassignment ends: 0 times, less than 6",
+        "a producer is fenced: 0 times, less than 6",
     ]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.simulation.__main__ import main
+from moldau.simulation.__main__ import came_too_seldom, main
 from moldau.simulation.run import run_seed
+from moldau.simulation.troubles import AT_START, FLOORS_OF_1000, death_of
 from tests.simulation.hash_seeds import digests_of
 
 
@@ -40,6 +41,20 @@ def test_a_transaction_event_that_comes_too_seldom_is_an_error(capsys):
     told = capsys.readouterr().out
     assert "less than 1 times: committed, v2" in told
     assert main(["--seed", "2", "--seconds-virtual", "1", "--transaction-events", "0"]) == 0
+
+
+def test_trouble_that_comes_too_seldom_is_named_and_the_floors_grow_with_the_seeds():
+    enough = dict.fromkeys(FLOORS_OF_1000, 30)
+    assert came_too_seldom(enough, 300) == []
+    assert came_too_seldom(enough | {"cuts": 29, death_of("crashes in renames"): 5}, 300) == [
+        "cuts: 29 times, less than 30",
+        "crashes in renames: the process died: 5 times, less than 6",
+    ]
+
+
+def test_coverage_fails_where_trouble_came_too_seldom(capsys):
+    assert main(["--seed", "2", "--seconds-virtual", "1", "--coverage"]) == 1
+    assert f"{death_of(AT_START)}: 0 times, less than 1" in capsys.readouterr().out
 
 
 def test_seeds_can_share_processes(capsys):

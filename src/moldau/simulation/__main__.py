@@ -10,13 +10,14 @@ import gc
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from moldau.simulation.kinds import SHARES, has_kind
 from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_and_freeze, run_seed
 from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes
 from moldau.simulation.transaction_events import TransactionEvent, report
+from moldau.simulation.troubles import FLOORS_OF_1000
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,10 +29,12 @@ def main(arguments: list[str] | None = None) -> int:
     events = 0
     records = 0
     happened: Counter[TransactionEvent] = Counter()
+    troubles: Counter[str] = Counter()
     for outcome in _run_all(seeds, options):
         events += outcome.events
         records += outcome.acknowledged
         happened.update(outcome.transaction_events)
+        troubles.update(outcome.troubles)
         failed += bool(outcome.rule)
         if outcome.rule or options.digests or len(seeds) == 1:
             print(_summary(outcome, options), flush=True)
@@ -46,10 +49,25 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{len(seeds)} seeds, {failed} broken, {events} events, {records} records, {elapsed:.1f} s", end=" ")
         print(f"({per_seed:.2f} s a seed)")
     is_reached = True
+    if options.coverage:
+        seldom = came_too_seldom(troubles, len(seeds))
+        is_reached = not seldom
+        print("\n".join([*(f"{troubles[name]:9,}  {name}" for name in FLOORS_OF_1000), *seldom]))
     if options.transaction_events is not None:
-        table, is_reached = report(happened, options.transaction_events)
+        table, has_all = report(happened, options.transaction_events)
+        is_reached = is_reached and has_all
         print(table)
     return 1 if failed or not is_reached else 0
+
+
+def came_too_seldom(troubles: Mapping[str, int], seeds: int) -> list[str]:
+    """A line for each kind of trouble that came less often than the floor asks of so many seeds."""
+    lines = []
+    for name, of_1000 in FLOORS_OF_1000.items():
+        count, least = troubles.get(name, 0), -(-of_1000 * seeds // 1_000)
+        if count < least:
+            lines.append(f"{name}: {count} times, less than {least}")
+    return lines
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help="count what happens to transactions, and fail where one of these events comes less than N times",
+    )
+    parser.add_argument(
+        "--coverage", action="store_true", help="count the troubles, and fail where one came too seldom"
     )
     parser.add_argument("--events", action="store_true", help="tell every event, to compare two runs line by line")
     return parser

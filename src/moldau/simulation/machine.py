@@ -64,12 +64,25 @@ class Machine:
         self.died.clear()
         return process
 
-    def plan_crash(self, kind: str, changes: int, random: Random, begins_with: re.Pattern[str] | None = None) -> None:
-        """The process will die inside its `changes`-th change of the disk from now, see CrashPlan."""
+    def plan_crash(
+        self,
+        kind: str,
+        changes: int,
+        random: Random,
+        begins_with: re.Pattern[str] | None = None,
+        dying: Callable[[], None] = lambda: None,
+    ) -> None:
+        """The process will die inside its `changes`-th change of the disk from now, see CrashPlan. `dying`: called when
+        the process does."""
         if self.is_alive:
             begin = f" from {begins_with.pattern} on" if begins_with is not None else ""
             self.around.trace.tell(f"{self.host}: {kind} crash planned within {changes} changes of the disk{begin}")
-            plan = CrashPlan(changes, kind, random, self.kill, begins_with)
+
+            def kill(kind: str) -> None:
+                dying()
+                self.kill(kind)
+
+            plan = CrashPlan(changes, kind, random, kill, begins_with)
             for disk in self.process_disks:
                 disk.plan = plan
 

@@ -60,16 +60,19 @@ class NodeMachine(Machine):
 
     # -- the life of the node
 
-    async def boot(self, *, plan: tuple[str, int, Random] | None = None) -> bool:
+    async def boot(
+        self, *, plan: tuple[str, int, Random] | None = None, dying: Callable[[], None] = lambda: None
+    ) -> bool:
         """Starts a new process. False if it died or refused to start (faults may do that).
 
-        `plan`: the kind of a crash, the change of the disk in which it comes, and what it draws from.
+        `plan`: the kind of a crash, the change of the disk in which it comes, and what it draws from;
+        `dying` is called when it comes.
         """
         node = self._make_process()
         self._exit = asyncio.ensure_future(self._exit_with(node))
         self.around.trace.tell(f"{self.host}: boot {self.boots}")
         if plan is not None:
-            self.plan_crash(*plan)
+            self.plan_crash(*plan, dying=dying)
         is_started = await self._until_done_or_dead(node.start(), BOOT_PATIENCE_S, "start")
         if not is_started or not self.is_alive:
             return False

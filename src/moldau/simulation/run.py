@@ -34,6 +34,8 @@ class Outcome(SeedOutcome, frozen=True, kw_only=True):
     boots: int
     virtual_s: float
     transaction_events: dict[TransactionEvent, int]
+    troubles: dict[str, int]
+    """How often each of `troubles.FLOORS_OF_1000` has come."""
 
 
 def run_seed(
@@ -83,8 +85,9 @@ def _run_world(
     with virtual_loop() as loop:
         world = World(seed, loop, settings_of(seed), write_line)
         world.trace.is_every_event_told = is_every_event_told
+        scenario = Scenario(world, seconds)
         try:
-            violation = violation_of(world, Scenario(world, seconds).run())
+            violation = violation_of(world, scenario.run())
         finally:
             world.end_work()
         return Outcome(
@@ -95,6 +98,7 @@ def _run_world(
             acknowledged=sum(len(partition.values) for partition in world.ledger.partitions.values()),
             virtual_s=loop.time(),
             transaction_events=world.transaction_events,
+            troubles=dict(scenario.troubles.happened),
             elapsed_s=time.perf_counter() - began,
         )
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 
 from moldau.core.log.segment import SNAPSHOT_SUFFIX
 from moldau.shell.io.twins.memory_disk import Fault, Operation
-from moldau.simulation.kinds import has_kind
+from moldau.simulation.kinds import TROUBLE, has_kind
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
@@ -26,8 +27,21 @@ MEANS_S = (2.0, 4.0, 8.0)
 CRASHES = ("process crashes", "machine crashes", "process crashes inside", "machine crashes inside")
 RENAMES = re.compile(r"rename (compacted-.*\.deleted$|\S*-future )")
 """The first of an old segment that goes, and the name of a log that has moved."""
+PLANNED = ("crashes in commits", "crashes in renames", "machine crashes inside", "process crashes inside")
+"""These plan the death of the process, which may come to nothing."""
+AT_START = "crashes inside a start"
 LOOKS_FOR_CLEANING = 80
 CUT_S = (0.3, 1.5, 4.0)
+
+
+def death_of(kind: str) -> str:
+    """What a death that `kind` has planned is counted as."""
+    return f"{kind}: the process died"
+
+
+FLOORS_OF_1000 = dict.fromkeys(TROUBLE, 100) | dict.fromkeys(map(death_of, (*PLANNED, AT_START)), 20)
+"""So often each kind of trouble, and each death that one has planned, must come in 1,000 seeds; in fewer, as many fewer
+times."""
 
 
 class Timetable:
@@ -56,6 +70,8 @@ class Troubles:
         self.broker = world.broker
         self.is_restart_needed = False
         """A log directory is offline, or soon will be."""
+        self.happened: Counter[str] = Counter()
+        """How often each of FLOORS_OF_1000 has come."""
         self._restarts = world.random_of("restarts")
         acts: dict[str, Callable[[Random], Awaitable[None]]] = {
             "aborts": self.abort,
@@ -101,6 +117,7 @@ class Troubles:
             if not self.broker.is_up:
                 await self.restart(is_trouble_allowed=True)
             elif timetable.due_s <= world.loop.time() < until_s:
+                self.happened[timetable.kind] += 1
                 await timetable.act(timetable.random)
                 timetable.plan_next(world.loop.time())
 
@@ -118,11 +135,19 @@ class Troubles:
             self.world.trace.tell(f"the first {operation} of the start fails")
             broker.is_disk_troubled = True
             self.is_restart_needed = True
-        is_booted = await broker.boot(plan=plan)
+        is_booted = await broker.boot(plan=plan, dying=self._counting(AT_START))
         broker.heal_disks()
         broker.is_disk_troubled = False
         if not is_booted and not is_trouble_allowed:
             raise ViolationError("the node starts and stops", "a start failed on a healthy machine")
+
+    def _counting(self, kind: str) -> Callable[[], None]:
+        """To be called when a process dies as `kind` has planned."""
+
+        def count() -> None:
+            self.happened[death_of(kind)] += 1
+
+        return count
 
     # -- processes and machines
 
@@ -133,24 +158,28 @@ class Troubles:
         self.broker.kill("machine")
 
     async def crash_process_inside(self, random: Random) -> None:
-        self.broker.plan_crash("process", random.randint(1, 60), random)
+        dying = self._counting("process crashes inside")
+        self.broker.plan_crash("process", random.randint(1, 60), random, dying=dying)
 
     async def crash_machine_inside(self, random: Random) -> None:
-        self.broker.plan_crash("machine", random.randint(1, 60), random)
+        dying = self._counting("machine crashes inside")
+        self.broker.plan_crash("machine", random.randint(1, 60), random, dying=dying)
 
     async def plan_rename_crash(self, random: Random) -> None:
         """The process will die while cleaned segments take the place of others, or soon after a partition has moved to
         another log directory."""
         if not any(disk.plan for disk in self.broker.process_disks):
             kind = "process" if random.random() < 0.7 else "machine"
-            self.broker.plan_crash(kind, random.randint(1, 8), random, RENAMES)
+            dying = self._counting("crashes in renames")
+            self.broker.plan_crash(kind, random.randint(1, 8), random, RENAMES, dying)
 
     async def plan_commit_crash(self, random: Random) -> None:
         """The machine, or now and then the process, will die while the next end of a transaction is on its way:
         decided, flushed, on one of its partitions, on all of them."""
         kind = "machine" if random.random() < 0.8 else "process"
         changes = random.choice((1, 1, 2, 3, 5, 8))
-        self.world.transactions.when_decided = lambda: self.broker.plan_crash(kind, changes, random)
+        dying = self._counting("crashes in commits")
+        self.world.transactions.when_decided = lambda: self.broker.plan_crash(kind, changes, random, dying=dying)
 
     async def stop(self, random: Random) -> None:
         await self.broker.stop()

@@ -52,9 +52,10 @@ def _went_well(outcome: Outcome) -> str:
 def came_too_seldom(seen: Sequence[Outcome]) -> list[str]:
     """A line for each kind of trouble and each event that came less often than the floors ask of so many seeds."""
     lines = []
-    faults, events, _ = _counted(seen)
+    faults, events, transaction_events = _counted(seen)
     counts = {name: (faults[name], TROUBLES_OF_1000) for name in MEANS_MS}
     counts |= {event.value: (events[event], EVENTS_OF_1000) for event in ClusterEvent}
+    counts |= {event.value: (transaction_events[event], EVENTS_OF_1000) for event in SEEN_BY_CLIENTS}
     for name, (count, of_1000) in counts.items():
         least = -(-of_1000 * len(seen) // 1_000)
         if count < least:
