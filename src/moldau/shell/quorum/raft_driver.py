@@ -309,20 +309,21 @@ class RaftDriver:
 
     def _append_copied(self, records: Buffer) -> None:
         """Bytes that are no batches of this place end the append, as a full disk does: what stands before them is in
-        the log, and the rest is fetched again."""
-        base_offset = self.log.log_end_offset
+        the log, and the rest is fetched again. Nothing is read of a batch before its checksum is."""
+        sets: list[tuple[int, VoterSet]] = []
         try:
             self._keep_topic_id()
             for position, header in iterate_batches(records):
                 if not is_crc_valid(records, position, header.size):
                     raise ProtocolError(f"the batch at offset {header.base_offset} fails its checksum")
                 batch = memoryview(records)[position : position + header.size]
+                found = tuple(voter_sets_in(batch))  # first: a set that cannot be read must not come into the log
                 self.log.append_copied(batch, self._clock.now_ms())
+                sets.extend(found)
                 self._listener.appended(batch)
         except (ProtocolError, StorageFullError):
             pass
-        sets = tuple(entry for entry in voter_sets_in(records) if base_offset <= entry[0] < self.log.log_end_offset)
-        self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch, sets))
+        self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch, tuple(sets)))
 
     def _truncate(self, offset: int) -> None:
         if offset < self.log.recovery_point:

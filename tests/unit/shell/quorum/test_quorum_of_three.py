@@ -21,6 +21,8 @@ from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import HostNetwork, NetworkWeather, SimulatedNetwork
 from moldau.simulation.trace import Trace
+from moldau.wire.records.batch import HEADER_SIZE, iterate_batches
+from tests.support.quorum import METADATA_LOG
 from tests.support.quorum_of_three import NODE_IDS, QuorumNode, QuorumOfThree, quota, quotas_of
 
 PATIENCE_S = 60
@@ -296,6 +298,37 @@ def test_a_damaged_snapshot_of_the_leader_does_not_take_the_place_of_the_log() -
         metadata_log_segment_ms="10000",
         metadata_max_retention_ms="20000",
     )
+
+
+@pytest.mark.parametrize("place", ["header", "control record"])
+def test_what_arrives_damaged_is_fetched_again_and_the_batches_before_it_count(place: str) -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        away = next(node for node in quorum.nodes.values() if node is not leader)
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        away.die()
+        await decide(leader, "early")
+        await decide(leader, "late")
+        log = leader.disk.open(METADATA_LOG, create=False)
+        batches = list(iterate_batches(log.read(0, log.size())))
+        position, header = batches[-1] if place == "header" else batches[0]
+        assert header.is_control is (place == "control record")
+        # the magic byte, or the length of the record
+        damaged = position + (16 if place == "header" else HEADER_SIZE)
+        byte = log.read(damaged, 1)[0]
+        log.write_at(damaged, bytes((byte ^ 1,)))
+        if place == "control record":
+            away.disk.remove_tree(METADATA_DIRECTORY)
+        await quorum.start(away.node_id)
+        await asyncio.sleep(20)
+        assert away.broken == []
+        expected = 0 if place == "control record" else header.base_offset
+        assert away.role.log.log_end_offset == expected
+        log.write_at(damaged, bytes((byte,)))
+        await until(lambda: away.starting.done() and "late" in quotas_of(away.role))
+
+    tell(story)
 
 
 def test_a_node_that_caught_up_by_a_snapshot_takes_one_itself_when_the_log_has_grown_by_as_much_again() -> None:
