@@ -361,8 +361,9 @@ class Quorum:
         answer = Answer(request_id, Standing(error, self.leader_id, self.leader_epoch))
         role = self._role
         if not error and isinstance(request, EndQuorumEpoch) and isinstance(role, Follower):
+            names = (self.node, ReplicaKey(self.node.node_id))  # without a directory: of a configured voter
             keys = request.preferred_successors
-            place = keys.index(self.node) if self.node in keys else len(keys)
+            place = next((place for place, key in enumerate(keys) if key in names), len(keys))
             wait_ms = place * self._random.random_below(self._settings.election_timeout_ms)
             role.leader_ended(now_ms + wait_ms)
         return (*outputs, answer)

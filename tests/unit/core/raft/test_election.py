@@ -23,7 +23,8 @@ from moldau.core.raft.steps import (
     Save,
     Tick,
 )
-from moldau.core.raft.voters import configured_voters
+from moldau.core.raft.voters import ReplicaKey, configured_voters
+from moldau.types import ZERO_UUID, Uuid
 from tests.unit.core.raft.voters_of_three import (
     NODE,
     SECOND,
@@ -38,6 +39,7 @@ from tests.unit.core.raft.voters_of_three import (
     voter,
 )
 
+DIRECTORY_ID = Uuid(bytes(15) + b"\x01")
 CANDIDACY = Vote(6, SECOND, NODE, 3, 20, is_pre_vote=False)
 
 
@@ -146,6 +148,24 @@ def test_the_first_successor_of_a_leader_that_resigns_tries_at_once() -> None:
     quorum.step(Asked(1, EndQuorumEpoch(2, 5, (NODE, THIRD))), 100)
     assert quorum.next_deadline_ms() == 100
     assert [node_id for node_id, _ in asked(quorum.step(Tick(), 100))] == [2, 3]
+
+
+@pytest.mark.parametrize("directory_id", [ZERO_UUID, DIRECTORY_ID])
+def test_a_successor_is_known_by_its_node_id_where_the_voters_name_no_directories(directory_id: Uuid) -> None:
+    quorum, first = follower(node=ReplicaKey(NODE.node_id, DIRECTORY_ID))
+    quorum.step(fetched(first), 10)
+    successors = (ReplicaKey(NODE.node_id, directory_id), THIRD)
+    quorum.step(Asked(1, EndQuorumEpoch(2, 5, successors)), 100)
+    assert quorum.next_deadline_ms() == 100
+
+
+def test_a_voter_of_the_same_id_with_another_directory_is_another_successor() -> None:
+    quorum, first = follower(node=ReplicaKey(NODE.node_id, DIRECTORY_ID))
+    quorum.step(fetched(first), 10)
+    quorum.step(Asked(1, EndQuorumEpoch(2, 5, (ReplicaKey(NODE.node_id, Uuid(bytes(15) + b"\x02")), THIRD))), 100)
+    deadline_ms = quorum.next_deadline_ms()
+    assert deadline_ms is not None
+    assert deadline_ms > 100
 
 
 @pytest.mark.parametrize(
