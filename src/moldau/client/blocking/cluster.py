@@ -114,6 +114,15 @@ class ClusterClient:
                     last_error = error
         raise last_error or kafka_error("NETWORK_EXCEPTION", "no broker is known")
 
+    def _ask_another(self) -> None:
+        """The next `any_connection` is one to another broker: this one's view of the cluster may be old."""
+        connection = self._any
+        if connection is None or not self._metadata.pass_over((connection.host, connection.port)):
+            return
+        self._any = None
+        if not connection.in_flight:  # else somebody still waits for its answer
+            connection.close()
+
     def connection_to(self, broker_id: int) -> ClientConnection:
         """The connection to this broker, shared by all who ask here. Raises LEADER_NOT_AVAILABLE for -1."""
         connection = self._connections.get(broker_id)
@@ -212,7 +221,7 @@ class ClusterClient:
             retry_timeout_ms=timeout_ms if at_most_ms is None else min(at_most_ms, timeout_ms),
             now_ms=self._dialer.monotonic_ms(),
         )
-        return Backoff(self._dialer, self._metadata, schedule)
+        return Backoff(self._dialer, self._metadata, schedule, self._ask_another)
 
     def retry(self, action: Callable[[], Result]) -> Result:
         """Runs `action` until it raises no retriable KafkaError, for as long as a Backoff allows."""
@@ -227,12 +236,15 @@ class ClusterClient:
 
 
 class Backoff:
-    """The pauses between the tries of one action; from `ClusterClient.backoff`."""
+    """The pauses between the tries of one action; from `ClusterClient.backoff`. `ask_another`: called in each."""
 
-    def __init__(self, dialer: Dialer, metadata: ClusterMetadata, schedule: RetrySchedule) -> None:
+    def __init__(
+        self, dialer: Dialer, metadata: ClusterMetadata, schedule: RetrySchedule, ask_another: Callable[[], None]
+    ) -> None:
         self._dialer = dialer
         self._metadata = metadata
         self._schedule = schedule
+        self._ask_another = ask_another
 
     def reset(self) -> None:
         """After progress: the full time again, and short pauses."""
@@ -247,4 +259,5 @@ class Backoff:
         pause = self._schedule.after(error, has_contact=self._metadata.has_contact, now_ms=self._dialer.monotonic_ms())
         if pause.notice is not None:
             logger.warning("%s", pause.notice)
+        self._ask_another()
         self._dialer.pause(pause.length_ms)

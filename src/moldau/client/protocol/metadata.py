@@ -9,7 +9,12 @@ import msgspec
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.errors import kafka_error
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.wire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
 
 DEFAULT_PORT = 9092
 MAX_PORT = 65_535
@@ -65,7 +70,10 @@ class ClusterMetadata:
         self._had_contact = had_contact
         self._reached: dict[Address, bool] = {}
         self._addresses: dict[int, Address] = {}
+        self._passed_over: Address | None = None
         self._topics: dict[str, TopicMetadata] = {}
+        self._forgotten: dict[str, None] = {}
+        """Those of the topics that must be asked for: their leader epochs still say which answer is older."""
 
     # --- brokers ---
 
@@ -90,8 +98,17 @@ class ClusterMetadata:
         return max(1, min(connect_timeout_ms, first_contact_timeout_ms // len(self._bootstrap)))
 
     def candidates(self) -> list[Address]:
-        """Whom to ask, in this order, what any broker of the cluster answers."""
-        return [*self._bootstrap, *self._addresses.values()]
+        """Whom to ask, in this order, what any broker of the cluster answers: the bootstrap servers first, or from
+        behind the one that was passed over."""
+        found = list(dict.fromkeys((*self._bootstrap, *self._addresses.values())))
+        first = found.index(self._passed_over) + 1 if self._passed_over in found else 0
+        return [*found[first:], *found[:first]]
+
+    def pass_over(self, address: Address) -> bool:
+        """What was done with answers from this address failed: `candidates` names it last from here on. False where
+        there is no other."""
+        self._passed_over = address
+        return self.candidates() != [address]
 
     def address_of(self, broker_id: int) -> Address:
         """Raises LEADER_NOT_AVAILABLE for a broker that is not known, such as -1."""
@@ -117,31 +134,44 @@ class ClusterMetadata:
     def take_topics(self, response: MetadataResponse) -> dict[str, TopicMetadata]:
         """The topics of an answer, which are remembered; those that do not exist are left out and forgotten.
 
-        Raises KafkaError for any other error of a topic.
+        Raises KafkaError for any other error of a topic. Of a partition whose leader epoch is lower than the known one,
+        the known leader stays: the broker that answered lags behind (KIP-320).
         """
         found: dict[str, TopicMetadata] = {}
         for topic in response.topics:
             name = topic.name or ""
             if topic.error_code in NO_SUCH_TOPIC:
-                self.forget(name)
+                self._topics.pop(name, None)
+                self._forgotten.pop(name, None)
                 continue
             if topic.error_code and not topic.partitions:
                 raise kafka_error(topic.error_code, f"topic {name!r}")
+            topic_id = topic.topic_id or ZERO_UUID
+            known = self._leaders_of(name, topic_id)
             partitions = {
-                row.partition_index: PartitionLeader(row.leader_id, row.leader_epoch)
+                row.partition_index: _newer(row, known.get(row.partition_index))
                 for row in sorted(topic.partitions, key=lambda row: row.partition_index)
             }
-            found[name] = TopicMetadata(name, topic.topic_id or ZERO_UUID, topic.is_internal, partitions)
+            found[name] = TopicMetadata(name, topic_id, topic.is_internal, partitions)
         self._topics.update(found)
+        for name in found:
+            self._forgotten.pop(name, None)
         return found
+
+    def _leaders_of(self, name: str, topic_id: Uuid) -> dict[int, PartitionLeader]:
+        """The known leaders of this very topic: one of the same name begins with the first epoch again. Without ids
+        (before Metadata v10) nobody can tell."""
+        known = self._topics.get(name)
+        return known.partitions if known is not None and known.topic_id == topic_id != ZERO_UUID else {}
 
     def topic(self, name: str) -> TopicMetadata | None:
         """What is remembered of the topic; None where it must be asked for."""
-        return self._topics.get(name)
+        return None if name in self._forgotten else self._topics.get(name)
 
     def forget(self, topic: str) -> None:
         """Makes the topic unknown: an answer said that what is known is old."""
-        self._topics.pop(topic, None)
+        if topic in self._topics:
+            self._forgotten[topic] = None
 
     def leader_of(self, topic: TopicMetadata, topic_partition: TopicPartition) -> PartitionLeader:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none (both retriable)."""
@@ -153,3 +183,9 @@ class ClusterMetadata:
             self.forget(topic.name)
             raise kafka_error("LEADER_NOT_AVAILABLE", f"{topic_partition} has no leader")
         return leader
+
+
+def _newer(row: MetadataResponsePartition, known: PartitionLeader | None) -> PartitionLeader:
+    if known is not None and known.leader_epoch > row.leader_epoch:
+        return known
+    return PartitionLeader(row.leader_id, row.leader_epoch)
