@@ -105,27 +105,51 @@ def _damaged(codec: str, reason: object) -> ProtocolError:
 # --- gzip ---
 
 
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_PIECE_BYTES = 16 * KIBIBYTE
+
+
 def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
+    member = zlib.decompressobj(31)
+    part = _inflate(member, data, max_bytes)
+    if not member.eof:
+        raise _damaged("gzip", "it ends too early")
+    # java.util.zip reads on only where another member begins; anything else behind the last one is ignored
+    if member.unused_data[:2] != _GZIP_MAGIC:
+        return part
+    return part + _further_members(memoryview(member.unused_data), max_bytes - len(part))
+
+
+def _further_members(data: memoryview, max_bytes: int) -> bytes:
+    """In pieces: zlib copies what it was given behind a member, and of empty members a batch may hold 50,000 in each
+    MiB."""
     parts: list[bytes] = []
-    expanded = 0
-    rest: Buffer = data
-    while True:
+    left = max_bytes
+    position = 0
+    while data[position : position + 2] == _GZIP_MAGIC:
         member = zlib.decompressobj(31)
-        try:
-            # one byte past the bound distinguishes "exactly full" from "too large"
-            part = member.decompress(rest, max_bytes - expanded + 1)
-        except zlib.error as error:
-            raise _damaged("gzip", error) from None
-        expanded += len(part)
-        if expanded > max_bytes:
-            raise _too_large(max_bytes)
-        parts.append(part)
-        if not member.eof:
-            raise _damaged("gzip", "it ends too early")
-        rest = member.unused_data
-        # java.util.zip reads on only where another member begins; anything else behind the last one is ignored
-        if rest[:2] != b"\x1f\x8b":
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        while not member.eof:
+            piece = data[position : position + _GZIP_PIECE_BYTES]
+            if not piece:
+                raise _damaged("gzip", "it ends too early")
+            part = _inflate(member, piece, left)
+            left -= len(part)
+            if part:
+                parts.append(part)
+            position += len(piece) - len(member.unused_data)
+    return b"".join(parts)
+
+
+def _inflate(member: zlib._Decompress, data: Buffer, max_bytes: int) -> bytes:
+    """All that `data` expands to, up to the end of the member."""
+    try:
+        # one byte past the bound distinguishes "exactly full" from "too large"
+        part = member.decompress(data, max_bytes + 1)
+    except zlib.error as error:
+        raise _damaged("gzip", error) from None
+    if len(part) > max_bytes:
+        raise _too_large(max_bytes)
+    return part
 
 
 # --- snappy ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import tracemalloc
+from random import Random
 
 import cramjam
 import pyarrow as pa
@@ -66,6 +67,28 @@ def test_frames_may_follow_each_other():
 
 def test_bytes_behind_the_last_gzip_member_are_ignored():
     assert decompress(Compression.GZIP, compress(Compression.GZIP, b"data") + b"junk") == b"data"
+
+
+@pytest.mark.parametrize("member_bytes", [0, 1, 700, 40_000])
+def test_many_gzip_members_are_read_with_the_tightest_bound(member_bytes):
+    noise = Random(1).randbytes(member_bytes)  # does not compress: a long member takes more than one piece
+    data = compress(Compression.GZIP, noise) * 50
+    assert decompress(Compression.GZIP, data + b"junk", 50 * member_bytes) == noise * 50
+    for cut in (1, 9, len(data) // 100):
+        with pytest.raises(ProtocolError, match="ends too early"):
+            decompress(Compression.GZIP, data[:-cut])
+    if member_bytes:
+        with pytest.raises(ProtocolError, match="expand past"):
+            decompress(Compression.GZIP, data, 50 * member_bytes - 1)
+
+
+def test_what_stands_behind_a_gzip_member_is_copied_once_and_not_for_every_member():
+    data = compress(Compression.GZIP, b"") * 20_000
+    tracemalloc.start()
+    assert decompress(Compression.GZIP, data) == b""
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5 * len(data)  # a copy that a member makes stands beside the one that it was read from
 
 
 def test_linked_lz4_blocks_are_refused_as_kafkas_clients_refuse_them():
