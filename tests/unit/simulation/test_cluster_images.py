@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.metadata.image import ConfigResource, MetadataImage, ResourceType
-from moldau.simulation.cluster.images import COMPARED, LateSetting, check_equal_images
+from moldau.simulation.cluster.changers import LateSetting
+from moldau.simulation.cluster.images import COMPARED, check_equal_images
 from moldau.simulation.violation import ViolationError
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "events")

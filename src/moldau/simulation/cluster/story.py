@@ -23,8 +23,8 @@ from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
 from moldau.simulation.cluster.careless import CarelessProducer
+from moldau.simulation.cluster.changers import QuotasChanger, SettingsChanger
 from moldau.simulation.cluster.faults import Act, Faults
-from moldau.simulation.cluster.images import QuotasChanger, SettingsChanger
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, rack_of, voters_of
 from moldau.simulation.cluster.watch import UNCLEAN_ELECTIONS, image_of, partitions_of
