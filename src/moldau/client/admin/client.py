@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
+from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
 from moldau.client.blocking.offsets import find_coordinator
@@ -19,6 +21,10 @@ from moldau.wire.protocol.schema import Request
 CONTROLLERS = 2
 """The endpoint type of controllers (KIP-919)."""
 NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
+COORDINATOR_ON_ITS_WAY = tuple(
+    ERROR_CODES[name] for name in ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+)
+"""The codes with which a broker says that the coordinator will answer later, or elsewhere."""
 ONLY_BROKERS = "This Admin API is not yet supported when communicating directly with the controller quorum."
 RETRY_TIMEOUT_MS = 15_000
 """How long a coordinator or leader that is on its way is waited for."""
@@ -80,10 +86,18 @@ class ClusterAdmin:
         return self.connection_to(broker_id).request(request)
 
     def ask_coordinator(self, group_id: str, request: Request[ResponseType]) -> ResponseType:
-        """Asks the coordinator of a group, which is waited for while it is on its way; a broker at all is not."""
+        """Asks the coordinator of a group, which is waited for while it is on its way or loads the group, and looked
+        for again where it has moved; a broker at all is not waited for."""
+
+        def ask() -> ResponseType:
+            response = find_coordinator(self.client, group_id).request(request)
+            for code in error_codes_in(response):
+                if code in COORDINATOR_ON_ITS_WAY:
+                    raise error_of(code)
+            return response
+
         self.client.any_connection()
-        connection = self.client.retry(lambda: find_coordinator(self.client, group_id))
-        return connection.request(request)
+        return self.client.retry(ask)
 
     def connection_to(self, broker_id: int) -> ClientConnection:
         """A connection to this broker, made if needed. Raises BROKER_NOT_AVAILABLE, ClientConnectionError."""
@@ -115,7 +129,7 @@ class ControllerAdmin(ClusterAdmin):
 
     def _ask_active(self, request: Request[ResponseType]) -> ResponseType:
         response = self._active().request(request)
-        if getattr(response, "error_code", 0) == NOT_CONTROLLER:  # it resigned meanwhile
+        if NOT_CONTROLLER in error_codes_in(response):  # it resigned meanwhile
             raise kafka_error("NOT_CONTROLLER")
         return response
 
@@ -135,6 +149,18 @@ class ControllerAdmin(ClusterAdmin):
         if cluster.controller_id not in cluster.broker_ids():
             raise kafka_error("NOT_CONTROLLER", "no active controller is known")
         return self.client.connection_to(cluster.controller_id)
+
+
+def error_codes_in(message: msgspec.Struct) -> Iterator[int]:
+    """The error codes of an answer: that of the whole, and those of its rows."""
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if name == "error_code":
+            yield value
+        elif isinstance(value, tuple):
+            for row in value:
+                if isinstance(row, msgspec.Struct):
+                    yield from error_codes_in(row)
 
 
 def is_unreachable(error: KafkaError) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.client import COORDINATOR_ON_ITS_WAY, ClusterAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets
 from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, CommittedOffset, by_topic, coordinator_request
@@ -72,11 +72,18 @@ def list_groups(
 
 def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
     """State, members and coordinator of a group. Raises GROUP_ID_NOT_FOUND where there is none."""
+    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
+    return admin.client.retry(lambda: _describe_once(admin, group_id))
+
+
+def _describe_once(admin: ClusterAdmin, group_id: str) -> GroupDescription:
     node_id, address = _coordinator(admin, group_id)
     response = admin.ask_broker(node_id, DescribeGroupsRequest(groups=(group_id,)))
     row = response.groups[0]
     if row.error_code:
         error = error_of(row.error_code, row.error_message)
+        if row.error_code in COORDINATOR_ON_ITS_WAY:
+            raise error
         return _describe_consumer_group(admin, group_id, node_id, address, error)
     if row.group_state == DEAD:
         # before v6 an unknown group was described so (KIP-1043)
@@ -108,6 +115,8 @@ def _describe_consumer_group(
     except KafkaError:
         raise error from None
     row = response.groups[0]
+    if row.error_code in COORDINATOR_ON_ITS_WAY:
+        raise error_of(row.error_code)
     if row.error_code:
         raise error
     members = tuple(
@@ -130,16 +139,10 @@ def _describe_consumer_group(
 
 
 def _coordinator(admin: ClusterAdmin, group_id: str) -> tuple[int, str]:
-    def find() -> tuple[int, str]:
-        connection = admin.client.any_connection()
-        request = coordinator_request(group_id)
-        response = connection.request(request, max_version=FIND_ONE_COORDINATOR)
-        if response.error_code:
-            raise error_of(response.error_code, response.error_message)
-        return response.node_id, f"{response.host}:{response.port}"
-
-    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
-    return admin.client.retry(find)
+    response = admin.client.any_connection().request(coordinator_request(group_id), max_version=FIND_ONE_COORDINATOR)
+    if response.error_code:
+        raise error_of(response.error_code, response.error_message)
+    return response.node_id, f"{response.host}:{response.port}"
 
 
 def _members(row: DescribedGroup) -> tuple[GroupMember, ...]:

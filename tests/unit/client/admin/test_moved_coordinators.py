@@ -1,0 +1,148 @@
+"""What administration asks of a coordinator or controller that moves or loads is asked again, where it is then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from moldau.client.admin.client import ClusterAdmin, ControllerAdmin
+from moldau.client.admin.configs import SET, TOPIC, alter_configs
+from moldau.client.admin.groups import delete_group, delete_offsets, describe_group, state_of
+from moldau.errors import KafkaError
+from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from moldau.wire.protocol.messages.configs import (
+    IncrementalAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from moldau.wire.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+)
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.wire.protocol.messages.group_admin import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from moldau.wire.protocol.messages.groups_classic import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from tests.support.scripted_brokers import ScriptedBrokers
+
+ADDRESSES = {1: ("one", 9092), 2: ("two", 9092)}
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER = 14, 15, 16, 41
+UNKNOWN_TOPIC, NON_EMPTY_GROUP, NOT_FOUND = 3, 68, 69
+PARTITION = TopicPartition("t", 0)
+
+
+def cluster_of(coordinator: int, answer: Callable[[Any, int], msgspec.Struct], *codes: int) -> ScriptedBrokers:
+    """Broker `coordinator` coordinates; `answer` gets the request and each of the codes in turn, then 0."""
+    left = iter(codes)
+
+    def script(request: Any) -> msgspec.Struct:
+        if isinstance(request, MetadataRequest):
+            return MetadataResponse(brokers=tuple(MetadataResponseBroker(each, *at) for each, at in ADDRESSES.items()))
+        if isinstance(request, FindCoordinatorRequest):
+            return FindCoordinatorResponse(node_id=coordinator, host=ADDRESSES[coordinator][0], port=9092)
+        return answer(request, next(left, 0))
+
+    return ScriptedBrokers(dict.fromkeys(ADDRESSES.values(), script))
+
+
+@pytest.fixture
+def admin_of() -> Iterator[Callable[[ScriptedBrokers], ClusterAdmin]]:
+    made: list[ClusterAdmin] = []
+
+    def make(brokers: ScriptedBrokers) -> ClusterAdmin:
+        made.append(ClusterAdmin(brokers, "one:9092", client_id="test"))
+        return made[-1]
+
+    yield make
+    for admin in made:
+        admin.client.close()
+
+
+def deleted(request: Any, code: int) -> msgspec.Struct:
+    return DeleteGroupsResponse(results=(DeletableGroupResult(group_id="g", error_code=code),))
+
+
+def offsets_deleted(request: Any, code: int) -> msgspec.Struct:
+    row = OffsetDeleteResponsePartition(partition_index=0, error_code=0 if code else UNKNOWN_TOPIC)
+    return OffsetDeleteResponse(error_code=code, topics=(OffsetDeleteResponseTopic("t", (row,)),))
+
+
+def described(request: Any, code: int) -> msgspec.Struct:
+    return DescribeGroupsResponse(groups=(DescribedGroup(group_id="g", error_code=code, group_state="Empty"),))
+
+
+@pytest.mark.parametrize("code", [LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+def test_a_coordinator_that_is_not_ready_is_asked_again(admin_of, code):
+    delete_group(admin_of(cluster_of(2, deleted, code, code)), "g")
+    error, rows = delete_offsets(admin_of(cluster_of(2, offsets_deleted, code)), "g", [PARTITION])
+    assert error is None
+    assert [row and row.code for row in rows.values()] == [UNKNOWN_TOPIC]  # of a partition: its own matter
+    admin = admin_of(cluster_of(2, described, code, code))
+    assert describe_group(admin, "g").coordinator_id == 2
+    assert state_of(admin_of(cluster_of(2, described, code)), "g") == "Empty"
+
+
+def test_a_coordinator_that_has_moved_is_looked_for_again(admin_of):
+    brokers = cluster_of(1, deleted, NOT_COORDINATOR)
+    first, moved = brokers.scripts[ADDRESSES[1]], cluster_of(2, deleted).scripts[ADDRESSES[2]]
+    asked: list[Any] = []
+
+    def one(request: Any) -> msgspec.Struct:
+        asked.append(request)
+        is_moved = any(isinstance(each, DeleteGroupsRequest) for each in asked)
+        return (moved if is_moved and isinstance(request, FindCoordinatorRequest) else first)(request)
+
+    brokers.scripts = {ADDRESSES[1]: one, ADDRESSES[2]: moved}
+    delete_group(admin_of(brokers), "g")
+    assert len([each for each in asked if isinstance(each, DeleteGroupsRequest)]) == 1
+    assert brokers.dialled[-1] == ADDRESSES[2]
+
+
+def test_a_coordinator_that_stays_away_is_an_error_in_the_end_and_any_other_code_is_one_at_once(admin_of):
+    brokers = cluster_of(2, deleted, *[LOADING] * 1_000)
+    with pytest.raises(KafkaError, match="loading") as raised:
+        delete_group(admin_of(brokers), "g")
+    assert raised.value.code == LOADING
+    brokers = cluster_of(2, deleted, NON_EMPTY_GROUP)
+    with pytest.raises(KafkaError, match="not empty"):
+        delete_group(admin_of(brokers), "g")
+    assert brokers.now_ms == 0
+
+
+def test_a_group_of_the_brokers_own_assignment_is_asked_for_again_too(admin_of):
+    def answer(request: Any, code: int) -> msgspec.Struct:
+        if isinstance(request, DescribeGroupsRequest):
+            return described(request, NOT_FOUND)
+        assert isinstance(request, ConsumerGroupDescribeRequest)
+        return ConsumerGroupDescribeResponse(groups=(DescribedConsumerGroup(group_id="g", error_code=code),))
+
+    # one code goes with each request: those of DescribeGroups do not count
+    assert describe_group(admin_of(cluster_of(2, answer, 0, LOADING)), "g").coordinator_id == 2
+
+
+def test_a_controller_that_resigned_meanwhile_is_asked_again_also_where_only_a_row_says_so():
+    codes = iter((NOT_CONTROLLER, NOT_CONTROLLER))
+
+    def script(request: Any) -> msgspec.Struct:
+        if isinstance(request, DescribeClusterRequest):
+            return DescribeClusterResponse(
+                endpoint_type=2, controller_id=1, brokers=(DescribeClusterBroker(1, *ADDRESSES[1]),)
+            )
+        row = IncrementalAlterConfigsResourceResponse(error_code=next(codes, 0), resource_type=TOPIC, resource_name="t")
+        return IncrementalAlterConfigsResponse(responses=(row,))
+
+    brokers = ScriptedBrokers({ADDRESSES[1]: script})
+    with ControllerAdmin(brokers, "one:9092", client_id="test") as admin:
+        alter_configs(admin, TOPIC, "t", [(SET, "retention.ms", "1")])
+    assert next(codes, None) is None
