@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from moldau.cli.served_pages.directory import PageDirectory
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
+from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.page.page import load_page
 
 PAGE = """\
@@ -89,3 +91,52 @@ def test_two_pages_of_one_name_and_a_checkpoint_of_another_query_are_refused(dir
     (query.checkpoint / "offsets" / "0").touch()
     write(directory / "sql" / "all.sql", "select 2 as two from orders")
     assert told(pages)[0] == ("a.yaml", None, "begun: undo it, or `moldau pipeline reset`"[-40:])
+
+
+def test_a_change_that_is_saved_while_the_page_is_read_is_found_by_the_next_look(directory: Path):
+    """What a page takes its text from is a named pipe here: it is read, and only then does its page change."""
+    write(directory / "a.yaml", PAGE.format(name="a").replace("sql/all.sql", "sql/pipe.sql"))
+    os.mkfifo(directory / "sql" / "pipe.sql")
+
+    def save_meanwhile() -> None:
+        with open(directory / "sql" / "pipe.sql", "w") as pipe:
+            write(directory / "a.yaml", PAGE.format(name="new"))
+            pipe.write("select value from orders")
+
+    editor = threading.Thread(target=save_meanwhile, daemon=True)
+    editor.start()
+    pages = PageDirectory(directory, {})
+    assert told(pages) == [("a.yaml", "a", "")]
+    editor.join(30)
+    assert told(pages) == [("a.yaml", "new", "")]
+
+
+@pytest.mark.parametrize("value", ["!!binary aGk=", "!!set {a, b}", "{? [a, b] : c}", "!unknown x"])
+def test_a_value_that_json_cannot_hold_is_refused_with_its_line_and_the_other_pages_go_on(directory: Path, value: str):
+    tests = f"\ntests:\n  odd:\n    given:\n      orders:\n        - {{value: {value}}}\n    expect: {{all: []}}\n"
+    write(directory / "a.yaml", PAGE.format(name="a") + tests)
+    write(directory / "b.yaml", PAGE.format(name="b"))
+    odd, other = PageDirectory(directory, {}).look()
+    assert odd.page is None
+    assert other.page is not None
+    assert "a.yaml:12: `orders` has a value that JSON cannot hold" in str(odd.refusal), odd.refusal
+
+
+def test_a_plain_equals_sign_is_a_text(directory: Path):
+    tests = "\ntests:\n  odd:\n    given:\n      orders: [{value: =}]\n    expect: {all: []}\n"
+    write(directory / "a.yaml", PAGE.format(name="a") + tests)
+    (found,) = PageDirectory(directory, {}).look()
+    assert found.page is not None
+    assert found.page.cases[0].given["orders"] == (({"value": "="},),)
+
+
+def test_parameters_stand_in_lists_and_tests_too(directory: Path):
+    targets = "targets: {all: {sqlite: a.db, table: all, mode: update, key: ['${KEY}']}}"
+    tests = "\ntests:\n  one:\n    given:\n      orders: [{value: '${WHO}'}]\n    expect: {all: []}\n"
+    page = directory / "a.yaml"
+    write(page, PAGE.format(name="a").replace('targets: {all: {path: "out/a"}}', targets) + tests)
+    found = load_page(page, {"KEY": "value", "WHO": "ann"})
+    assert found.cases[0].given["orders"] == (({"value": "ann"},),)
+    assert found.queries[0].target.key == ("value",)  # type: ignore[attr-defined]
+    with pytest.raises(PageError, match=r"`\$\{WHO\}` in `orders` has no value"):
+        load_page(page, {"KEY": "value"})

@@ -55,6 +55,16 @@ def test_every_key_has_its_place():
     assert "at least once" in describe(page)["delivery"]
 
 
+def test_the_dead_letter_topics_of_all_sources_are_named(tmp_path: Path):
+    sources = "".join(
+        f"  {one}: {{topic: {one}, format: json, schema: n int, dead_letters: {one}.dl}}\n" for one in "ab"
+    )
+    page = tmp_path / "page.yaml"
+    flow = "flows:\n  all: {sql: select n from a union all select n from b}\n"
+    page.write_text(f"name: two\nbootstrap_servers: a:1\nsources:\n{sources}{flow}targets: {{all: {{topic: c}}}}\n")
+    assert describe(load_page(page))["dead letters"] == "topic a.dl, b.dl"
+
+
 def test_what_may_be_left_out_has_a_default():
     page = parse(
         "name: n\nbootstrap_servers: a:1\nsource: {topic: t, format: string}\nsql: select 1 from source\n"

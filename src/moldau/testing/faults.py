@@ -434,8 +434,9 @@ class Faults(_Steps):
             self._log.clear()
 
     def count(self, api: str | None = None, kind: Kind | None = None) -> int:
-        """How often a fault came true, of this API and of this kind."""
-        wanted = None if api is None else {api_name(key): None for key in api_keys(api) or ()}
+        """How often a fault came true, of this API ("*": of any) and of this kind."""
+        keys = None if api is None else api_keys(api)
+        wanted = None if keys is None else {api_name(key) for key in keys}
         return sum(
             (wanted is None or happened.api in wanted) and (kind is None or happened.kind == kind)
             for happened in self.log

@@ -45,6 +45,7 @@ def test_a_dropped_produce_is_tried_again_and_written_once(cluster: Cluster) -> 
     assert fault.times_happened == 2
     assert fault.is_over
     assert cluster.faults.count("Produce", "drop") == 2
+    assert cluster.faults.count("*", "drop") == 2
 
 
 def test_a_lost_answer_makes_a_plain_producer_write_twice_and_an_idempotent_one_once(cluster: Cluster) -> None:

@@ -14,6 +14,9 @@ from moldau.products.pipelines.page.page import PipelinePage, load_page
 
 SUFFIXES = (".yaml", ".yml", ".py")
 
+UNSEEN = (0, -2)
+"""The time and size of a file that nobody had looked at before it was read: no look finds them, so it is read again."""
+
 Stamp = tuple[tuple[Path, int, int], ...]
 
 
@@ -56,12 +59,15 @@ class PageDirectory:
                 yield from self._read(file, before or _Known((), None, None))
 
     def _read(self, file: Path, before: _Known) -> Iterator[Finding]:
+        # taken before the page is read: what is saved meanwhile has to be seen by the next look
+        old = {one[0]: one for one in _stamp([file, *(one[0] for one in before.stamp)])}
         try:
             page = load_page(file, self._parameters)
             refusal = self._refusal(file, page)
         except MoldauError as error:
             page, refusal = None, str(error)
-        stamp = _stamp(page.files if page else [file])
+        files = page.files if page else (file,)
+        stamp = tuple(old.get(one, (one, *UNSEEN)) for one in files)
         if page is None or refusal is not None:
             self._known[file] = _Known(stamp, before.page, refusal)
             if refusal != before.refusal:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -30,11 +30,23 @@ class PageError(MoldauError):
     """The page cannot be run as it stands; the message begins with the file and the line."""
 
 
+_OF_JSON = ("null", "bool", "int", "float", "seq", "map")
+_AS_TEXT = ("str", "timestamp", "value")
+_TAG = "tag:yaml.org,2002:"
+
+
 class _Values(yaml.SafeLoader):
-    """Makes values of nodes."""
+    """Makes values of nodes: those that JSON has, and no others. `text_of` gives the text of a node."""
 
+    yaml_constructors = {  # noqa: RUF012 - PyYAML's own table, which it looks up on the class
+        **{_TAG + name: yaml.SafeLoader.yaml_constructors[_TAG + name] for name in _OF_JSON},
+        **{_TAG + name: lambda loader, node: loader.text_of(node) for name in _AS_TEXT},
+        None: yaml.SafeLoader.yaml_constructors[None],
+    }
 
-_Values.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: str(node.value))
+    def __init__(self, text_of: Callable[[yaml.ScalarNode], str]) -> None:
+        super().__init__("")
+        self.text_of = text_of
 
 
 class Section:
@@ -108,7 +120,7 @@ class Section:
         node = self._nodes.get(key)
         if not isinstance(node, yaml.SequenceNode):
             return (self.text(key),) if node is not None else ()
-        found = tuple(str(one.value).strip() if isinstance(one, yaml.ScalarNode) else "" for one in node.value)
+        found = tuple(self._filled(key, one).strip() if isinstance(one, yaml.ScalarNode) else "" for one in node.value)
         if not found or not all(found) or len(set(found)) < len(found):
             self.refuse(key, "must be a text, or a list of different texts")
         return found
@@ -120,11 +132,20 @@ class Section:
         return int(text)
 
     def values(self, key: str) -> list[object]:
-        """A list of whatever stands there; a time stays the text that it is."""
+        """A list of whatever JSON can hold; a time stays the text that it is."""
         node = self._nodes.get(key)
         if not isinstance(node, yaml.SequenceNode):
             self.refuse(key, "must be a list")
-        return list(_Values("").construct_document(node))
+        try:
+            return list(_Values(lambda one: self._filled(key, one)).construct_document(node))
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else None
+            self.refuse(key, f"has a value that JSON cannot hold: {error.problem}", line=line)
+        except (ValueError, RecursionError) as error:
+            self.refuse(key, f"has a value that JSON cannot hold: {error}")
+
+    def _filled(self, key: str, node: yaml.ScalarNode) -> str:
+        return self.fill(key, str(node.value), node.start_mark.line + 1)
 
     def topic(self, key: str) -> str:
         name = self.text(key)

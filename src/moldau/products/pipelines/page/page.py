@@ -349,13 +349,16 @@ def describe(page: PipelinePage) -> Mapping[str, str]:
     """The page in a few words, for people."""
     facts = {"pipeline": page.name, "cluster": page.bootstrap_servers}
     is_long = page.queries[0].checkpoint != page.checkpoint
+    dead_letters: dict[str, None] = {}
     for name, source in page.sources().items():
         facts[f"{'table' if source.as_table else 'source'} {name}" if is_long else "from"] = source.describe()
         if source.as_table:
             when = f"every {source.refresh_ms / 1_000:g} s" if source.refresh_ms else "by each batch"
             facts[f"table {name}"] += f", read again {when}"
         if isinstance(source, RecordSource) and source.dead_letters is not None:
-            facts["dead letters"] = f"topic {source.dead_letters}"
+            dead_letters[source.dead_letters] = None
+    if dead_letters:
+        facts["dead letters"] = f"topic {', '.join(dead_letters)}"
     if is_long:
         facts |= {f"flow {flow.name}": f"reads {', '.join(flow.reads)}" for flow in page.plan.flows}
     for query in page.queries:
