@@ -6,12 +6,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.errors import ERROR_CODES
 from moldau.simulation.client import Client
+from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.machine import voter
-from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, voters_of
+from moldau.simulation.cluster.settings import (
+    REPLICAS,
+    Voters,
+    brokers_of,
+    fewest_replicas_of,
+    settings_of,
+    voters_of,
+)
 from moldau.simulation.workloads.client_loop import ClientLoop, errors_of
-from moldau.types import METADATA_PARTITION, Uuid
+from moldau.types import METADATA_PARTITION, ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.cluster import (
     DescribeQuorumPartition,
@@ -27,11 +36,12 @@ from moldau.wire.protocol.messages.partitions import (
 from moldau.wire.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 
 if TYPE_CHECKING:
-    from moldau.simulation.client_world import SimulatedTopic
     from moldau.simulation.cluster.world import ClusterWorld
 
 RESTS_S = (0.5, 2.0, 6.0)
 FEWEST_VOTERS = 2
+INTERNAL_SHARE = 0.3
+"""Of the moves, those of an internal topic: its coordinators move along."""
 FIRST_VERSION_WITH_DIRECTORIES = 2
 EXPECTED = tuple(
     ERROR_CODES[name]
@@ -47,12 +57,29 @@ EXPECTED = tuple(
 """A broker that is asked to hold a replica is fenced; there is nothing to do; a node has joined by itself."""
 
 
+def internal_topics_of(seed: int) -> tuple[SimulatedTopic, ...]:
+    """They come into being when somebody needs them; until then nobody can move them."""
+    settings = settings_of(seed, brokers_of(seed)[0])
+    partitions = {
+        OFFSETS_TOPIC: settings["offsets.topic.num.partitions"],
+        TRANSACTION_STATE_TOPIC: settings["transaction.state.log.num.partitions"],
+    }
+    return tuple(SimulatedTopic(name, ZERO_UUID, int(count)) for name, count in partitions.items())
+
+
 class Administrator(ClientLoop):
     world: ClusterWorld
 
-    def __init__(self, world: ClusterWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
+    def __init__(
+        self, world: ClusterWorld, name: str, topics: tuple[SimulatedTopic, ...], careless: SimulatedTopic
+    ) -> None:
+        """`careless`: the one of `topics` that may have fewer than REPLICAS."""
         super().__init__(world, name)
         self.topics = topics
+        self.careless = careless
+        self.internal_topics = internal_topics_of(world.seed)
+        self.moves_of_internal = world.random_of("moves of internal topics")
+        self.replicas = world.random_of("replicas of the careless topic")
         self.node_ids = brokers_of(world.seed)
         self.voters = voters_of(world.seed)
 
@@ -68,11 +95,15 @@ class Administrator(ClientLoop):
 
     async def move_replicas(self, client: Client) -> None:
         topic = self.random.choice(self.topics)
+        if self.moves_of_internal.random() < INTERNAL_SHARE:
+            topic = self.moves_of_internal.choice(self.internal_topics)
         draw = self.random.random()
         if draw < 0.3:
             answer: object = await client.request(ElectLeadersRequest(topic_partitions=None, timeout_ms=5_000))
         else:
             replicas = None if draw < 0.4 else tuple(self.random.sample(self.node_ids, REPLICAS))
+            if replicas is not None and topic is self.careless:
+                replicas = replicas[: self.replicas.randint(fewest_replicas_of(self.world.seed), REPLICAS)]
             row = ReassignablePartition(self.random.randrange(topic.partitions), replicas)
             self.world.trace.tell(f"{topic.name}-{row.partition_index} is to lie on {replicas}")
             answer = await client.request(

@@ -73,6 +73,10 @@ class Faults:
         self._has_ended = False
         self._is_whole = is_whole
         self._chosen = chosen
+        self.may_lose_disk: Callable[[ClusterMachine], bool] = lambda machine: True
+        """Whether others have all that its disk holds."""
+        self.losing: Callable[[ClusterMachine], None] = lambda machine: None
+        """Called when a machine is about to lose what it has not flushed."""
         self._hosts = HostFaults(world, [machine.host for machine in machines])
 
     def begin(self, client_names: Sequence[str]) -> None:
@@ -181,13 +185,15 @@ class Faults:
         if not machine.is_up or not self._may_end() or not (machine.is_flushed or self._is_whole()):
             return False
         self._plan_no_death()
+        if not machine.is_flushed:
+            self.losing(machine)
         machine.kill("machine")
         return True
 
     def _lose_disk(self, random: Random) -> bool:
         machine = random.choice(self._machines)
         is_trouble_ahead = any(other.has_disk_trouble for other in self._machines)
-        may_be_replaced = voters_of(self._world.seed) is not Voters.CHANGED
+        may_be_replaced = voters_of(self._world.seed) is not Voters.CHANGED and self.may_lose_disk(machine)
         if not may_be_replaced or is_trouble_ahead or not self._may_end() or not self._is_whole():
             return False
         self._plan_no_death()

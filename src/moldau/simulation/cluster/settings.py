@@ -66,6 +66,11 @@ def voters_of(seed: int) -> Voters:
     return random_of(seed, "voters").choice((Voters.CONFIGURED, Voters.CONFIGURED, Voters.CHANGED, Voters.REPLACED))
 
 
+def fewest_replicas_of(seed: int) -> int:
+    """Of the careless topic: it has so many up to REPLICAS, from its creation on and after each move."""
+    return random_of(seed, "fewest replicas").choice((1, 2, REPLICAS))
+
+
 def node_ids_of(seed: int) -> tuple[int, ...]:
     return tuple(range(1, 1 + random_of(seed, "nodes").choice((3, 3, 3, 4, 5))))
 

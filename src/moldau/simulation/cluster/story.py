@@ -26,7 +26,7 @@ from moldau.simulation.cluster.careless import CarelessProducer
 from moldau.simulation.cluster.changers import QuotasChanger, SettingsChanger
 from moldau.simulation.cluster.faults import Act, Faults
 from moldau.simulation.cluster.machine import ClusterMachine
-from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, rack_of, voters_of
+from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, fewest_replicas_of, rack_of, voters_of
 from moldau.simulation.cluster.watch import UNCLEAN_ELECTIONS, image_of, partitions_of
 from moldau.simulation.cluster.world import ClusterWorld
 from moldau.simulation.violation import ViolationError
@@ -115,7 +115,13 @@ class Story:
         unclean = str(world.random_of("unclean elections").random() < UNCLEAN_SHARE).lower()
         world.watch.compacted["compacted"] = None
         self.compacted = await self.created("compacted", 1, COMPACTED, COMPACTED_SETTINGS)
-        self.careless = await self.created("careless", 1, FLUSHED, {UNCLEAN_ELECTIONS: unclean})
+        fewest = fewest_replicas_of(world.seed)
+        replicas = world.random_of("replicas of careless").randint(fewest, REPLICAS)
+        self.careless = await self.created("careless", 1, FLUSHED, {UNCLEAN_ELECTIONS: unclean}, replicas)
+        if fewest == 1:
+            self.faults.losing = self.lose_careless
+            # a replica whose directory is gone waits for the directory: with no other one its partition stays offline
+            self.faults.may_lose_disk = lambda machine: not self.has_careless(machine)
         loops = self.new_clients()
         self.faults.begin([loop.name for loop in loops])
         self.clients = [asyncio.ensure_future(loop.run()) for loop in loops]
@@ -129,13 +135,18 @@ class Story:
     # -- the start
 
     async def created(
-        self, name: str, partitions: int, rules: TopicRules = FLUSHED, settings: dict[str, str] | None = None
+        self,
+        name: str,
+        partitions: int,
+        rules: TopicRules = FLUSHED,
+        settings: dict[str, str] | None = None,
+        replicas: int = REPLICAS,
     ) -> SimulatedTopic:
         world = self.world
         random = world.random_of(f"creation of {name}")
         drawn = {"internal.segment.bytes": str(random.choice((40_000, 150_000, 1 << 20))), **(settings or {})}
         configs = tuple(CreatableTopicConfig(*row) for row in drawn.items())
-        topic = CreatableTopic(name, partitions, REPLICAS, configs=configs)
+        topic = CreatableTopic(name, partitions, replicas, configs=configs)
         client = await world.connect("setup", random)
         client.versions[ApiKey.CREATE_TOPICS] = max(4, client.versions[ApiKey.CREATE_TOPICS])
         topic_id = ZERO_UUID
@@ -148,11 +159,21 @@ class Story:
         client.close()
         return world.new_topic(name, topic_id, partitions, rules)
 
+    def has_careless(self, machine: ClusterMachine) -> bool:
+        """A replica of the topic that may have this one alone."""
+        topic = self.world.watch.newest.topics_by_id.get(self.careless.topic_id)
+        return topic is not None and machine.node_id in topic.partitions[0].replicas
+
+    def lose_careless(self, machine: ClusterMachine) -> None:
+        """Power is lost, and perhaps with it what no other replica has."""
+        if self.has_careless(machine):
+            self.world.watch.allow_loss((self.careless.topic_id, 0))
+
     def new_clients(self) -> list[ClientLoop]:
         world = self.world
         world.groups[GROUP] = self.group
         topics = self.events, self.copied, self.expiring, self.careless, self.compacted
-        self.administrator = Administrator(world, "administrator", topics)
+        self.administrator = Administrator(world, "administrator", topics, self.careless)
         world.racks["reader"] = rack_of(world.random_of("rack of the reader").choice(brokers_of(world.seed)))
         return [
             ClusterProducer(world, "producer-1", self.events),

@@ -45,6 +45,8 @@ class ClusterEvent(enum.Enum):
     CONTROLLER_ELECTION = "a controller is elected"
     SNAPSHOT_LOAD = "a snapshot takes the place of a metadata log"
     MOVE = "a reassignment ends"
+    INTERNAL_MOVE = "a reassignment of an internal topic ends"
+    LONE_REPLICA = "the only replica of a partition is elected"
     VOTER_CHANGE = "the voters of the quorum change"
     DELETION = "a replica has deleted old records"
     CLEANING = "a replica was cleaned"
@@ -193,9 +195,12 @@ class ClusterWatch:
                     if before is not None and before != partition:
                         self._partition_changed(before, partition, able)
                         if may_lack(self.newest, topic.name, before, partition):
-                            self._allow_loss((topic_id, index))
+                            self.happened[ClusterEvent.LOSS] += 1
+                            self.allow_loss((topic_id, index))
                         if topic.name in INTERNAL_TOPICS and partition.leader not in (NO_LEADER, before.leader):
                             self.happened[ClusterEvent.COORDINATOR_MOVES] += 1
+                        if topic.name in INTERNAL_TOPICS and is_moving(before) and not is_moving(partition):
+                            self.happened[ClusterEvent.INTERNAL_MOVE] += 1
 
     def _without_trouble(self) -> list[int]:
         """Whose disk is well, and was when that was decided which is known now."""
@@ -219,6 +224,7 @@ class ClusterWatch:
         self._check_leaderless(now, able)
         if now.leader != before.leader and now.leader >= 0:
             self.happened[ClusterEvent.ELECTION] += 1
+            self.happened[ClusterEvent.LONE_REPLICA] += now.replicas == (now.leader,)
             if now.leader_recovery_state and not before.leader_recovery_state:
                 self.happened[ClusterEvent.UNCLEAN_ELECTION] += 1
             elif now.leader in before.eligible_leader_replicas:
@@ -226,8 +232,8 @@ class ClusterWatch:
         if is_moving(before) and not is_moving(now):
             self.happened[ClusterEvent.MOVE] += 1
 
-    def _allow_loss(self, key: PartitionKey) -> None:
-        self.happened[ClusterEvent.LOSS] += 1
+    def allow_loss(self, key: PartitionKey) -> None:
+        """What the partition promised may be gone."""
         if key in self._partitions:
             self._partitions[key].allow_loss()
         self.lost(*key)
