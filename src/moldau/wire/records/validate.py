@@ -300,6 +300,10 @@ def walk_records(
     """As `check_records`, pausing."""
     largest = -1
     bad: _BadRecords | None = None
+    is_judged = not limits.is_log_append_time
+    # as `is_timestamp_allowed`; a delta may lead past 64 bits, which no header can state: no bounds are that far
+    first_ms = now_ms - limits.timestamp_before_max_ms
+    last_ms = min(now_ms + limits.timestamp_after_max_ms, NO_BOUND_MS)
     try:
         for index, fields in enumerate(iterate_fields(payload, header.record_count)):
             if fields.offset_delta != index:
@@ -308,7 +312,7 @@ def walk_records(
                 bad = bad or _BadRecords()
                 bad.add(index, f"Compacted topic cannot accept message without key in topic partition {partition_name}")
             timestamp = header.base_timestamp + fields.timestamp_delta
-            if not limits.is_log_append_time and not is_timestamp_allowed(timestamp, now_ms, limits):
+            if is_judged and not first_ms <= timestamp <= last_ms and timestamp != -1:
                 bad = bad or _BadRecords()
                 if not is_key_required or fields.key is not None:
                     bad.add(index, _out_of_range(timestamp, index, now_ms, limits), is_timestamp=True)
@@ -323,7 +327,8 @@ def walk_records(
 
 
 def _out_of_range(timestamp: int, index: int, now_ms: int, limits: BatchLimits) -> str:
-    first_ms, last_ms = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
+    first_ms = now_ms - limits.timestamp_before_max_ms
+    last_ms = min(now_ms + limits.timestamp_after_max_ms, NO_BOUND_MS)
     return (
         f"Timestamp {timestamp} of message with offset {index} is out of range. "
         f"The timestamp should be within [{first_ms}, {last_ms}]"

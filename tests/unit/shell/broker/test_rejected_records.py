@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from moldau.wire.protocol.messages.leader_epochs import (
 )
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.batch import MAX_TIMESTAMP_POSITION, write_crc
 from moldau.wire.records.builder import build_batch
-from moldau.wire.records.validate import MAX_RECORD_ERRORS
+from moldau.wire.records.validate import MAX_RECORD_ERRORS, NO_BOUND_MS
 
 pytestmark = pytest.mark.asyncio
 
@@ -80,6 +82,21 @@ async def test_records_whose_timestamps_the_topic_does_not_take_are_named(
     answer = await client.ask(ApiKey.PRODUCE, 9, request_of(*rows, **batch))
     expected = [out_of_range(1, past_ms, now_ms), out_of_range(2, future_ms, now_ms)]
     assert told(answer) == (32, BAD_TIMESTAMP, expected)
+
+
+async def test_a_timestamp_past_64_bits_is_refused_and_the_other_partitions_are_appended(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t", 2, message_timestamp_after_max_ms=str(NO_BOUND_MS), compression_type="lz4")
+    client, now_ms = node.connect(), node.clock.now_ms()
+    records = bytearray(build_batch([(b"k", b"v", 0, ()), (b"k", b"v", 7, ())]))
+    struct.pack_into(">qq", records, MAX_TIMESTAMP_POSITION - 8, NO_BOUND_MS, NO_BOUND_MS)
+    write_crc(records, 0, len(records))
+    (good,) = request_of((b"k", now_ms), partition=1).topic_data[0].partition_data
+    data = TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(records)), good))
+    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=30_000, topic_data=(data,)))
+    rows = answer.responses[0].partition_responses
+    assert [row.error_code for row in rows] == [32, 0]
+    assert [error.batch_index for error in rows[0].record_errors] == [1]
 
 
 async def test_a_record_without_a_key_is_blamed_for_that_first(start_node: Any) -> None:

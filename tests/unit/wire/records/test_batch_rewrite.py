@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.errors import KafkaError
 from moldau.types import Buffer
-from moldau.wire.records.batch import is_crc_valid, read_header, set_max_timestamp
+from moldau.wire.records.batch import MAX_TIMESTAMP_POSITION, is_crc_valid, read_header, set_max_timestamp, write_crc
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.record import read_records
 from moldau.wire.records.rewrite import BatchRewrite, TargetCompression
-from moldau.wire.records.validate import RECORDS_BETWEEN_PAUSES, BatchLimits
+from moldau.wire.records.validate import NO_BOUND_MS, RECORDS_BETWEEN_PAUSES, BatchLimits, check_produced_batch
 
 NOW_MS = 1_800_000_000_000
 
@@ -100,3 +102,22 @@ def test_what_only_the_records_show_is_refused(batch: bytes) -> None:
     with pytest.raises(KafkaError) as caught:
         rewrite(batch, TargetCompression(Compression.SNAPPY), is_key_required=True)
     assert caught.value.name == "INVALID_RECORD"
+
+
+@pytest.mark.parametrize("delta_ms", [1, NOW_MS, 2**63 - 1])
+def test_a_timestamp_past_64_bits_is_one_that_no_topic_takes(delta_ms: int) -> None:
+    last_ms = 2**63 - 1
+    batch = bytearray(build_batch([(b"k", b"v", 0, ()), (b"k", b"v", delta_ms, ())]))
+    struct.pack_into(">qq", batch, MAX_TIMESTAMP_POSITION - 8, last_ms, last_ms)  # the base timestamp stands before it
+    write_crc(batch, 0, len(batch))
+    no_bounds = BatchLimits(timestamp_after_max_ms=NO_BOUND_MS)
+    header = check_produced_batch(batch, now_ms=NOW_MS, limits=no_bounds)
+    for target in (None, TargetCompression(Compression.LZ4)):
+        work = BatchRewrite(batch, header, no_bounds, is_key_required=False, target=target)
+        work.expand()
+        with pytest.raises(KafkaError) as caught:
+            list(work.walk(NOW_MS))
+        assert caught.value.name == "INVALID_TIMESTAMP"
+        assert [index for index, _ in caught.value.record_errors] == [1]
+        # the broker's own clock takes the place of the client's
+        assert read_header(rewrite(batch, target, is_log_append_time=True)[0]).max_timestamp == last_ms
