@@ -71,7 +71,18 @@ def test_the_partition_that_is_named_is_read_and_the_page_says_what_is_not(runni
     _, _, first = get(running.page, "/topics/wide/records")
     assert "100 partitions were not read" in first
     assert "far away" not in first
+    assert (
+        "the topic has no partition 300: its last one is 299"
+        in get(running.page, "/topics/wide/records?partition=300")[2]
+    )
     assert "The last 100 partitions are not shown here" in get(running.page, "/topics/wide/tail")[2]
+
+
+def test_a_group_is_updated_under_the_address_of_its_page(running: BrokerWithPage) -> None:
+    with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
+        for group in ("a%41", "aA"):
+            commit(admin, group, {TopicPartition("wide", 0): 0})
+    assert 'data-live="/groups/a%2541"' in get(running.page, "/groups/a%2541")[2]
 
 
 def test_the_id_of_a_group_may_hold_a_line_break(running: BrokerWithPage) -> None:

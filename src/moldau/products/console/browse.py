@@ -19,6 +19,8 @@ MAX_SCANNED = 50_000
 """Records that one page looks at: a filter that matches little stops there, and the page says so."""
 MAX_HELD_BYTES = 64 << 20
 """Of the values that one page holds."""
+FURTHER_BACK = 4
+"""How much further each look back goes than the one before."""
 STEP = 500
 
 
@@ -87,7 +89,7 @@ class Browser:
         by_partition: dict[int, list[Message]] = {index: [] for index in spans}
         next_offsets: dict[int, int] = {}
         scanned = held_bytes = 0
-        for message in self._read(spans):
+        for message in self._read(spans, time.monotonic() + READ_TIMEOUT_S):
             scanned += 1
             partition = message.partition() or 0
             if _is_taken(question, message):
@@ -108,19 +110,33 @@ class Browser:
         return Found(shown, next_offsets, scanned, not spans or len(shown) >= question.count)
 
     def _newest(self, chosen: list[PartitionFacts], question: Question) -> Found:
-        """The last records, newest first. A filter looks back as far as MAX_SCANNED goes."""
-        look_back = MAX_SCANNED if question.has_filter else question.count
-        share = max(1, -(-look_back // max(1, len(chosen))))
+        """The last records, newest first, of at most MAX_SCANNED offsets.
+
+        A partition may have all of the newest, so each is read as far as `count` offsets back. There may be fewer
+        records than offsets (markers of transactions, aborted records, what compaction took), or none that the filter
+        takes: then it is read further back.
+        """
+        holding = [each for each in chosen if (each.start or 0) < (each.end or 0)]
+        most = max(1, MAX_SCANNED // max(1, len(holding)))
+        share = most if question.has_filter else min(most, question.count)
+        deadline_s = time.monotonic() + READ_TIMEOUT_S
+        while True:
+            found = self._look_back(holding, question, share, deadline_s)
+            if found.is_complete or share == most or time.monotonic() >= deadline_s:
+                return found
+            share = min(most, FURTHER_BACK * share)
+
+    def _look_back(self, holding: list[PartitionFacts], question: Question, share: int, deadline_s: float) -> Found:
+        """The newest of the last `share` offsets of each partition."""
         spans: dict[int, tuple[int, int]] = {}
         reaches_start = True
-        for each in chosen:
+        for each in holding:
             start, end = each.start or 0, each.end or 0
-            if start < end:
-                spans[each.index] = (max(start, end - share), end)
-                reaches_start = reaches_start and end - share <= start
+            spans[each.index] = (max(start, end - share), end)
+            reaches_start = reaches_start and end - share <= start
         newest: dict[int, deque[Message]] = {index: deque(maxlen=question.count) for index in spans}
         scanned = held_bytes = 0
-        for message in self._read(spans):
+        for message in self._read(spans, deadline_s):
             scanned += 1
             if _is_taken(question, message):
                 kept = newest[message.partition() or 0]
@@ -131,12 +147,11 @@ class Browser:
             if held_bytes >= MAX_HELD_BYTES:
                 break
         matched = sorted((message for kept in newest.values() for message in kept), key=_age, reverse=True)
-        is_complete = not spans and (reaches_start or len(matched) >= question.count or not question.has_filter)
+        is_complete = not spans and (reaches_start or len(matched) >= question.count)
         return Found(matched[: question.count], {}, scanned, is_complete)
 
-    def _read(self, spans: dict[int, tuple[int, int]]) -> Iterator[Message]:
+    def _read(self, spans: dict[int, tuple[int, int]], deadline_s: float) -> Iterator[Message]:
         """The records of `spans` (start, end). A span shrinks as it is read, and goes once its end was reached."""
-        deadline_s = time.monotonic() + READ_TIMEOUT_S
         if spans:
             self._consumer.assign([TopicPartition(self._topic.name, index, span[0]) for index, span in spans.items()])
         while spans and time.monotonic() < deadline_s:

@@ -170,7 +170,13 @@ class GroupFacts(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
+        """Of the partitions whose end is known."""
         return total(row.lag for row in self.rows)
+
+    @property
+    def is_lag_known(self) -> bool:
+        """Whether the end of every partition with a committed offset is known."""
+        return all(row.end is not None for row in self.rows if row.committed is not None)
 
     @property
     def deleted(self) -> int:

@@ -108,6 +108,8 @@ def standing(pipeline: PipelineFacts, series: Series) -> Standing:
     lag = pipeline.group.lag
     if lag is None:
         return Standing("no offsets", "idle", seen_s)
+    if lag == 0 and not pipeline.group.is_lag_known:
+        return Standing("lag not known", "busy", seen_s)
     if lag == 0:
         return Standing("caught up", "good", seen_s)
     if seen_s is not None and seen_s <= ALIVE_S:

@@ -109,7 +109,9 @@ class Pages:
         except MoldauError as error:
             status, name, values = 502, "error.html", {"title": "The cluster does not answer", "reason": str(error)}
         query = request.url.query
-        values = {"here": path, "live": f"{path}?{query}" if query else path, **self._frame(), **values}
+        # As it was sent: a path that is decoded twice may name another group.
+        sent = request.scope["raw_path"].decode("latin-1")
+        values = {"here": path, "live": f"{sent}?{query}" if query else sent, **self._frame(), **values}
         return HTMLResponse(await run_in_threadpool(self._render, name, values), status)
 
     async def no_such_page(self, request: Request, _: Exception) -> Response:
@@ -233,6 +235,10 @@ class Pages:
         topic = self.find_topic(request.path_params["topic"])
         if topic is None:
             return None, question, None
+        if question.partition not in (None, *(each.index for each in topic.partitions)):
+            last = max((each.index for each in topic.partitions), default=0)
+            trouble = f"the topic has no partition {question.partition}: its last one is {last}"
+            question = msgspec.structs.replace(question, trouble=trouble)
         return topic, question, self._find(topic, question)
 
     def _find(self, topic: TopicFacts, question: Question) -> Found:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import msgspec
 
@@ -24,7 +24,7 @@ from moldau.products.console.cluster import (
 )
 from moldau.products.console.core.pipeline_groups import choose_groups
 from moldau.products.console.pipelines import is_pipeline
-from moldau.products.service.look.history import History, Series
+from moldau.products.service.look.history import Growth, History, Series
 
 INTERVAL_S = 2.0
 IDLE_S = 30.0
@@ -98,6 +98,7 @@ class Sampler:
     def __init__(self, cluster: Cluster) -> None:
         self._topic_history = History()
         self._group_history = History()
+        self._produced, self._read = Growth(), Growth()
         self._cluster = cluster
         self._snapshot = NOTHING
         self._version = 0
@@ -171,6 +172,7 @@ class Sampler:
                 if self._is_closed or time.monotonic() - self._last_wanted_s > IDLE_S:
                     self._thread = None
                     self._topic_history, self._group_history = History(), History()
+                    self._produced, self._read = Growth(), Growth()
                     return
 
     def _groups(self) -> tuple[GroupFacts, ...]:
@@ -186,27 +188,38 @@ class Sampler:
             return listed
 
     def _remember_topics(self, snapshot: Snapshot) -> None:
-        values: dict[str, float] = {}
+        parts: dict[str, dict[Hashable, float]] = {"in": {}}
         for topic in snapshot.topics:
+            ends: dict[Hashable, float] = {
+                (topic.name, each.index): each.end for each in topic.partitions if each.end is not None
+            }
             if topic.end_sum is not None:
-                values[f"in:{topic.name}"] = topic.end_sum
-        values["in"] = sum(topic.end_sum or 0 for topic in snapshot.topics if not topic.is_internal)
-        if snapshot.size_bytes is not None:
-            values["size"] = snapshot.size_bytes
+                parts[f"in:{topic.name}"] = ends
+            if not topic.is_internal:
+                parts["in"] |= ends
+        values: dict[str, float | None] = {**self._produced.add(parts), "size": snapshot.size_bytes}
         self._topic_history.add(snapshot.taken_s, values)
 
     def _remember_groups(self, snapshot: Snapshot) -> None:
-        values: dict[str, float] = {}
+        parts: dict[str, dict[Hashable, float]] = {"out": {}}
+        lags: dict[str, float | None] = {}
         for group in snapshot.groups:
             if group.rows:
-                values[f"out:{group.group_id}"] = sum(row.committed or 0 for row in group.rows)
-                values[f"lag:{group.group_id}"] = group.lag or 0
-        values["out"] = sum(value for name, value in values.items() if name.startswith("out:"))
-        values["lag"] = snapshot.lag or 0
+                committed: dict[Hashable, float] = {
+                    (group.group_id, row.topic, row.partition): row.committed
+                    for row in group.rows
+                    if row.committed is not None
+                }
+                parts[f"out:{group.group_id}"] = committed
+                parts["out"] |= committed
+                lags[f"lag:{group.group_id}"] = group.lag if group.is_lag_known else None
+        are_known = all(group.is_lag_known for group in snapshot.groups)
+        lags["lag"] = (snapshot.lag or 0) if are_known else None
         # last: where there are too many series, these are left out
         for group in snapshot.groups:
             if is_pipeline(group):
                 for row in group.rows:
-                    name = topic_series(group.group_id, row.topic)
-                    values[name] = values.get(name, 0) + (row.committed or 0)
-        self._group_history.add(snapshot.taken_s, values)
+                    of_topic = parts.setdefault(topic_series(group.group_id, row.topic), {})
+                    if row.committed is not None:
+                        of_topic[row.partition] = row.committed
+        self._group_history.add(snapshot.taken_s, {**lags, **self._read.add(parts)})

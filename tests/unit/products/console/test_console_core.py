@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from moldau.products.console.core.shown import MAX_SHOWN_BYTES, show_bytes
 from moldau.products.service.look.charts import draw, round_up
-from moldau.products.service.look.history import MAX_SAMPLES, History, Series
+from moldau.products.service.look.history import MAX_SAMPLES, Growth, History, Series
 from moldau.products.service.look.words import show_count, show_duration, show_rate, show_size, visible
 
 
@@ -65,6 +65,22 @@ def test_a_rate_is_what_came_in_the_window_and_never_negative() -> None:
         series.add(float(second), float(value))
     assert series.rates() == [50.0, 100.0, 0.0]
     assert Series().rate() is None
+
+
+def test_a_part_that_comes_late_or_was_away_is_no_traffic() -> None:
+    growth = Growth()
+    assert growth.add({"out": {"a": 10}}) == {"out": 0}
+    assert growth.add({"out": {"a": 15, "late": 10_000_000}}) == {"out": 5}
+    assert growth.add({"out": {"late": 10_000_001}}) == {"out": 6}
+    assert growth.add({"out": {"a": 500, "late": 10_000_001}}) == {"out": 6}
+    assert growth.add({"out": {"a": 3, "late": 10_000_001}}) == {"out": 6}, "a topic that was made anew"
+
+
+def test_a_value_that_is_not_known_is_no_sample_and_its_series_stays() -> None:
+    history = History()
+    for second, lag in enumerate((4.0, None, 2.0)):
+        history.add(float(second), {"lag": lag})
+    assert history.get("lag").values() == [4.0, 2.0]
 
 
 def test_what_is_no_longer_sampled_is_forgotten_and_the_rest_is_bounded() -> None:

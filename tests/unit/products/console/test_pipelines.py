@@ -49,6 +49,13 @@ def test_the_lag_is_summed_by_topic() -> None:
     assert found.group.lag == 5
 
 
+def test_a_pipeline_is_not_caught_up_while_the_end_of_a_partition_is_unknown() -> None:
+    known = group("moldau.shop", ("a", 5, 5))
+    unknown = GroupFacts("moldau.shop", "Empty", "–", (), (*known.rows, LagRow("a", 1, 900, 0, None, None)))
+    states = [standing(each, series()).words for each in pipelines_of([known, unknown], [])]
+    assert states == ["caught up", "lag not known"]
+
+
 @pytest.mark.parametrize(
     ("pipeline", "letters"),
     [("shop", 3), ("shop.lake", 3), ("shop.lake.two", 3), ("shopping", 0), ("other.shop", 0)],

@@ -66,7 +66,9 @@ class RunReport:
         for state in states:
             samples = self.samples.setdefault(state.name, [])
             phases = state.report.phases_ms if state.report is not None else {}
-            samples.append(Sample(at_s, state.records_read, state.lag or 0, phases))
+            before = samples[-1].lag if samples else 0
+            lag = before if state.lag is None else state.lag
+            samples.append(Sample(at_s, state.records_read, lag, phases))
         if any(len(samples) > MOST_SAMPLES for samples in self.samples.values()):
             self.samples = {name: samples[::2] for name, samples in self.samples.items()}
             self._interval_s *= 2

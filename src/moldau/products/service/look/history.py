@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable, Mapping
 from itertools import pairwise
 
 MAX_SAMPLES = 150
@@ -74,10 +75,13 @@ class History:
     def __init__(self) -> None:
         self.series: dict[str, Series] = {}
 
-    def add(self, now_s: float, values: dict[str, float]) -> None:
+    def add(self, now_s: float, values: Mapping[str, float | None]) -> None:
+        """None: the value is not known now, and the series waits for its next sample."""
         for name in [name for name in self.series if name not in values]:
             del self.series[name]
         for name, value in values.items():
+            if value is None:
+                continue
             series = self.series.get(name)
             if series is None:
                 if len(self.series) >= MAX_SERIES:
@@ -87,3 +91,25 @@ class History:
 
     def get(self, name: str) -> Series:
         return self.series.get(name) or Series()
+
+
+class Growth:
+    """Totals that grow by what their parts grew between two samples.
+
+    A part that is new, or was not known in the sample before, adds nothing: a total of all parts would jump by all that
+    the part ever held. At most one set of parts is kept for each name of the newest sample.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Mapping[Hashable, float]] = {}
+        self._totals: dict[str, float] = {}
+
+    def add(self, samples: Mapping[str, Mapping[Hashable, float]]) -> dict[str, float]:
+        """`samples`: the parts of each total. Gives the totals."""
+        for name, parts in samples.items():
+            before = self._parts.get(name, {})
+            grown = sum(max(0.0, value - before[part]) for part, value in parts.items() if part in before)
+            self._totals[name] = self._totals.get(name, 0.0) + grown
+        self._parts = dict(samples)
+        self._totals = {name: self._totals[name] for name in samples}
+        return self._totals

@@ -93,10 +93,10 @@ class BoardState:
             return self._version
 
 
-def _samples(states: Sequence[PipelineState]) -> dict[str, float]:
-    samples: dict[str, float] = {}
+def _samples(states: Sequence[PipelineState]) -> dict[str, float | None]:
+    samples: dict[str, float | None] = {}
     for state in states:
         samples[f"records:{state.name}"] = state.records_read
-        samples[f"lag:{state.name}"] = state.lag or 0
+        samples[f"lag:{state.name}"] = state.lag
         samples[f"batch:{state.name}"] = state.batch_ms
     return samples

@@ -1,0 +1,56 @@
+"""The newest records of a topic, wherever they lie and whatever lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from moldau.products.console.browse import Browser, Found
+from moldau.products.console.cluster import Cluster as PageCluster
+from moldau.products.console.core.browsing import Question
+from moldau.testing import Cluster
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+def newest(broker: Cluster, name: str, count: int) -> Found:
+    page = PageCluster(broker.bootstrap_servers)
+    [topic] = page.with_offsets([topic for topic in page.overview().topics if topic.name == name])
+    browser = Browser(broker.bootstrap_servers, topic)
+    try:
+        return browser.find(Question(count=count))
+    finally:
+        browser.close()
+
+
+def values(found: Found) -> list[int]:
+    return [int(message.value() or b"-1") for message in found.messages]
+
+
+def test_all_of_the_newest_may_lie_in_one_partition(broker: Cluster) -> None:
+    broker.create_topic("one-of-many", partitions=12)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(1_000):
+        producer.produce("one-of-many", str(number).encode(), partition=7)
+    assert producer.flush(30) == 0
+    found = newest(broker, "one-of-many", 50)
+    assert (values(found), found.is_complete) == ([*range(999, 949, -1)], True)
+
+
+def test_aborted_records_and_markers_hide_no_record_before_them(broker: Cluster) -> None:
+    broker.create_topic("hidden", partitions=1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "browsed"})
+    producer.init_transactions(30)
+    for records, is_committed in ((200, True), (100, False), (1, True), (1, True)):
+        producer.begin_transaction()
+        for number in range(records):
+            producer.produce("hidden", str(number).encode())
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+    found = newest(broker, "hidden", 50)
+    assert (values(found), found.is_complete) == ([0, 0, *range(199, 151, -1)], True)
