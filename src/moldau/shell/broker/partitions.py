@@ -347,7 +347,10 @@ class Partitions:
         if directory is None and is_copy and not self.logs.is_out_of_reach(named):
             return self.logs.place()
         if directory is None:
-            raise StorageFailedError(f"its log directory {uuid_to_text(named)} is not in log.dirs")
+            raise StorageFailedError(
+                f"its log directory {uuid_to_text(named)} is not in log.dirs: bring that directory back, or delete the "
+                "topic if its records are lost"
+            )
         directory.health.check()
         return directory
 
