@@ -111,7 +111,11 @@ def test_a_change_that_is_saved_while_the_page_is_read_is_found_by_the_next_look
     assert told(pages) == [("a.yaml", "new", "")]
 
 
-@pytest.mark.parametrize("value", ["!!binary aGk=", "!!set {a, b}", "{? [a, b] : c}", "!unknown x"])
+NO_JSON = ["!!binary aGk=", "!!set {a, b}", "{? [a, b] : c}", "!unknown x", "!!bool x", "!!int ''", "!!float ''"]
+HOLDS_ITSELF = ["&self [*self]", "&self {a: [*self]}"]
+
+
+@pytest.mark.parametrize("value", [*NO_JSON, *HOLDS_ITSELF])
 def test_a_value_that_json_cannot_hold_is_refused_with_its_line_and_the_other_pages_go_on(directory: Path, value: str):
     tests = f"\ntests:\n  odd:\n    given:\n      orders:\n        - {{value: {value}}}\n    expect: {{all: []}}\n"
     write(directory / "a.yaml", PAGE.format(name="a") + tests)

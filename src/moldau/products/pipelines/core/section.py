@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import yaml
+from yaml.constructor import ConstructorError
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
@@ -47,6 +48,14 @@ class _Values(yaml.SafeLoader):
     def __init__(self, text_of: Callable[[yaml.ScalarNode], str]) -> None:
         super().__init__("")
         self.text_of = text_of
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError) as error:
+            # PyYAML lets through what Python raises for `!!int x`, `!!float ''` and `!!bool x`, without a line
+            kind = node.tag.removeprefix(_TAG)
+            raise ConstructorError(None, None, f"`{node.value}` is no {kind}", node.start_mark) from error
 
 
 class Section:
@@ -136,12 +145,14 @@ class Section:
         node = self._nodes.get(key)
         if not isinstance(node, yaml.SequenceNode):
             self.refuse(key, "must be a list")
+        made = _Values(lambda one: self._filled(key, one))
         try:
-            return list(_Values(lambda one: self._filled(key, one)).construct_document(node))
+            # deep: PyYAML then refuses what contains itself by an alias; otherwise it would make such a list
+            return [made.construct_object(one, deep=True) for one in node.value]
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
             self.refuse(key, f"has a value that JSON cannot hold: {error.problem}", line=line)
-        except (ValueError, RecursionError) as error:
+        except RecursionError as error:
             self.refuse(key, f"has a value that JSON cannot hold: {error}")
 
     def _filled(self, key: str, node: yaml.ScalarNode) -> str:
