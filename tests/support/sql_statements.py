@@ -24,4 +24,13 @@ STATEMENTS = {
     "select * from s pivot (sum(x) for y in (1, 2)), t": ["s", "t"],
     "select transform(a, x -> x + 1), b from s": ["s"],
     "select substring(name from 2), overlay(a placing b from 3) from s": ["s"],
+    "with s as (select * from s where x > 1) select * from s": ["s"],
+    "with s as (select * from s join t using (x)) select * from s": ["s", "t"],
+    "with u as (select * from v), v as (select * from u) select * from u join v": ["v"],
+    "with u(x, y) as (select x, y from U) select * from u": ["U"],
+    "with recursive r as (select 1 as x union all select x + 1 from r join s using (x)) select * from r": ["s"],
+    "with recursive as (select * from recursive) select * from recursive": ["recursive"],
+    "select * from (with s as (select * from t) select * from s) x join s using (x)": ["t", "s"],
+    "with u as (with u as (select * from u) select * from u) select * from u": ["u"],
+    "select max(x) over w from s window v as (order by y), t as (order by x) union all select x from t": ["s", "t"],
 }  # fmt: skip

@@ -1,8 +1,9 @@
 """What a SQL statement reads, and whether it groups: told from its words, without a parser of all SQL.
 
 A relation stands after FROM or JOIN, or after a comma in the list that FROM began. What is not one: a name that WITH
-defines, a function (`range(10)`, `explode(x)`), a name of several parts (a table of Spark's catalogue, or files, such
-as parquet.`/prices`), and what FROM means within a function (`extract(year from at)`, `trim(both ' ' from name)`).
+defines, behind its definition, a function (`range(10)`, `explode(x)`), a name of several parts (a table of Spark's
+catalogue, or files, such as parquet.`/prices`), and what FROM means within a function (`extract(year from at)`,
+`trim(both ' ' from name)`).
 (sqlglot 30 refuses `group by window(at, '1 minute'), user`, the one statement that every streaming page has.)
 """
 
@@ -44,8 +45,14 @@ class _Word:
 def relations_of(sql: str) -> tuple[str, ...]:
     """The names of one part that the statement reads, each once, in the order of their first place."""
     words = list(_words(sql))
-    defined = {name.lower() for name in _defined(words)}
-    found = dict.fromkeys(name for name in _read(words) if name.lower() not in defined)
+    hidden: dict[str, list[range]] = {}
+    for name, places in _defined(words):
+        hidden.setdefault(name.lower(), []).append(places)
+    found = {
+        words[place].text: None
+        for place in _read(words)
+        if not any(place in places for places in hidden.get(words[place].text.lower(), ()))
+    }
     return tuple(found)
 
 
@@ -80,24 +87,52 @@ def _words(sql: str) -> Iterator[_Word]:
             yield _Word(match[0], is_name=False, is_quoted=match["text"] is not None)
 
 
-def _defined(words: list[_Word]) -> Iterator[str]:
-    """Names before `AS (SELECT`, or with columns between: what WITH defines. Other places of that shape name no
-    relation that is read by this name."""
+def _defined(words: list[_Word]) -> Iterator[tuple[str, range]]:
+    """The names that WITH defines, each with the places where no relation outside is read by that name: behind its own
+    definition, which may read the relation that it hides, up to the end of the query that WITH begins. With RECURSIVE
+    the definition reads itself."""
+    ends = _ends(words)
     for place, word in enumerate(words):
-        if not word.is_name or place == 0 or not words[place - 1].says("with", ",", "recursive"):
+        if not word.says("with"):
             continue
-        after = place + 1
-        if after < len(words) and words[after].says("("):
-            while after < len(words) and not words[after].says(")"):
-                after += 1
-            after += 1
-        if [one.text.lower() for one in words[after : after + 2]] == ["as", "("]:
-            yield word.text
+        name = place + 1
+        # `with recursive as (`: here it is a name
+        is_recursive = _says(words, name, "recursive") and not _says(words, name + 1, "as", "(")
+        name += is_recursive
+        while name < len(words) and words[name].is_name:
+            after = name + 1
+            if _says(words, after, "("):
+                after = ends[after] + 1
+            if not (_says(words, after, "as") and _says(words, after + 1, "(")):
+                break
+            end = ends[after + 1]
+            yield words[name].text, range(name if is_recursive else end, ends[place])
+            if not _says(words, end + 1, ","):
+                break
+            name = end + 2
 
 
-def _read(words: list[_Word]) -> Iterator[str]:
-    """Walks through the statement; for each open parenthesis it knows whether a query or an expression is in it, and
-    whether the list of FROM goes on there."""
+def _says(words: list[_Word], place: int, *keywords: str) -> bool:
+    return place < len(words) and words[place].says(*keywords)
+
+
+def _ends(words: list[_Word]) -> list[int]:
+    """For each word the place where the parenthesis around it closes; for one that opens, where that one closes."""
+    ends = [len(words)] * len(words)
+    around: list[list[int]] = [[]]
+    for place, word in enumerate(words):
+        if word.says("("):
+            around.append([])
+        around[-1].append(place)
+        if word.says(")") and len(around) > 1:
+            for inner in around.pop():
+                ends[inner] = place
+    return ends
+
+
+def _read(words: list[_Word]) -> Iterator[int]:
+    """The places of the relations. Walks through the statement; for each open parenthesis it knows whether a query or
+    an expression is in it, and whether the list of FROM goes on there."""
     in_query, in_list = [True], [False]
     is_expected = False
     for place, word in enumerate(words):
@@ -123,6 +158,6 @@ def _read(words: list[_Word]) -> Iterator[str]:
         elif is_expected and word.is_name:
             is_expected = word.says("lateral")
             if not is_expected and not (after is not None and after.says("(", ".")):
-                yield word.text
+                yield place
         elif word.says(*_ENDS_LIST):
             in_list[-1] = False
