@@ -118,8 +118,10 @@ class Story:
         fewest = fewest_replicas_of(world.seed)
         replicas = world.random_of("replicas of careless").randint(fewest, REPLICAS)
         self.careless = await self.created("careless", 1, FLUSHED, {UNCLEAN_ELECTIONS: unclean}, replicas)
-        if fewest == 1:
+        if fewest < REPLICAS:
+            # of two replicas the other one may go, by a fault of its disk, before this one is back and told as unclean
             self.faults.losing = self.lose_careless
+        if fewest == 1:
             # a replica whose directory is gone waits for the directory: with no other one its partition stays offline
             self.faults.may_lose_disk = lambda machine: not self.has_careless(machine)
         loops = self.new_clients()
