@@ -59,9 +59,16 @@ def test_nothing_may_be_loaded_from_elsewhere_or_written_inline(running: BrokerW
     assert "<script>" not in body
 
 
-def test_the_partition_that_is_named_is_read_and_the_page_says_what_is_not(running: BrokerWithPage) -> None:
+@pytest.fixture(scope="module")
+def wide(running: BrokerWithPage) -> str:
+    """A topic of 300 partitions."""
     admin = AdminClient({"bootstrap.servers": running.address})
     admin.create_topics([NewTopic("wide", 300, 1)])["wide"].result(WAIT_S)
+    return "wide"
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_partition_that_is_named_is_read_and_the_page_says_what_is_not(running: BrokerWithPage) -> None:
     producer = Producer({"bootstrap.servers": running.address})
     producer.produce("wide", b"far away", partition=250)
     assert producer.flush(WAIT_S) == 0
@@ -78,19 +85,19 @@ def test_the_partition_that_is_named_is_read_and_the_page_says_what_is_not(runni
     assert "The last 100 partitions are not shown here" in get(running.page, "/topics/wide/tail")[2]
 
 
-def test_a_group_is_updated_under_the_address_of_its_page(running: BrokerWithPage) -> None:
+def test_a_group_is_updated_under_the_address_of_its_page(running: BrokerWithPage, wide: str) -> None:
     with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
         for group in ("a%41", "aA"):
-            commit(admin, group, {TopicPartition("wide", 0): 0})
+            commit(admin, group, {TopicPartition(wide, 0): 0})
     assert 'data-live="/groups/a%2541"' in get(running.page, "/groups/a%2541")[2]
 
 
-def test_the_id_of_a_group_may_hold_a_line_break(running: BrokerWithPage) -> None:
+def test_the_id_of_a_group_may_hold_a_line_break(running: BrokerWithPage, wide: str) -> None:
     with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
-        commit(admin, "a\nb", {TopicPartition("wide", 0): 0})
+        commit(admin, "a\nb", {TopicPartition(wide, 0): 0})
     status, _, body = get(running.page, "/groups/a%0Ab")
     assert status == 200
-    assert "wide" in body
+    assert wide in body
 
 
 def test_a_path_with_more_fields_than_a_page_has_is_no_page(running: BrokerWithPage) -> None:
