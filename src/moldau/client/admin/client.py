@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -14,6 +13,7 @@ from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOU
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.ports import Dialer
+from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from moldau.wire.protocol.schema import Request
@@ -91,7 +91,7 @@ class ClusterAdmin:
 
         def ask() -> ResponseType:
             response = find_coordinator(self.client, group_id).request(request)
-            for code in error_codes_in(response):
+            for code in each_error_code(response):
                 if code in COORDINATOR_ON_ITS_WAY:
                     raise error_of(code)
             return response
@@ -129,7 +129,7 @@ class ControllerAdmin(ClusterAdmin):
 
     def _ask_active(self, request: Request[ResponseType]) -> ResponseType:
         response = self._active().request(request)
-        if NOT_CONTROLLER in error_codes_in(response):  # it resigned meanwhile
+        if NOT_CONTROLLER in each_error_code(response):  # it resigned meanwhile
             raise kafka_error("NOT_CONTROLLER")
         return response
 
@@ -149,18 +149,6 @@ class ControllerAdmin(ClusterAdmin):
         if cluster.controller_id not in cluster.broker_ids():
             raise kafka_error("NOT_CONTROLLER", "no active controller is known")
         return self.client.connection_to(cluster.controller_id)
-
-
-def error_codes_in(message: msgspec.Struct) -> Iterator[int]:
-    """The error codes of an answer: that of the whole, and those of its rows."""
-    for name in message.__struct_fields__:
-        value = getattr(message, name)
-        if name == "error_code":
-            yield value
-        elif isinstance(value, tuple):
-            for row in value:
-                if isinstance(row, msgspec.Struct):
-                    yield from error_codes_in(row)
 
 
 def is_unreachable(error: KafkaError) -> bool:

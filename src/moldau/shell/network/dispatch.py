@@ -40,12 +40,13 @@ from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.reply import Reply
-from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats, each_error_code
+from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats
 from moldau.shell.network.rights import Right
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange, declared_api
 from moldau.wire.protocol.codec import UNENCODABLE, decode_message, decode_pausing, encode_message, encode_pausing
+from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES, skip_tagged_fields
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)

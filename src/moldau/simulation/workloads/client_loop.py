@@ -11,6 +11,7 @@ import msgspec
 from moldau.errors import ERROR_NAMES
 from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.violation import ViolationError
+from moldau.wire.protocol.error_codes import error_codes
 
 if TYPE_CHECKING:
     from moldau.simulation.client_world import ClientWorld
@@ -81,16 +82,5 @@ class FiniteLoop(ClientLoop):
 
 
 def errors_of(answer: object) -> list[int]:
-    """Every `error_code` that stands anywhere in an answer."""
-    found: list[int] = []
-    left = [answer]
-    while left:
-        thing = left.pop()
-        if isinstance(thing, msgspec.Struct):
-            error_code = getattr(thing, "error_code", 0)
-            if error_code:
-                found.append(error_code)
-            thing = tuple([getattr(thing, name) for name in type(thing).__struct_fields__])
-        if isinstance(thing, tuple):
-            left += [part for part in reversed(thing) if isinstance(part, tuple | msgspec.Struct)]
-    return found
+    """Every `error_code` that stands anywhere in an answer, but for those of no error."""
+    return [code for code in error_codes(answer) if code] if isinstance(answer, msgspec.Struct) else []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.shell.network.request_stats import WINDOW_S, Histogram, each_error_code, error_codes
+from moldau.shell.network.request_stats import WINDOW_S, Histogram
+from moldau.wire.protocol.error_codes import each_error_code, error_codes
 from moldau.wire.protocol.messages.api_versions import ApiVersionsResponse
 from moldau.wire.protocol.messages.metadata import MetadataResponse
 from moldau.wire.protocol.messages.offsets import (
