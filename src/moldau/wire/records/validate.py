@@ -36,8 +36,8 @@ from moldau.wire.records.crc import crc32c
 from moldau.wire.records.record import iterate_fields, read_payload
 
 NO_BOUND_MS = 0x7FFFFFFFFFFFFFFF
+NO_TIMESTAMP = -1
 DEFAULT_TIMESTAMP_AFTER_MAX_MS = 3_600_000
-_MIN_INT64 = -0x8000000000000000
 _MIN_LENGTH = 14
 """The shortest length field that any message format ever had; less is damage, not an old format."""
 
@@ -162,8 +162,9 @@ def _refusal(buffer: Buffer, now_ms: int, limits: BatchLimits) -> KafkaError | N
     if header.producer_id >= 0 and header.producer_epoch < -1:
         return kafka_error("INVALID_PRODUCER_EPOCH", f"producer epoch {header.producer_epoch}")
     if not limits.is_log_append_time:
+        first_ms, last_ms = _allowed_span(now_ms, limits)
         for timestamp in (header.base_timestamp, header.max_timestamp):
-            if not is_timestamp_allowed(timestamp, now_ms, limits):
+            if not first_ms <= timestamp <= last_ms and timestamp != NO_TIMESTAMP:
                 return kafka_error("INVALID_TIMESTAMP", f"timestamp {timestamp} is out of the topic's range")
     return None
 
@@ -206,13 +207,13 @@ def _next_batch_size(buffer: Buffer, position: int) -> int | KafkaError | None:
     return length + LENGTH_OVERHEAD if length + LENGTH_OVERHEAD <= rest else None
 
 
-def is_timestamp_allowed(timestamp: int, now_ms: int, limits: BatchLimits) -> bool:
-    """Whether a client may write this timestamp now. -1, none, is always allowed; Java's smallest long never."""
-    if timestamp == -1:
-        return True
-    if timestamp == _MIN_INT64:
-        return False
-    return timestamp - now_ms <= limits.timestamp_after_max_ms and now_ms - timestamp <= limits.timestamp_before_max_ms
+def _allowed_span(now_ms: int, limits: BatchLimits) -> tuple[int, int]:
+    """The first and the last timestamp that a client may write now; NO_TIMESTAMP is allowed besides. Java's smallest
+    long never is, nor what no header can state: the delta of a record may lead past 64 bits."""
+    return (
+        max(now_ms - limits.timestamp_before_max_ms, -NO_BOUND_MS),
+        min(now_ms + limits.timestamp_after_max_ms, NO_BOUND_MS),
+    )
 
 
 def _invalid(message: str) -> KafkaError:
@@ -301,9 +302,7 @@ def walk_records(
     largest = -1
     bad: _BadRecords | None = None
     is_judged = not limits.is_log_append_time
-    # as `is_timestamp_allowed`; a delta may lead past 64 bits, which no header can state: no bounds are that far
-    first_ms = now_ms - limits.timestamp_before_max_ms
-    last_ms = min(now_ms + limits.timestamp_after_max_ms, NO_BOUND_MS)
+    first_ms, last_ms = _allowed_span(now_ms, limits)
     try:
         for index, fields in enumerate(iterate_fields(payload, header.record_count)):
             if fields.offset_delta != index:
@@ -312,10 +311,10 @@ def walk_records(
                 bad = bad or _BadRecords()
                 bad.add(index, f"Compacted topic cannot accept message without key in topic partition {partition_name}")
             timestamp = header.base_timestamp + fields.timestamp_delta
-            if is_judged and not first_ms <= timestamp <= last_ms and timestamp != -1:
+            if is_judged and not first_ms <= timestamp <= last_ms and timestamp != NO_TIMESTAMP:
                 bad = bad or _BadRecords()
                 if not is_key_required or fields.key is not None:
-                    bad.add(index, _out_of_range(timestamp, index, now_ms, limits), is_timestamp=True)
+                    bad.add(index, _out_of_range(timestamp, index, first_ms, last_ms), is_timestamp=True)
             largest = max(largest, timestamp)
             if index % RECORDS_BETWEEN_PAUSES == RECORDS_BETWEEN_PAUSES - 1:
                 yield
@@ -326,9 +325,7 @@ def walk_records(
     return largest
 
 
-def _out_of_range(timestamp: int, index: int, now_ms: int, limits: BatchLimits) -> str:
-    first_ms = now_ms - limits.timestamp_before_max_ms
-    last_ms = min(now_ms + limits.timestamp_after_max_ms, NO_BOUND_MS)
+def _out_of_range(timestamp: int, index: int, first_ms: int, last_ms: int) -> str:
     return (
         f"Timestamp {timestamp} of message with offset {index} is out of range. "
         f"The timestamp should be within [{first_ms}, {last_ms}]"
