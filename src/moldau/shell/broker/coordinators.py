@@ -209,11 +209,8 @@ class Coordinators(Shards[GroupShard]):
         """Shards go and come with the leadership; offsets of deleted topics go, also in shards that nobody has asked
         yet."""
         self.end_leaderships(delta)
-        for place, partition in delta.partitions.items():
-            if place.topic == self.topic and partition.leader == self._node.node_id:
-                # what the earlier leader would have let expire expires here, also in groups that nobody asks about
-                with contextlib.suppress(KafkaError):
-                    self.shard(place.partition)
+        # what the earlier leader would have let expire expires here, also in groups that nobody asks about
+        self.begin_leaderships(delta)
         names = tuple(topic.name for topic in delta.deleted_topics.values())
         if OFFSETS_TOPIC in names:
             self.close(kafka_error("NOT_COORDINATOR"))

@@ -215,6 +215,15 @@ class Shards(Generic[ShardT]):
                 del self._shards[place.partition], self._by_number[shard.partition.number]
                 shard.close(kafka_error("NOT_COORDINATOR"))
 
+    def begin_leaderships(self, delta: MetadataDelta, *, fewest_replicas: int = 1) -> None:
+        """Begins to load the shards whose partition this node leads now and that has so many replicas. One whose log is
+        offline is left out, which is logged elsewhere."""
+        for place, partition in delta.partitions.items():
+            is_led = place.topic == self.topic and partition.leader == self._node.node_id
+            if is_led and len(partition.replicas) >= fewest_replicas:
+                with contextlib.suppress(KafkaError):
+                    self.shard(place.partition)
+
     def directory_failed(self) -> None:
         """Shards whose log is offline end: their clients look for a coordinator again."""
         for shard in self._shards.values():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -255,10 +254,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
         """The topic may be gone, or led by others, or the level of `transaction.version` another one. What other
         coordinators have decided is ended from here where this broker leads now."""
         self.end_leaderships(delta)
-        for place, partition in delta.partitions.items():
-            if place.topic == self.topic and partition.leader == self._node.node_id and len(partition.replicas) > 1:
-                with suppress(KafkaError):
-                    self.shard(place.partition)
+        self.begin_leaderships(delta, fewest_replicas=2)
         if any(topic.name == self.topic for topic in delta.deleted_topics.values()):
             self.close(kafka_error("NOT_COORDINATOR"))
         elif TRANSACTION_VERSION in delta.features:
