@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -223,9 +223,7 @@ async def act_incremental_alter_configs(
         try:
             _check_right(context, _TO_ALTER, kind, name)
             if kind != ResourceType.BROKER_LOGGER or (kind, name) in repeated:
-                refusal = None
-                if (kind, name) == (ResourceType.BROKER, str(node.node_id)) and (kind, name) not in repeated:
-                    refusal = await _refusal_of_own(node, context, request, resource)
+                refusal = await _refusal_of_own(node, context, request, resource, repeated)
                 if refusal is None:
                     asked.append(resource)
                 answers.append(refusal)
@@ -255,9 +253,7 @@ async def act_alter_configs(
         kind, name = resource.resource_type, resource.resource_name
         try:
             _check_right(context, _TO_ALTER, kind, name)
-            refusal = None
-            if (kind, name) == (ResourceType.BROKER, str(node.node_id)) and (kind, name) not in repeated:
-                refusal = await _refusal_of_own(node, context, request, resource)
+            refusal = await _refusal_of_own(node, context, request, resource, repeated)
             if refusal is None:
                 asked.append(resource)
             answers.append(refusal)
@@ -302,9 +298,14 @@ async def _refusal_of_own(
     context: RequestContext,
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     resource: AlterConfigsResource | IncrementalAlterConfigsResource,
+    repeated: Container[tuple[int, str]],
 ) -> Any:
-    """The answer that refuses a change of this node's own settings; None: it may be handed on. The controller may be
-    another node, which does not know with what settings this node was started."""
+    """The answer that refuses a change of this node's own settings; None: it may be handed on, as what concerns others
+    and what the request names more than once. The controller may be another node, which does not know with what
+    settings this node was started."""
+    place = resource.resource_type, resource.resource_name
+    if place != (ResourceType.BROKER, str(node.node_id)) or place in repeated:
+        return None
     alone = msgspec.structs.replace(request, resources=(resource,))
     if isinstance(alone, IncrementalAlterConfigsRequest):
         rows: Sequence[Any] = (
