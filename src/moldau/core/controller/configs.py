@@ -27,11 +27,7 @@ def min_insync_replicas(image: MetadataImage, topic: str, settings: BrokerSettin
 
     A text that is no number was not written by us; it counts as not set.
     """
-    for values in (image.topic_configs(topic), image.cluster_defaults()):
-        text = values.get(MIN_INSYNC_REPLICAS, "").strip()
-        if text.isascii() and text.isdigit():
-            return int(text[:10])
-    return settings.min_insync_replicas
+    return _minimum((image.topic_configs(topic), image.cluster_defaults()), settings)
 
 
 def clearing_eligible_leaders(changed: Iterable[ConfigRecord]) -> list[ClearElrRecord]:
@@ -51,8 +47,15 @@ def min_insync_replicas_of_leader(image: MetadataImage, topic: str, view: Broker
     """
     if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
         return min_insync_replicas(image, topic, view)
-    text = image.topic_configs(topic).get(MIN_INSYNC_REPLICAS, "").strip()
-    return int(text[:10]) if text.isascii() and text.isdigit() else view.min_insync_replicas
+    return _minimum((image.topic_configs(topic),), view)
+
+
+def _minimum(layers: Iterable[Mapping[str, str]], settings: BrokerSettings) -> int:
+    for values in layers:
+        text = values.get(MIN_INSYNC_REPLICAS, "").strip()
+        if text.isascii() and text.isdigit():
+            return int(text[:10])
+    return settings.min_insync_replicas
 
 
 def allows_unclean_election(image: MetadataImage, topic: str, settings: BrokerSettings) -> bool:
