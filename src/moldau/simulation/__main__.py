@@ -15,7 +15,7 @@ from functools import partial
 
 from moldau.simulation.kinds import SHARES, has_kind
 from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_and_freeze, run_seed
-from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes
+from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes, too_seldom
 from moldau.simulation.transaction_events import TransactionEvent, report
 from moldau.simulation.troubles import FLOORS_OF_1000
 
@@ -62,12 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def came_too_seldom(troubles: Mapping[str, int], seeds: int) -> list[str]:
     """A line for each kind of trouble that came less often than the floor asks of so many seeds."""
-    lines = []
-    for name, of_1000 in FLOORS_OF_1000.items():
-        count, least = troubles.get(name, 0), -(-of_1000 * seeds // 1_000)
-        if count < least:
-            lines.append(f"{name}: {count} times, less than {least}")
-    return lines
+    return too_seldom({name: (troubles.get(name, 0), of_1000) for name, of_1000 in FLOORS_OF_1000.items()}, seeds)
 
 
 def _parser() -> argparse.ArgumentParser:

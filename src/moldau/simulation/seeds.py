@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,6 +26,17 @@ class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     last_events: tuple[str, ...]
     acknowledged: int
     elapsed_s: float
+
+
+def too_seldom(counts: Mapping[str, tuple[int, int]], seeds: int) -> list[str]:
+    """A line for each that came less often than the floors ask of so many seeds. `counts`: by name how often it came,
+    and how often it must come in 1,000 seeds; in fewer, as many fewer times."""
+    lines = []
+    for name, (count, of_1000) in counts.items():
+        least = -(-of_1000 * seeds // 1_000)
+        if count < least:
+            lines.append(f"{name}: {count} times, less than {least}")
+    return lines
 
 
 def how_it_ended(trace: Trace, violation: ViolationError | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from moldau.simulation.cluster.faults import MEANS_MS
 from moldau.simulation.cluster.run import Outcome, run_seed
 from moldau.simulation.cluster.watch import ClusterEvent
 from moldau.simulation.run import run_and_freeze
-from moldau.simulation.seeds import run_seeds
+from moldau.simulation.seeds import run_seeds, too_seldom
 from moldau.simulation.transaction_events import TransactionEvent
 
 TROUBLES_OF_1000 = 100
@@ -51,16 +51,11 @@ def _went_well(outcome: Outcome) -> str:
 
 def came_too_seldom(seen: Sequence[Outcome]) -> list[str]:
     """A line for each kind of trouble and each event that came less often than the floors ask of so many seeds."""
-    lines = []
     faults, events, transaction_events = _counted(seen)
     counts = {name: (faults[name], TROUBLES_OF_1000) for name in MEANS_MS}
     counts |= {event.value: (events[event], EVENTS_OF_1000) for event in ClusterEvent}
     counts |= {event.value: (transaction_events[event], EVENTS_OF_1000) for event in SEEN_BY_CLIENTS}
-    for name, (count, of_1000) in counts.items():
-        least = -(-of_1000 * len(seen) // 1_000)
-        if count < least:
-            lines.append(f"{name}: {count} times, less than {least}")
-    return lines
+    return too_seldom(counts, len(seen))
 
 
 def _counted(seen: Sequence[Outcome]) -> tuple[Counter[str], Counter[ClusterEvent], Counter[TransactionEvent]]:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.core.metadata.image import ConfigResource, MetadataImage, ResourceType
-from moldau.simulation.checkers.group_ledger import NOTHING, Attempt
+from moldau.simulation.checkers.group_ledger import NOTHING, Attempt, CommittedOffset
 from moldau.simulation.workloads.quota_admin import OTHERS, RATES, QuotaAdmin, QuotaValue
 from moldau.simulation.workloads.settings_admin import SettingsAdmin, SettingsLedger, SettingValue
 
@@ -22,18 +22,19 @@ SETTINGS = (
 """None that a rule over records depends on."""
 
 
-class LateSetting(SettingValue):
+class _Late(CommittedOffset):
     """One that an unanswered change may reach at any time: a controller that was cut off decides late."""
 
     def acknowledged(self, attempt: Attempt, outdated: list[Attempt]) -> None:
         super().acknowledged(attempt, [])
 
 
-class LateQuota(QuotaValue):
-    """The same for a quota."""
+class LateSetting(_Late, SettingValue):
+    pass
 
-    def acknowledged(self, attempt: Attempt, outdated: list[Attempt]) -> None:
-        super().acknowledged(attempt, [])
+
+class LateQuota(_Late, QuotaValue):
+    pass
 
 
 class SettingsChanger(SettingsAdmin):
