@@ -6,9 +6,13 @@ says nothing. A page asks dozens of questions of all brokers, and would wait for
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from moldau.errors import KafkaError
 from moldau.ports import Dialer, Stream
 
+Received = TypeVar("Received", bytes, int)
 Address = tuple[str, int]
 """Host and port."""
 
@@ -95,22 +99,10 @@ class _HeardStream:
         self._stream.send(data, timeout_ms)
 
     def receive(self, max_bytes: int, timeout_ms: int) -> bytes:
-        try:
-            received = self._stream.receive(max_bytes, timeout_ms)
-        except TimeoutError:
-            self._timed_out()
-            raise
-        self._heard()
-        return received
+        return self._hear(lambda: self._stream.receive(max_bytes, timeout_ms))
 
     def receive_into(self, target: memoryview, timeout_ms: int) -> int:
-        try:
-            received = self._stream.receive_into(target, timeout_ms)
-        except TimeoutError:
-            self._timed_out()
-            raise
-        self._heard()
-        return received
+        return self._hear(lambda: self._stream.receive_into(target, timeout_ms))
 
     def has_ended(self) -> bool:
         return self._stream.has_ended()
@@ -118,13 +110,16 @@ class _HeardStream:
     def close(self) -> None:
         self._stream.close()
 
-    def _heard(self) -> None:
+    def _hear(self, receive: Callable[[], Received]) -> Received:
+        try:
+            received = receive()
+        except TimeoutError:
+            if self._has_answered:
+                self._dialer.suspect(self._address)
+            else:
+                self._dialer.said_nothing(self._address)
+            raise
         if not self._has_answered:
             self._has_answered = True
             self._dialer.answered(self._address)
-
-    def _timed_out(self) -> None:
-        if self._has_answered:
-            self._dialer.suspect(self._address)
-        else:
-            self._dialer.said_nothing(self._address)
+        return received
