@@ -30,6 +30,13 @@ NOT_CONTROLLER = 41
 Story = Callable[[QuorumOfThree, SimulatedNetwork], Awaitable[None]]
 
 
+OFTEN_A_SNAPSHOT = {
+    "metadata_log_max_record_bytes_between_snapshots": "100",
+    "metadata_log_segment_ms": "10000",
+    "metadata_max_retention_ms": "20000",
+}
+
+
 def tell(story: Story, seed: int = 1, **settings: str) -> None:
     """Runs `story` in virtual time with three nodes that have not begun."""
     loop = VirtualLoop()
@@ -63,6 +70,20 @@ async def until(condition: Callable[[], bool]) -> None:
 async def the_leader(quorum: QuorumOfThree, *but: QuorumNode) -> QuorumNode:
     await until(lambda: any(node not in but for node in quorum.leaders()))
     return next(node for node in quorum.leaders() if node not in but)
+
+
+async def begun(quorum: QuorumOfThree) -> tuple[QuorumNode, QuorumNode]:
+    """Starts all three; gives the leader and another one."""
+    await quorum.start()
+    leader = await the_leader(quorum)
+    return leader, next(node for node in quorum.nodes.values() if node is not leader)
+
+
+async def grow_old(leader: QuorumNode) -> None:
+    """Decides so much for so long that segments of the leader's log go: a snapshot holds what was in them."""
+    for number in range(40):
+        await decide(leader, f"user-{number % 4}", float(number))
+        await asyncio.sleep(5)
 
 
 async def decide(leader: QuorumNode, user: str, value: float = 1.0) -> None:
@@ -161,9 +182,7 @@ def test_a_voter_whose_disk_does_not_keep_its_vote_takes_no_part_until_it_starts
 
 def test_a_start_fails_where_the_disk_does_before_a_cluster_is_known() -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
-        await quorum.start()
-        leader = await the_leader(quorum)
-        away = next(node for node in quorum.nodes.values() if node is not leader)
+        leader, away = await begun(quorum)
         await away.starting
         away.die()
         await decide(leader, "ada")
@@ -178,9 +197,7 @@ def test_a_start_fails_where_the_disk_does_before_a_cluster_is_known() -> None:
 
 def test_a_node_that_was_away_catches_up() -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
-        await quorum.start()
-        leader = await the_leader(quorum)
-        away = next(node for node in quorum.nodes.values() if node is not leader)
+        leader, away = await begun(quorum)
         await away.starting
         away.die()
         for user in "abcdef":
@@ -234,16 +251,12 @@ def test_what_a_cut_off_leader_appended_alone_is_taken_back(seed: int) -> None:
 
 def test_a_node_that_was_away_for_long_catches_up_by_a_snapshot() -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
-        await quorum.start()
-        leader = await the_leader(quorum)
-        away = next(node for node in quorum.nodes.values() if node is not leader)
+        leader, away = await begun(quorum)
         await away.starting
         await decide(leader, "early")
         await until(lambda: quotas_of(away.role) == {"early": 1.0})
         away.die()
-        for number in range(40):
-            await decide(leader, f"user-{number % 4}", float(number))
-            await asyncio.sleep(5)  # the segments of the leader's log grow old
+        await grow_old(leader)
         assert leader.role.log.log_start_offset > 20
         await leader.role.submit(quota("early", 2.0))
         await quorum.start(away.node_id)
@@ -257,28 +270,19 @@ def test_a_node_that_was_away_for_long_catches_up_by_a_snapshot() -> None:
         await away.starting
         assert quotas_of(away.role) == quotas_of(leader.role)
 
-    tell(
-        story,
-        metadata_log_max_record_bytes_between_snapshots="100",
-        metadata_log_segment_ms="10000",
-        metadata_max_retention_ms="20000",
-    )
+    tell(story, **OFTEN_A_SNAPSHOT)
 
 
 def test_a_damaged_snapshot_of_the_leader_does_not_take_the_place_of_the_log() -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
-        await quorum.start()
-        leader = await the_leader(quorum)
-        away = next(node for node in quorum.nodes.values() if node is not leader)
+        leader, away = await begun(quorum)
         await away.starting
         await decide(leader, "early")
         await until(lambda: quotas_of(away.role) == {"early": 1.0})
         end_offset = away.role.log.log_end_offset
         for other in NODE_IDS:
             network.cut(f"node-{away.node_id}", f"node-{other}", 400)
-        for number in range(40):
-            await decide(leader, f"user-{number % 4}", float(number))
-            await asyncio.sleep(5)  # the segments of the leader's log grow old
+        await grow_old(leader)
         newest = leader.disk.open(path_of(found_snapshots(leader.disk)[-1]), create=False)
         place = newest.size() // 2
         byte = newest.read(place, 1)[0]
@@ -292,20 +296,13 @@ def test_a_damaged_snapshot_of_the_leader_does_not_take_the_place_of_the_log() -
         newest.write_at(place, bytes((byte,)))
         await until(lambda: quotas_of(away.role) == quotas_of(leader.role))
 
-    tell(
-        story,
-        metadata_log_max_record_bytes_between_snapshots="100",
-        metadata_log_segment_ms="10000",
-        metadata_max_retention_ms="20000",
-    )
+    tell(story, **OFTEN_A_SNAPSHOT)
 
 
 @pytest.mark.parametrize("place", ["header", "control record"])
 def test_what_arrives_damaged_is_fetched_again_and_the_batches_before_it_count(place: str) -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
-        await quorum.start()
-        leader = await the_leader(quorum)
-        away = next(node for node in quorum.nodes.values() if node is not leader)
+        leader, away = await begun(quorum)
         await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
         away.die()
         await decide(leader, "early")
@@ -333,9 +330,7 @@ def test_what_arrives_damaged_is_fetched_again_and_the_batches_before_it_count(p
 
 def test_a_node_that_caught_up_by_a_snapshot_takes_one_itself_when_the_log_has_grown_by_as_much_again() -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
-        await quorum.start()
-        leader = await the_leader(quorum)
-        away = next(node for node in quorum.nodes.values() if node is not leader)
+        leader, away = await begun(quorum)
         await away.starting
         for number in range(70):
             await decide(leader, "early", float(number))
