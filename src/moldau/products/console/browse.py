@@ -129,11 +129,12 @@ class Browser:
     def _look_back(self, holding: list[PartitionFacts], question: Question, share: int, deadline_s: float) -> Found:
         """The newest of the last `share` offsets of each partition."""
         spans: dict[int, tuple[int, int]] = {}
-        reaches_start = True
+        cut: set[int] = set()
         for each in holding:
             start, end = each.start or 0, each.end or 0
             spans[each.index] = (max(start, end - share), end)
-            reaches_start = reaches_start and end - share <= start
+            if end - share > start:
+                cut.add(each.index)
         newest: dict[int, deque[Message]] = {index: deque(maxlen=question.count) for index in spans}
         scanned = held_bytes = 0
         for message in self._read(spans, deadline_s):
@@ -147,8 +148,14 @@ class Browser:
             if held_bytes >= MAX_HELD_BYTES:
                 break
         matched = sorted((message for kept in newest.values() for message in kept), key=_age, reverse=True)
-        is_complete = not spans and (reaches_start or len(matched) >= question.count)
-        return Found(matched[: question.count], {}, scanned, is_complete)
+        shown = matched[: question.count]
+        # What was not looked at is older than what was, in its own partition only: it is too old for the page where
+        # the page is full and its last record is no older than one of that partition.
+        is_full = len(shown) == question.count
+        are_settled = all(
+            is_full and newest[index] and min(map(_age, newest[index])) <= _age(shown[-1]) for index in cut
+        )
+        return Found(shown, {}, scanned, not spans and are_settled)
 
     def _read(self, spans: dict[int, tuple[int, int]], deadline_s: float) -> Iterator[Message]:
         """The records of `spans` (start, end). A span shrinks as it is read, and goes once its end was reached."""

@@ -54,3 +54,20 @@ def test_aborted_records_and_markers_hide_no_record_before_them(broker: Cluster)
         (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
     found = newest(broker, "hidden", 50)
     assert (values(found), found.is_complete) == ([0, 0, *range(199, 151, -1)], True)
+
+
+def test_old_records_of_one_partition_do_not_stand_for_the_newer_ones_of_another(broker: Cluster) -> None:
+    broker.create_topic("old-and-new", partitions=2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(60):
+        producer.produce("old-and-new", str(number).encode(), partition=0, timestamp=1_000 + number)
+    assert producer.flush(30) == 0
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "old-and-new"})
+    producer.init_transactions(30)
+    for records, is_committed in ((60, True), (100, False)):
+        producer.begin_transaction()
+        for number in range(records):
+            producer.produce("old-and-new", str(100 + number).encode(), partition=1, timestamp=5_000 + number)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+    found = newest(broker, "old-and-new", 50)
+    assert (values(found), found.is_complete) == ([*range(159, 109, -1)], True)
