@@ -137,6 +137,15 @@ def test_the_board_shows_the_slowest_query_first_and_what_troubles_one(page: Pip
     assert "running, lag 90" in markup
 
 
+def test_the_lag_of_all_queries_is_not_known_where_that_of_one_is_not(page: PipelinePage) -> None:
+    with Board(page, 0) as board:
+        board.show([state("lake", lag=90), state("minutes", lag=None)])
+        _, unknown = get(board, "")
+        board.show([state("lake", lag=90), state("minutes", lag=5)])
+        _, known = get(board, "")
+    assert [re.findall("<dt>Lag</dt><dd[^>]*>([^<]*)", markup) for markup in (unknown, known)] == [["–"], ["95"]]
+
+
 def test_the_board_answers_this_machine_only_and_names_no_other_page(page: PipelinePage) -> None:
     with Board(page, 0) as board:
         assert get(board, "", Host="example.com")[0] == 403

@@ -106,10 +106,10 @@ def standing(pipeline: PipelineFacts, series: Series) -> Standing:
     """`series`: of what its group has committed, as the page saw it."""
     seen_s = None if series.changed_s is None else int(series.changed_s)
     lag = pipeline.group.lag
+    if not lag and not pipeline.group.is_lag_known:
+        return Standing("lag not known", "busy", seen_s)
     if lag is None:
         return Standing("no offsets", "idle", seen_s)
-    if lag == 0 and not pipeline.group.is_lag_known:
-        return Standing("lag not known", "busy", seen_s)
     if lag == 0:
         return Standing("caught up", "good", seen_s)
     if seen_s is not None and seen_s <= ALIVE_S:

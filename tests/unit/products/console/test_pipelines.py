@@ -56,6 +56,12 @@ def test_a_pipeline_is_not_caught_up_while_the_end_of_a_partition_is_unknown() -
     assert states == ["caught up", "lag not known"]
 
 
+def test_a_pipeline_of_which_no_partition_answers_has_offsets_all_the_same() -> None:
+    silent = GroupFacts("moldau.shop", "Empty", "–", (), (LagRow("a", 0, 900, 0, None, None),))
+    states = [standing(each, series()) for each in pipelines_of([group("moldau.bare"), silent], [])]
+    assert [(each.words, each.kind) for each in states] == [("no offsets", "idle"), ("lag not known", "busy")]
+
+
 @pytest.mark.parametrize(
     ("pipeline", "letters"),
     [("shop", 3), ("shop.lake", 3), ("shop.lake.two", 3), ("shopping", 0), ("other.shop", 0)],

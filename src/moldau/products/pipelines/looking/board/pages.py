@@ -88,6 +88,7 @@ class BoardPages:
 
     def _values(self) -> dict[str, object]:
         queries = self._state.queries()
+        lags = [state.lag for state in queries if state.lag is not None]
         return {
             "cluster": self._state.page.bootstrap_servers,
             "live": "/",
@@ -95,7 +96,7 @@ class BoardPages:
             "uptime_s": int(time.time() - self._state.began_s),
             "queries": queries,
             "records": sum(state.records_read for state in queries),
-            "lag": sum(state.lag or 0 for state in queries),
+            "lag": sum(lags) if len(lags) == len(queries) else None,
             "plan": draw_plan(*self._plan(queries)),
             "troubles": self._state.troubles(),
             "rate_of": self._rate,
