@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
+import urllib.request
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Producer
@@ -35,6 +38,14 @@ def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]
     body = "" if "event-stream" in found.get("content-type", "") else response.read().decode()
     connection.close()
     return response.status, found, body
+
+
+def first_update(page: str, path: str) -> str:
+    """The markup that the page at `path` gets first."""
+    with urllib.request.urlopen(f"{page}/live?path={quote(path, safe='')}", timeout=WAIT_S) as stream:
+        line = next(line for line in stream if line.startswith(b"data: "))
+    markup: str = json.loads(line.removeprefix(b"data: "))
+    return markup
 
 
 def test_a_page_elsewhere_cannot_read_it_under_a_name_of_its_own(running: BrokerWithPage) -> None:
@@ -90,6 +101,19 @@ def test_a_group_is_updated_under_the_address_of_its_page(running: BrokerWithPag
         for group in ("a%41", "aA"):
             commit(admin, group, {TopicPartition(wide, 0): 0})
     assert 'data-live="/groups/a%2541"' in get(running.page, "/groups/a%2541")[2]
+
+
+def test_the_page_of_a_group_with_a_long_id_stays_that_of_this_group() -> None:
+    running = BrokerWithPage()  # of its own: a stream counts as a viewer for a moment after its end
+    group = "řeka" * 150  # more than 1,000 characters as an address
+    maker = AdminClient({"bootstrap.servers": running.address})
+    maker.create_topics([NewTopic("long", 1, 1)])["long"].result(WAIT_S)
+    with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
+        commit(admin, group, {TopicPartition("long", 0): 0})
+    sent = f"/groups/{quote(group)}"
+    assert f'data-live="{sent}"' in get(running.page, sent)[2]
+    assert group in first_update(running.page, sent)
+    assert running.broker.stop() == 0
 
 
 def test_the_id_of_a_group_may_hold_a_line_break(running: BrokerWithPage, wide: str) -> None:

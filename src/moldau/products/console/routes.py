@@ -317,7 +317,7 @@ class Pages:
 
     async def live(self, request: Request) -> Response:
         """The main part of a page, again whenever it changed: `?path=/topics`."""
-        target = request.query_params.get("path", "/")[:1000]
+        target = request.query_params.get("path", "/")
         path, _, query = target.partition("?")
         matched = _match(path)
         try:
