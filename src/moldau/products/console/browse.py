@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
+from operator import itemgetter
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -22,6 +23,9 @@ MAX_HELD_BYTES = 64 << 20
 FURTHER_BACK = 4
 """How much further each look back goes than the one before."""
 STEP = 500
+
+Age = tuple[int, int, int]
+"""Timestamp, partition and offset: no two records have the same."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -135,26 +139,26 @@ class Browser:
             spans[each.index] = (max(start, end - share), end)
             if end - share > start:
                 cut.add(each.index)
-        newest: dict[int, deque[Message]] = {index: deque(maxlen=question.count) for index in spans}
+        newest: list[tuple[Age, Message]] = []
+        oldest: dict[int, Age] = {}
         scanned = held_bytes = 0
         for message in self._read(spans, deadline_s):
             scanned += 1
             if _is_taken(question, message):
-                kept = newest[message.partition() or 0]
-                held_bytes += len(message.value() or b"") - (
-                    len(kept[0].value() or b"") if len(kept) == kept.maxlen else 0
-                )
-                kept.append(message)
+                age, partition = _age(message), message.partition() or 0
+                oldest[partition] = min(age, oldest.get(partition, age))
+                held_bytes += len(message.value() or b"")
+                # Of all partitions together: each may hold as many, and values may be large.
+                heapq.heappush(newest, (age, message))
+                if len(newest) > question.count:
+                    held_bytes -= len(heapq.heappop(newest)[1].value() or b"")
             if held_bytes >= MAX_HELD_BYTES:
                 break
-        matched = sorted((message for kept in newest.values() for message in kept), key=_age, reverse=True)
-        shown = matched[: question.count]
         # What was not looked at is older than what was, in its own partition only: it is too old for the page where
         # the page is full and its last record is no older than one of that partition.
-        is_full = len(shown) == question.count
-        are_settled = all(
-            is_full and newest[index] and min(map(_age, newest[index])) <= _age(shown[-1]) for index in cut
-        )
+        is_full = len(newest) == question.count
+        are_settled = all(is_full and index in oldest and oldest[index] <= newest[0][0] for index in cut)
+        shown = [message for _, message in sorted(newest, key=itemgetter(0), reverse=True)]
         return Found(shown, {}, scanned, not spans and are_settled)
 
     def _read(self, spans: dict[int, tuple[int, int]], deadline_s: float) -> Iterator[Message]:
@@ -184,6 +188,6 @@ def _is_taken(question: Question, message: Message) -> bool:
     return question.takes(message.key(), message.value(), headers)
 
 
-def _age(message: Message) -> tuple[int, int, int]:
+def _age(message: Message) -> Age:
     kind, timestamp_ms = message.timestamp()
     return (timestamp_ms if kind else -1, message.partition() or 0, message.offset() or 0)

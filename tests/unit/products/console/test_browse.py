@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from moldau.products.console.browse import Browser, Found
+from moldau.products.console.browse import MAX_HELD_BYTES, Browser, Found
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.core.browsing import Question
 from moldau.testing import Cluster
@@ -71,3 +71,15 @@ def test_old_records_of_one_partition_do_not_stand_for_the_newer_ones_of_another
         (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
     found = newest(broker, "old-and-new", 50)
     assert (values(found), found.is_complete) == ([*range(159, 109, -1)], True)
+
+
+def test_large_values_of_many_partitions_hide_none_of_the_newest(broker: Cluster) -> None:
+    broker.create_topic("large", partitions=3)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd"})
+    rest = b" " * (MAX_HELD_BYTES // 100)
+    for number in range(150):
+        producer.produce("large", str(number).encode() + rest, partition=number // 50, timestamp=1_000 + number)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    found = newest(broker, "large", 50)
+    assert (values(found), found.is_complete) == ([*range(149, 99, -1)], True)
