@@ -238,15 +238,9 @@ class Broker:
             self._first_group_check = self.loop.call_later(delay_s, lambda: self.coordinators.all_shards())
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
-        if self._transactions is not None or self._is_transaction_coordinator_elsewhere(delta):
+        if self._transactions is not None or any(place.topic == TRANSACTION_STATE_TOPIC for place in delta.partitions):
+            # what another broker coordinated, or this one in an earlier life, has its time also where nobody asks
             self.transactions.metadata_changed(delta)
-
-    def _is_transaction_coordinator_elsewhere(self, delta: MetadataDelta) -> bool:
-        """Transactions may have been coordinated by a broker that is gone."""
-        return any(
-            place.topic == TRANSACTION_STATE_TOPIC and len(partition.replicas) > 1
-            for place, partition in delta.partitions.items()
-        )
 
     def address_for(self, context: RequestContext) -> tuple[str, int]:
         """Where the client that asks reaches us: what is advertised, else our end of its own connection."""

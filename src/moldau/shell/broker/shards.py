@@ -215,13 +215,15 @@ class Shards(Generic[ShardT]):
                 del self._shards[place.partition], self._by_number[shard.partition.number]
                 shard.close(kafka_error("NOT_COORDINATOR"))
 
-    def begin_leaderships(self, delta: MetadataDelta, *, fewest_replicas: int = 1) -> None:
-        """Begins to load the shards whose partition this node leads now and that has so many replicas. One whose log is
-        offline is left out, which is logged elsewhere."""
+    def begin_leaderships(self, delta: MetadataDelta) -> None:
+        """Begins to load the shards whose partition this node leads now: what stands there has its time, also where
+        nobody asks. An empty log has nothing to load; one that is offline is left out, which is logged elsewhere."""
         for place, partition in delta.partitions.items():
-            is_led = place.topic == self.topic and partition.leader == self._node.node_id
-            if is_led and len(partition.replicas) >= fewest_replicas:
-                with contextlib.suppress(KafkaError):
+            if place.topic != self.topic or partition.leader != self._node.node_id:
+                continue
+            with contextlib.suppress(KafkaError):
+                log = self._partitions.find(self.topic, place.partition).log
+                if log.log_end_offset > log.log_start_offset:
                     self.shard(place.partition)
 
     def directory_failed(self) -> None:

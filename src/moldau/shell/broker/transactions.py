@@ -254,7 +254,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
         """The topic may be gone, or led by others, or the level of `transaction.version` another one. What other
         coordinators have decided is ended from here where this broker leads now."""
         self.end_leaderships(delta)
-        self.begin_leaderships(delta, fewest_replicas=2)
+        self.begin_leaderships(delta)
         if any(topic.name == self.topic for topic in delta.deleted_topics.values()):
             self.close(kafka_error("NOT_COORDINATOR"))
         elif TRANSACTION_VERSION in delta.features:

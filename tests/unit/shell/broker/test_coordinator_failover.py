@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from moldau.core.metadata.image import MetadataDelta
+from moldau.core.metadata.image import NO_LEADER, MetadataDelta
 from moldau.errors import ERROR_CODES
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -25,9 +25,10 @@ NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
 RETENTION_S, CHECK_S = 60, 5
 
 
-async def with_topics(brokers: Brokers) -> None:
-    """Broker 1 coordinates transactions, 2 leads topic t, 3 coordinates groups; all hold all."""
-    brokers.controller.create_topic(TRANSACTION_STATE_TOPIC, (1, 2, 3), cleanup_policy="compact")
+async def with_topics(brokers: Brokers, coordinators: tuple[int, ...] = (1, 2, 3)) -> None:
+    """Broker 1 coordinates transactions, 2 leads topic t, 3 coordinates groups; all hold all, but for what only the
+    `coordinators` of transactions hold."""
+    brokers.controller.create_topic(TRANSACTION_STATE_TOPIC, coordinators, cleanup_policy="compact")
     brokers.controller.create_topic("t", (2, 3, 1))
     brokers.controller.create_topic(OFFSETS_TOPIC, (3, 1, 2), cleanup_policy="compact")
     await brokers.until(lambda: all(one.has_topic(OFFSETS_TOPIC) for one in brokers.machines.values()))
@@ -90,9 +91,9 @@ def test_the_next_coordinator_knows_what_was_committed_and_the_last_one_learns_i
     run_brokers(story, count=3)
 
 
-async def with_open_transaction(brokers: Brokers) -> tuple[int, int]:
+async def with_open_transaction(brokers: Brokers, coordinators: tuple[int, ...] = (1, 2, 3)) -> tuple[int, int]:
     """Of transactions v2; gives the producer id and epoch."""
-    await with_topics(brokers)
+    await with_topics(brokers, coordinators)
     end_offset = brokers.controller.image.end_offset
     brokers.controller.publish(MetadataDelta(end_offset=end_offset, features={"transaction.version": 2}))
     await brokers.pass_time(0.1)
@@ -129,6 +130,21 @@ def test_what_a_dead_coordinator_had_decided_the_next_one_ends() -> None:
         brokers.machines[2].go_on()
         await brokers.until(lambda: brokers.machines[2].replica().last_stable_offset == 2, "the marker is there")
         assert await read_committed(brokers, 2) == (2, [0, 1])
+
+    run_brokers(story, count=3)
+
+
+def test_the_only_replica_of_a_coordinator_ends_what_is_too_old_though_nobody_asks_it_after_its_restart() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_open_transaction(brokers, coordinators=(1,))
+        brokers.machines[1].kill("process")
+        brokers.controller.fence(1)
+        await brokers.machines[1].start()
+        # as it is elected again once it is unfenced, some time after its start
+        brokers.controller.change(TRANSACTION_STATE_TOPIC, leader=NO_LEADER)
+        brokers.controller.change(TRANSACTION_STATE_TOPIC, leader=1)
+        await brokers.pass_time(90)  # the transaction may take 60 s
+        await brokers.until(lambda: brokers.machines[2].replica().last_stable_offset == 2, "the marker is there")
 
     run_brokers(story, count=3)
 
