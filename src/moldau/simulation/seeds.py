@@ -52,8 +52,6 @@ def how_it_ended(trace: Trace, violation: ViolationError | None) -> dict[str, An
 
 Outcome = TypeVar("Outcome", bound=SeedOutcome)
 
-SEEDS_OF_A_PROCESS = 30
-"""A process keeps some 10 MB of each seed of a cluster."""
 LAST_EVENTS = 30
 """Of those before a broken rule, how many are printed."""
 
@@ -77,7 +75,7 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """In the order of the seeds. `run` must be known by name in other processes; `run_told` stays in this one."""
     if jobs > 1 and len(seeds) > 1:
-        with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=SEEDS_OF_A_PROCESS) as pool:
+        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
             yield from pool.imap(run, seeds, chunksize=1)
         return
     yield from map(run_told, seeds)
