@@ -56,8 +56,9 @@ def take_partition(
     ledger = position.ledger
     position.error_code = answer.error_code
     if answer.error_code == OFFSET_OUT_OF_RANGE:
-        may_be_behind = ledger.rules.may_expire
-        if ledger.legal_losses == position.legal_losses_seen and not may_be_behind:
+        # after an unclean election a leader that does not know of it yet may still serve what is lost
+        may_be_gone = ledger.rules.may_expire or ledger.is_loss_allowed
+        if ledger.legal_losses == position.legal_losses_seen and not may_be_gone:
             raise ViolationError(
                 "what was read can be read again", f"{ledger.name}: offset {asked_offset} out of range"
             )
