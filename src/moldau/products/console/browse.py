@@ -40,6 +40,15 @@ class Found(msgspec.Struct, frozen=True):
     unread: int = 0
 
 
+class _Look(msgspec.Struct, frozen=True):
+    """One look back. `has_ended`: it came to the ends of all partitions. `may_go_further`: one from further back may
+    find more."""
+
+    found: Found
+    has_ended: bool
+    may_go_further: bool
+
+
 class Browser:
     """One question's consumer; used from one thread, closed by `close`. `topic`: only with the partitions to read."""
 
@@ -124,13 +133,17 @@ class Browser:
         most = max(1, MAX_SCANNED // max(1, len(holding)))
         share = most if question.has_filter else min(most, question.count)
         deadline_s = time.monotonic() + READ_TIMEOUT_S
-        while True:
-            found = self._look_back(holding, question, share, deadline_s)
-            if found.is_complete or share == most or time.monotonic() >= deadline_s:
-                return found
+        look = self._look_back(holding, question, share, deadline_s)
+        while not look.found.is_complete and look.may_go_further and share < most:
             share = min(most, FURTHER_BACK * share)
+            further = self._look_back(holding, question, share, deadline_s)
+            if not further.has_ended:
+                # it begins with the oldest, and has not come to those that the look before has found
+                break
+            look = further
+        return look.found
 
-    def _look_back(self, holding: list[PartitionFacts], question: Question, share: int, deadline_s: float) -> Found:
+    def _look_back(self, holding: list[PartitionFacts], question: Question, share: int, deadline_s: float) -> _Look:
         """The newest of the last `share` offsets of each partition."""
         spans: dict[int, tuple[int, int]] = {}
         cut: set[int] = set()
@@ -141,25 +154,30 @@ class Browser:
                 cut.add(each.index)
         newest: list[tuple[Age, Message]] = []
         oldest: dict[int, Age] = {}
+        left_out: Age | None = None
         scanned = held_bytes = 0
         for message in self._read(spans, deadline_s):
             scanned += 1
-            if _is_taken(question, message):
-                age, partition = _age(message), message.partition() or 0
-                oldest[partition] = min(age, oldest.get(partition, age))
-                held_bytes += len(message.value() or b"")
-                # Of all partitions together: each may hold as many, and values may be large.
-                heapq.heappush(newest, (age, message))
-                if len(newest) > question.count:
-                    held_bytes -= len(heapq.heappop(newest)[1].value() or b"")
-            if held_bytes >= MAX_HELD_BYTES:
-                break
+            if not _is_taken(question, message):
+                continue
+            age, partition = _age(message), message.partition() or 0
+            oldest[partition] = min(age, oldest.get(partition, age))
+            if left_out is not None and age < left_out:
+                continue
+            held_bytes += len(message.value() or b"")
+            # Of all partitions together: each may hold as many, and values may be large.
+            heapq.heappush(newest, (age, message))
+            while len(newest) > question.count or (held_bytes > MAX_HELD_BYTES and len(newest) > 1):
+                if len(newest) <= question.count:
+                    left_out = newest[0][0]
+                held_bytes -= len(heapq.heappop(newest)[1].value() or b"")
         # What was not looked at is older than what was, in its own partition only: it is too old for the page where
         # the page is full and its last record is no older than one of that partition.
         is_full = len(newest) == question.count
         are_settled = all(is_full and index in oldest and oldest[index] <= newest[0][0] for index in cut)
         shown = [message for _, message in sorted(newest, key=itemgetter(0), reverse=True)]
-        return Found(shown, {}, scanned, not spans and are_settled)
+        found = Found(shown, {}, scanned, not spans and left_out is None and are_settled)
+        return _Look(found, has_ended=not spans, may_go_further=not spans and left_out is None)
 
     def _read(self, spans: dict[int, tuple[int, int]], deadline_s: float) -> Iterator[Message]:
         """The records of `spans` (start, end). A span shrinks as it is read, and goes once its end was reached."""

@@ -83,3 +83,15 @@ def test_large_values_of_many_partitions_hide_none_of_the_newest(broker: Cluster
     assert producer.flush(30) == 0
     found = newest(broker, "large", 50)
     assert (values(found), found.is_complete) == ([*range(149, 99, -1)], True)
+
+
+def test_values_that_are_too_large_together_leave_out_the_oldest(broker: Cluster) -> None:
+    broker.create_topic("too-large", partitions=2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd"})
+    rest = b" " * (MAX_HELD_BYTES // 100)
+    for number in range(300):
+        producer.produce("too-large", str(number).encode() + rest, partition=number % 2, timestamp=1_000 + number)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    found = newest(broker, "too-large", 120)
+    assert (values(found), found.is_complete) == ([*range(299, 200, -1)], False)
