@@ -212,6 +212,20 @@ def test_the_console_consumer_of_kafka_reads_expressions_as_its_other_tools_do(e
         assert run("kafka-console-consumer", "--bootstrap-server", cluster.bootstrap_servers, *words) == "coffee\n"
 
 
+def test_an_expression_of_the_console_consumer_matches_no_internal_topic_unless_told() -> None:
+    with Cluster() as cluster:
+        cluster.create_topic("orders")
+        cluster.produce("orders", b"coffee")
+        words = ["consume", "orders", "-b", cluster.bootstrap_servers, "--from", "beginning"]
+        assert run(*words, "--group", "kitchen", "--count", "1") == "coffee\n"
+        words = ["kafka-console-consumer", "--bootstrap-server", cluster.bootstrap_servers, "--include", ".*"]
+        words += ["--from-beginning", "--formatter-property", "print.key=true"]
+        words += ["--formatter-property", "print.value=false", "--timeout-ms"]
+        assert run(*words, "8000") == "null\n"
+        words += ["30000", "--command-property", "exclude.internal.topics=false", "--max-messages", "2"]
+        assert "kitchen" in run(*words)
+
+
 def test_an_expression_of_topics_that_is_none_is_one_sentence(nobody: str) -> None:
     told = run("kafka-console-consumer", "--bootstrap-server", nobody, "--include", "(", code=1)
     assert "( is an invalid regex." in told

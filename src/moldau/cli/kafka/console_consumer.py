@@ -28,6 +28,7 @@ from moldau.cli.kafka.options import (
     command_config,
 )
 from moldau.cli.kafka.topics import topic_pattern
+from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to read data from Kafka topics and outputs it to standard output."
@@ -78,13 +79,15 @@ class Plan(msgspec.Struct, frozen=True):
     max_messages: int | None
     timeout_ms: int | None
     skips_errors: bool
+    left_out: tuple[str, ...] = ()
+    """Topics that `include` does not mean."""
 
 
 def run(arguments: Arguments) -> int:
-    settings = check(arguments)
+    settings, left_out = check(arguments)
     formatter = make_formatter(arguments)
     printed = 0
-    plan = make_plan(arguments)
+    plan = msgspec.structs.replace(make_plan(arguments), left_out=left_out)
     reader = _Reader(settings, plan, formatter)
     try:
         return reader.read()
@@ -100,8 +103,9 @@ def run(arguments: Arguments) -> int:
             print("shutdown_complete")
 
 
-def check(arguments: Arguments) -> dict[str, object]:
-    """The settings for librdkafka. Raises UsageError for flags that contradict each other."""
+def check(arguments: Arguments) -> tuple[dict[str, object], tuple[str, ...]]:
+    """The settings for librdkafka, and the topics that no expression means. Raises UsageError for flags that contradict
+    each other."""
     if arguments.has("topic") == arguments.has("include"):
         raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
     check_one_spelling(arguments, "property", "formatter-property")
@@ -129,7 +133,8 @@ def check(arguments: Arguments) -> dict[str, object]:
         check_security(java_settings)
     except KafkaError as error:
         raise ArgumentError(str(error)) from error
-    return _consumer_settings(arguments, java_settings)
+    reads_internal = java_settings.get("exclude.internal.topics", "true").strip().lower() == "false"
+    return _consumer_settings(arguments, java_settings), () if reads_internal else INTERNAL_TOPICS
 
 
 def _consumer_settings(arguments: Arguments, java_settings: dict[str, str]) -> dict[str, object]:
@@ -224,7 +229,7 @@ class _Reader:
             topics = self._consumer.list_topics(timeout=_LOOK_TIMEOUT_S).topics
         except KafkaException:
             return  # `unreachable_warning` has told it
-        found = sorted(name for name in topics if self._included.fullmatch(name))
+        found = sorted(name for name in topics if self._included.fullmatch(name) and name not in self._plan.left_out)
         if found != self._subscribed:
             self._subscribed = found
             self._consumer.subscribe(found) if found else self._consumer.unsubscribe()
