@@ -52,10 +52,12 @@ def init_producer_id(state: TransactionsState, settings: BrokerSettings, request
         aborted = prepare_abort_and_fence(known, state.transaction_version, now.wall_ms)
         return TransactionAnswer(CONCURRENT_TRANSACTIONS), aborted
     epoch, last_epoch = known.producer_epoch, known.last_epoch
-    if known.is_epoch_exhausted and (not has_expectation or request.producer_epoch == epoch):
+    # the broker has aborted the last transaction of the producer id: its producer can have no higher epoch
+    is_last_aborted = epoch >= MAX_PRODUCER_EPOCH and request.producer_epoch == last_epoch
+    if known.is_epoch_exhausted and (not has_expectation or request.producer_epoch == epoch or is_last_aborted):
         if request.new_producer_id == NO_PRODUCER_ID:
             return NEEDS_PRODUCER_ID
-        return _begun(known, request, now, request.new_producer_id, 0, epoch if has_expectation else NO_PRODUCER_EPOCH)
+        return _begun(known, request, now, request.new_producer_id, 0, request.producer_epoch)
     if not has_expectation:
         return _begun(known, request, now, known.producer_id, epoch + 1, NO_PRODUCER_EPOCH)
     if request.producer_epoch == epoch:

@@ -82,6 +82,8 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
             return refused(INVALID_TXN_STATE)
         if known.state in PREPARED:
             return refused(CONCURRENT_TRANSACTIONS)
+        if known.producer_epoch >= MAX_PRODUCER_EPOCH:
+            return _with_next_producer_id(known, request, now)
         return TransactionAnswer(0, known.producer_id, known.producer_epoch), None
     if known.state is not TransactionState.ONGOING and request.is_commit:
         return refused(INVALID_TXN_STATE)  # an abort is taken: the client may have tried to add partitions, in vain
@@ -91,6 +93,21 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
     prepared = _prepared(known, request.is_commit, request.client_version, now.wall_ms, next_producer_id)
     completed = _completed(prepared, now.wall_ms)
     return TransactionAnswer(0, completed.producer_id, completed.producer_epoch), prepared
+
+
+def _with_next_producer_id(known: TransactionMetadata, request: EndTransaction, now: Now) -> Outcome:
+    """The broker has aborted the last transaction of the producer id, and nobody had asked for the next id then."""
+    next_producer_id = request.new_producer_id
+    if next_producer_id == NO_PRODUCER_ID:
+        return TransactionAnswer(needs_producer_id=True), None
+    renewed = replace(
+        known,
+        producer_id=next_producer_id,
+        producer_epoch=0,
+        previous_producer_id=known.producer_id,
+        last_update_ms=now.wall_ms,
+    )
+    return TransactionAnswer(0, renewed.producer_id, renewed.producer_epoch), renewed
 
 
 def _is_same_end(state: TransactionState, is_commit: bool) -> bool:

@@ -100,6 +100,16 @@ def test_a_new_producer_while_the_last_epoch_is_in_use_gets_a_new_producer_id(sh
     assert shard.init() == (0, 1001, 0)
 
 
+def test_a_producer_whose_last_transaction_was_aborted_goes_on_with_a_new_producer_id(shard: Shard) -> None:
+    shard.at(S.ONGOING, epoch=32_766)
+    shard.init()
+    shard.give_markers()
+    assert shard.known == ("CompleteAbort", 1000, 32_767)
+    assert shard.init(1000, 32_766) == (0, 1001, 0)
+    assert shard.init(1000, 32_766) == (0, 1001, 0), "the answer was lost"
+    assert shard.add(1001, 0) == 0
+
+
 def test_an_id_is_asked_for_only_where_it_is_needed(shard: Shard) -> None:
     first = shard.ask(InitProducerId(NAME, 1000))
     assert (first.needs_producer_id, shard.log) == (True, [])

@@ -167,6 +167,21 @@ def test_nobody_works_with_the_highest_epoch_of_all(shard: Shard, version: int) 
     assert shard.init() == (0, 1001, 0)
 
 
+def test_who_ends_the_last_transaction_of_a_producer_id_that_was_aborted_gets_a_new_id(shard: Shard) -> None:
+    """By a time-out or by a new producer: the broker raised the epoch to the one that no producer is given."""
+    shard.at(S.ONGOING, epoch=32_766)
+    shard.init()
+    assert shard.end(1000, 32_766, commit=False)[0] == CONCURRENT
+    shard.give_markers()
+    assert shard.known == ("CompleteAbort", 1000, 32_767)
+    assert shard.end(1000, 32_766)[0] == INVALID_TXN_STATE
+    assert shard.end(1000, 32_766, commit=False) == (0, 1001, 0)
+    assert shard.end(1000, 32_766, commit=False) == (0, 1001, 0), "the answer was lost"
+    shard.reload()
+    assert shard.known == ("CompleteAbort", 1001, 0)
+    assert shard.add(1001, 0) == 0
+
+
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(level: int) -> None:
     shard = Shard(transaction_version=level)
