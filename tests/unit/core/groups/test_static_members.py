@@ -121,6 +121,26 @@ def test_static_members_may_miss_a_rebalance(shard, pair: tuple[str, str]) -> No
     assert {member.group_instance_id for member in response.members} == {"i1", "i2"}
 
 
+def test_who_missed_a_rebalance_and_comes_back_later_begins_none(shard, pair: tuple[str, str]) -> None:
+    """Whoever has not asked for its assignment when the sync phase is over is out, and the group begins anew: that
+    member has a successor, which has its assignment."""
+    first, _ = pair
+    rejoining = shard.post(shard.joining(first, instance_id="i1"), 9)
+    for _ in range(7):
+        shard.wait(9_000)
+        if shard.reply(rejoining) is not None:
+            break
+        shard.ask(shard.beating(pair[1], 2, instance_id="i2"))
+    assert shard.joined(rejoining).generation_id == 3
+    shard.ask(shard.syncing(first, 3, {first: b"1", pair[1]: b"2"}, instance_id="i1"), 5)
+    second = shard.ask(shard.joining(instance_id="i2"), 9).member_id
+    assert shard.ask(shard.syncing(second, 3, instance_id="i2"), 5).assignment == b"2"
+    for _ in range(10):
+        shard.wait(9_000)
+        assert shard.code(shard.beating(first, 3, instance_id="i1")) == 0
+        assert shard.code(shard.beating(second, 3, instance_id="i2")) == 0
+
+
 def test_an_administrator_removes_by_instance_id(shard, pair: tuple[str, str]) -> None:
     response = shard.ask(shard.leaving(("", "i2"), ("", "nope"), ("", "i1")), 5)
     assert [member.error_code for member in response.members] == [0, 25, 0]

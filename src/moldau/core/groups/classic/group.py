@@ -159,8 +159,10 @@ class Group(msgspec.Struct):
             self._hold(-pending_member_bytes(member_id))
 
     def replace_static(self, old_member_id: str, new: Member) -> None:
-        """`new` takes the place of the member with the same instance id, its leadership included."""
+        """`new` takes the place of the member with the same instance id, its leadership included. The sync phase waits
+        for neither of them: the old one is gone, and the session of the new one begins now."""
         old = self.members.pop(old_member_id)
+        self.pending_sync.pop(old_member_id, None)
         invariant(old.instance_id == new.instance_id, "a static member was replaced by another instance")
         self._count_protocols(old, -1)
         self._let_go(old, successor=new)

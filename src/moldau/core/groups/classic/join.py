@@ -246,7 +246,6 @@ def _join_static_member(
             return
     new.awaiting_join = parked
     group.replace_static(old.member_id, new)
-    group.pending_sync.pop(old.member_id, None)
     if group.state is GroupState.PREPARING_REBALANCE:
         complete_join_if_all_joined(draft, group)
     else:
