@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.machine import Decision, Now, Timer
 from moldau.core.groups.classic.group import Group, Member, Parked
-from moldau.core.groups.records import GroupRecord, OffsetRecord
+from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, OffsetRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
     ContinueDeletion,
@@ -21,7 +21,7 @@ from moldau.core.groups.requests import (
 from moldau.core.groups.state import GroupsState
 from moldau.ports import Random
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from moldau.wire.protocol.messages.group_records import OffsetCommitKey
+from moldau.wire.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey
 
 GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 
@@ -33,6 +33,7 @@ class Draft:
     __slots__ = (
         "_timers",
         "counts",
+        "ended_characters",
         "if_refused",
         "now_ms",
         "producer_epoch",
@@ -56,6 +57,8 @@ class Draft:
         self.records: list[GroupRecord] = []
         self.replies: list[tuple[int, GroupResponse]] = []
         self.if_refused: list[AnyGroupRequest] = []
+        self.ended_characters = 0
+        """Of the names in the tombstones: clients choose how long a group id is."""
         self.counts: dict[str, int] = {}
         """By name of the counter: see counters.py."""
         self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
@@ -82,7 +85,13 @@ class Draft:
     def end_position(self, key: OffsetCommitKey, counter: str) -> None:
         """Writes that the group has no position there any more; `counter` is of the reason."""
         self.records.append(OffsetRecord(key, None))
+        self.ended_characters += len(key.group) + len(key.topic)
         self.count(counter)
+
+    def end_group(self, group: Group) -> None:
+        """Writes that the group is no more; its positions have ended before."""
+        self.records.append(GroupMetadataRecord(GroupMetadataKey(group=group.group_id), None))
+        self.ended_characters += len(group.group_id)
 
     def count(self, counter: str) -> None:
         """One more, once the draft's records stand in the log."""

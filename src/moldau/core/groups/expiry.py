@@ -25,7 +25,6 @@ from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.committed_offsets import CommittedOffset
 from moldau.core.groups.counters import OFFSET_DELETIONS, OFFSET_EXPIRATIONS
 from moldau.core.groups.draft import Draft
-from moldau.core.groups.records import GroupMetadataRecord
 from moldau.core.groups.requests import ContinueDeletion, DeleteGroup, ExpireOffsets, ForgetTopics
 from moldau.errors import ERROR_CODES
 from moldau.types import Pausing
@@ -36,10 +35,12 @@ from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from moldau.wire.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey
+from moldau.wire.protocol.messages.group_records import OffsetCommitKey
 
 MAX_TOMBSTONES = 1_000
-"""In one batch: with the longest topic names and reasonable group ids they stay below 1 MiB."""
+"""In one batch."""
+MAX_ENDED_CHARACTERS = 1 << 17
+"""Of the names in one batch of tombstones, but for the last one: with four bytes each they stay below 1 MiB."""
 MAX_POSITIONS_A_DECISION = 5_000
 """Looked at in one decision of the check, so that nobody waits longer than for a few milliseconds."""
 
@@ -58,7 +59,7 @@ def expire(draft: Draft, request: ExpireOffsets) -> None:
     group_ids = request.group_ids if request.group_ids is not None else tuple(state.groups)
     looked_at = 0
     for position, group_id in enumerate(group_ids):
-        if looked_at >= MAX_POSITIONS_A_DECISION or len(draft.records) >= MAX_TOMBSTONES:
+        if looked_at >= MAX_POSITIONS_A_DECISION or _is_full(draft):
             draft.arm_expiry(0, ExpireOffsets(group_ids[position:]))
             return
         group = state.groups.get(group_id)
@@ -79,7 +80,7 @@ def _expire_group(draft: Draft, group: Group) -> bool:
         is_read = subscribed is None or key.topic in subscribed
         if is_read or not _is_expired(draft, group, key, offset):
             is_anything_left = True
-        elif len(draft.records) >= MAX_TOMBSTONES:
+        elif _is_full(draft):
             return False
         else:
             draft.end_position(key, OFFSET_EXPIRATIONS)
@@ -89,8 +90,13 @@ def _expire_group(draft: Draft, group: Group) -> bool:
         and not group.pending_members
         and group.group_id not in draft.state.pending.producers
     ):
-        draft.records.append(_end_of(group))
+        draft.end_group(group)
     return True
+
+
+def _is_full(draft: Draft) -> bool:
+    """Whether the rest goes into another batch: one that is too large for the log would end nothing."""
+    return len(draft.records) >= MAX_TOMBSTONES or draft.ended_characters >= MAX_ENDED_CHARACTERS
 
 
 def _is_expired(draft: Draft, group: Group, key: OffsetCommitKey, offset: CommittedOffset) -> bool:
@@ -133,10 +139,6 @@ def _held_positions(draft: Draft, group_id: str) -> Iterator[OffsetCommitKey]:
             yield key
 
 
-def _end_of(group: Group) -> GroupMetadataRecord:
-    return GroupMetadataRecord(GroupMetadataKey(group=group.group_id), None)
-
-
 # -- by request
 
 
@@ -158,11 +160,11 @@ def continue_deletion(draft: Draft, firing: ContinueDeletion) -> None:
 
 def _delete(draft: Draft, parked: Parked, group: Group) -> None:
     for key in _held_positions(draft, group.group_id):
-        if len(draft.records) == MAX_TOMBSTONES:
+        if _is_full(draft):
             draft.continue_deletion(ContinueDeletion(group.group_id, parked))
             return
         draft.end_position(key, OFFSET_DELETIONS)
-    draft.records.append(_end_of(group))
+    draft.end_group(group)
     draft.reply(parked, DeletableGroupResult(group.group_id))
 
 
@@ -218,7 +220,7 @@ def forget_topics(draft: Draft, request: ForgetTopics) -> None:
         committed, pending = state.offsets.get(group_id, {}), state.pending.producers.get(group_id, {})
         for topic in request.topics:
             for partition in dict.fromkeys((*committed.get(topic, ()), *pending.get(topic, ()))):
-                if len(draft.records) == MAX_TOMBSTONES:
+                if _is_full(draft):
                     draft.continue_forgetting(request)
                     return
                 key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)

@@ -90,7 +90,7 @@ class Shard:
         self.is_append_failing = False
         self.last_request_id = 0
         self.max_message_bytes = 1 << 30
-        """Of the log: a larger value of a record is refused."""
+        """Of the log: a batch whose keys and values are larger is refused."""
         self.memory_limit_bytes = 1 << 40
         self.bounds_reached: list[str] = []
         self.host = self._new_host()
@@ -201,7 +201,7 @@ class Shard:
         if self.is_append_failing:
             self._refuse(decision, kafka_error("KAFKA_STORAGE_ERROR"))
             return
-        if sum(len(value or b"") for _, value in written) > self.max_message_bytes:
+        if sum(len(key) + len(value or b"") for key, value in written) > self.max_message_bytes:
             self._refuse(decision, kafka_error("MESSAGE_TOO_LARGE"))
             return
         self.batch_sizes.append(len(written))

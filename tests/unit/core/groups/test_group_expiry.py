@@ -11,7 +11,7 @@ from moldau.core.coordination.machine import NO_REQUEST_ID, Now
 from moldau.core.groups.counters import OFFSET_DELETIONS, OFFSET_EXPIRATIONS
 from moldau.core.groups.expiry import MAX_POSITIONS_A_DECISION, MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, OtherKindRecord, decode_group_record
-from moldau.core.groups.requests import DeleteGroup, DescribeGroup, ExpireOffsets, FetchOffsets
+from moldau.core.groups.requests import DeleteGroup, DescribeGroup, ExpireOffsets, FetchOffsets, ForgetTopics
 from moldau.errors import MoldauError
 from moldau.types import Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.consumer_protocol import subscribed_topics
@@ -215,6 +215,37 @@ def test_a_check_whose_append_fails_is_made_again(shard) -> None:
     shard.is_append_failing = False
     shard.wait(CHECK_MS)
     assert positions(shard) == []
+
+
+LONG = "x" * 32_000
+
+
+def commit_with_long_ids(shard) -> tuple[str, ...]:
+    """Two groups whose positions make more tombstones than the log takes in one batch, and one of another name."""
+    shard.max_message_bytes = 1 << 20
+    group_ids = (LONG, "\U0001f30a" * 8_000, "g")
+    for group_id in group_ids:
+        for partition in range(0, 60, 20):
+            shard.ask(shard.committing(group_id=group_id, partition=partition, partition_count=20))
+    return group_ids
+
+
+def test_long_group_ids_keep_no_check_from_what_has_expired(shard) -> None:
+    commit_with_long_ids(shard)
+    shard.wait(RETENTION_MS + CHECK_MS)
+    assert (shard.state.offsets, shard.state.groups) == ({}, {})
+
+
+def test_positions_of_long_group_ids_end_with_their_topic(shard) -> None:
+    commit_with_long_ids(shard)
+    shard.tell(ForgetTopics(("t",)))
+    assert shard.state.offsets == {}
+
+
+def test_groups_with_long_ids_are_deleted(shard) -> None:
+    for group_id in commit_with_long_ids(shard):
+        assert shard.code(DeleteGroup(group_id)) == 0
+    assert (shard.state.offsets, shard.state.groups) == ({}, {})
 
 
 # -- by request
