@@ -56,7 +56,9 @@ class ShardLog(PartitionLog[Record]):
         partition = self.partition
         if partition.waits_for_flush:
             self._flusher.request(partition)
-        if partition.has_followers or not partition.waits_for_flush:
+        # a flush that ended while the records were applied may have committed them: no later one tells of that
+        is_committed = not partition.waits_for_flush or partition.high_watermark >= self.end_offset
+        if partition.has_followers or is_committed:
             self._high_watermark_moved(partition)
 
     def failed(self, error: StorageFailedError) -> None:

@@ -327,3 +327,25 @@ async def test_what_is_due_at_once_comes_in_several_turns_of_the_loop(start_node
     assert sorted(members) == [0, 1, 1]
     while any(group.members for group in shard.host.state.groups.values()):
         await node.turns(1)
+
+
+async def test_a_flush_that_ends_while_a_commit_is_taken_in_answers_that_commit(start_node: Any) -> None:
+    """With a flush for every message: nothing is left to flush when the commit asks for that."""
+    node = await start_node({**SETTINGS, "log.flush.interval.messages": "1"})
+    count = 5 * TURN_THINGS
+    await node.create_topic("t", count)
+    client = node.connect()
+    await find_coordinator(client)
+    shard = node.node.broker.coordinators.shard_for("g")
+    rows = tuple(OffsetCommitRequestPartition(index, 7) for index in range(count))
+    client.send(
+        ApiKey.OFFSET_COMMIT,
+        8,
+        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),)),
+    )
+    while shard.partition.log.log_end_offset == 0:
+        await node.turns(1)
+    assert shard.host.end_offset < count - TURN_THINGS
+    node.node.broker.flusher.request(shard.partition)
+    answer = await client.answer()
+    assert {row.error_code for row in answer.topics[0].partitions} == {0}
