@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.core.groups.group_partitions import partition_for_group
+from moldau.errors import kafka_error
 from moldau.shell.network.pauses import TURN_THINGS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -30,7 +31,12 @@ from moldau.wire.protocol.messages.partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsTopicRequest,
 )
-from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
+from moldau.wire.protocol.messages.producer_ids import (
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+    InitProducerIdRequest,
+)
+from moldau.wire.protocol.messages.transactions import ListTransactionsRequest
 
 pytestmark = pytest.mark.asyncio
 
@@ -81,6 +87,20 @@ async def test_the_groups_of_many_shards_are_listed(start_node: Any) -> None:
     await commit(other, late)
     answer = await client.answer()
     assert [(group.group_id, group.group_state) for group in answer.groups] == [("g", "Empty"), (late, "Empty")]
+
+
+async def test_transactions_are_listed_though_a_shard_goes_to_another_broker_meanwhile(start_node: Any) -> None:
+    shards = TURN_THINGS
+    node = await start_node({"transaction.state.log.num.partitions": str(shards)})
+    client = node.connect()
+    await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest("x", key_type=1))
+    name = next(name for name in NAMES if partition_for_group(name, shards) == 0)
+    begin = InitProducerIdRequest(name, transaction_timeout_ms=1_000)
+    assert (await client.ask(ApiKey.INIT_PRODUCER_ID, 4, begin)).error_code == 0
+    client.send(ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest())
+    node.node.broker.transactions.shard(shards - 1).close(kafka_error("NOT_COORDINATOR"))
+    answer = await client.answer()
+    assert (answer.error_code, [one.transactional_id for one in answer.transaction_states]) == (0, [name])
 
 
 @pytest.mark.parametrize(("word", "names"), [("EMPTY", ["g"]), ("stable", []), ("none", [])])

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 COORDINATOR_LOAD_IN_PROGRESS = ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"]
 INVALID_REGULAR_EXPRESSION = ERROR_CODES["INVALID_REGULAR_EXPRESSION"]
+NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
 ONE_SHARD = 10
 """To ask a shard without transactions takes as long as to list so many."""
 
@@ -89,6 +90,8 @@ async def act_list_transactions(
             return ListTransactionsResponse(throttle_time_ms, COORDINATOR_LOAD_IN_PROGRESS)
         answer = await context.wait(broker.transactions.ask("", asked, shard))
         if isinstance(answer, TransactionAnswer):
+            if answer.error_code == NOT_COORDINATOR:
+                continue  # its partition went to another broker meanwhile: that one lists the transactions
             return ListTransactionsResponse(throttle_time_ms, answer.error_code)
         part = cast(ListedTransactions, answer).transactions
         found += [one for one in part if context.authorize(DESCRIBE_TRANSACTIONAL_ID, one.transactional_id)]
