@@ -179,8 +179,10 @@ def _plan_group(
         elif not may_describe(name):
             refused.append((yield from refused_fetch_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)))
         else:
+            # also where the client names it: a position may be of a deleted topic of that name
+            topic_id = topic.topic_id if uses_ids else lookup.id_of(name) or ZERO_UUID
             accepted.append(
-                OffsetFetchRequestTopics(name=name, topic_id=topic.topic_id, partition_indexes=topic.partition_indexes)
+                OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=topic.partition_indexes)
             )
             yield
     asked = msgspec.structs.replace(group, topics=tuple(accepted))

@@ -138,7 +138,7 @@ def test_before_v8_there_is_one_group(version: int) -> None:
     plans = whole(plan_fetch(OffsetFetchRequest(group_id="g", topics=topics), version, Topics(), may))
     (plan,) = plans
     assert plan.request.group == OffsetFetchRequestGroup(
-        "g", topics=(OffsetFetchRequestTopics("known", ZERO_UUID, (0,)),)
+        "g", topics=(OffsetFetchRequestTopics("known", KNOWN_ID, (0,)),)
     )
     answer = OffsetFetchResponseGroup(group_id="g", topics=(stored("known", 0),))
     response = whole(join_fetch(plans, (answer,), version, Topics(), may))

@@ -201,6 +201,22 @@ async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(st
     assert "t" not in node.node.broker.coordinators.shard_for("g").host.state.offsets.get("g", {})
 
 
+async def test_a_topic_made_anew_while_its_coordinator_was_away_begins_without_positions(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    assert await commit(client, "t", 5) == 0
+    node.node.broker.coordinators.shard_for("g").close(kafka_error("NOT_COORDINATOR"))
+    await delete_topic(node, "t")
+    await node.create_topic("t")
+    node = await restarted(start_node, node, is_clean=False)
+    client = node.connect()
+    assert await committed(client, "t") == -1
+    assert await commit(client, "t", 6) == 0
+    assert await committed(client, "t") == 6
+
+
 async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node: Any) -> None:
     """So that others are served meanwhile, however many commits the logs hold."""
     settings = {**SETTINGS, "offsets.topic.num.partitions": "3"}
