@@ -7,12 +7,22 @@ from typing import Any
 
 import pytest
 
+from moldau.core.groups.group_partitions import partition_for_group
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+)
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.transactions import ListTransactionsRequest
 from moldau.wire.records.builder import build_batch
 
 pytestmark = pytest.mark.asyncio
@@ -124,3 +134,35 @@ async def test_a_damaged_log_of_groups_stops_its_shard_once_and_names_the_place(
         assert answer.error_code == 15
     assert caplog.text.count("__consumer_offsets-0 cannot be loaded, its groups are not served") == 1
     assert path in caplog.text
+
+
+async def test_what_other_coordinators_hold_is_listed_beside_one_whose_log_is_damaged(start_node: Any) -> None:
+    """As from Apache Kafka, which lists what has been loaded."""
+    disk = MemoryDisk()
+    settings = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+    node = await start_node(settings, disk=disk)
+    client = node.connect()
+    name = next(name for name in "abcdefgh" if partition_for_group(name, 2) == 1)
+    for kind in (0, 1):
+        await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(name, key_type=kind))
+    begin = InitProducerIdRequest(name, transaction_timeout_ms=1_000)
+    assert (await client.ask(ApiKey.INIT_PRODUCER_ID, 4, begin)).error_code == 0
+    await node.create_topic("t")
+    rows = (OffsetCommitRequestPartition(0, 5),)
+    commit = OffsetCommitRequest(group_id=name, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+    await client.ask(ApiKey.OFFSET_COMMIT, 8, commit)
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        log = node.node.broker.partitions.find(topic, 0)
+        log.append(bytearray(build_batch([(b"\x00\x00\x00", b"", NOW_MS, ())])), NOW_MS)
+    await node.node.stop()
+    client = (await start_node(settings, disk=disk)).connect()
+    damaged = next(name for name in "abcdefgh" if partition_for_group(name, 2) == 0)
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, OffsetFetchRequest(group_id=damaged, topics=None))
+    assert answer.error_code == 15
+    groups = await client.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+    assert (groups.error_code, [group.group_id for group in groups.groups]) == (0, [name])
+    answer = await client.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(damaged, transaction_timeout_ms=1_000))
+    assert answer.error_code == 15
+    transactions = await client.ask(ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest())
+    assert transactions.error_code == 0
+    assert [one.transactional_id for one in transactions.transaction_states] == [name]

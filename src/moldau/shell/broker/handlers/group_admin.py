@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from moldau.core.coordination.refusals import LEFT_OUT_OF_LISTS
 from moldau.core.groups.describe import shortened
 from moldau.core.groups.requests import DescribeGroup
-from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import ask_group, group_request
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import DESCRIBE_CLUSTER, DESCRIBE_GROUP, GROUP_RIGHTS
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 ONE_SHARD = 10
 """To ask a shard without groups takes as long as to list so many."""
 GROUP_OPERATIONS = (3, 6, 8, 10, 11)
-_NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
 
 
 async def act_describe_groups(
@@ -56,7 +55,7 @@ async def act_describe_groups(
 async def act_list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """Versions 0-5. v1 throttle time, v3 flexible, v4 filter by state (KIP-518), v5 filter by type (KIP-848).
 
-    The list joins all shards of this broker. Ignored on purpose: nothing.
+    The list joins all shards of this broker that serve. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
     may_list_all = context.authorize(DESCRIBE_CLUSTER)
@@ -64,8 +63,8 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
     groups: list[ListedGroup] = []
     for shard in broker.coordinators.all_shards():
         part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask("", asked, shard)))
-        if part.error_code == _NOT_COORDINATOR:
-            continue  # its partition went to another broker meanwhile: that one lists the groups
+        if part.error_code in LEFT_OUT_OF_LISTS:
+            continue
         if part.error_code:
             return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)
         groups += [group for group in part.groups if may_list_all or context.authorize(DESCRIBE_GROUP, group.group_id)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from moldau.core.coordination.refusals import LEFT_OUT_OF_LISTS
 from moldau.core.transactions.pattern import pattern_for
 from moldau.core.transactions.requests import (
     DescribeTransaction,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 COORDINATOR_LOAD_IN_PROGRESS = ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"]
 INVALID_REGULAR_EXPRESSION = ERROR_CODES["INVALID_REGULAR_EXPRESSION"]
-NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
 ONE_SHARD = 10
 """To ask a shard without transactions takes as long as to list so many."""
 
@@ -71,7 +71,7 @@ async def act_list_transactions(
 ) -> ListTransactionsResponse:
     """Versions 0-2. KIP-664; v1 filter by duration (KIP-994), v2 by a pattern of the id (KIP-1152).
 
-    The list joins all shards of this broker. A pattern has the syntax of RE2 (core/transactions/pattern.py).
+    The list joins all shards of this broker that serve. A pattern has the syntax of RE2 (core/transactions/pattern.py).
     Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
@@ -90,8 +90,8 @@ async def act_list_transactions(
             return ListTransactionsResponse(throttle_time_ms, COORDINATOR_LOAD_IN_PROGRESS)
         answer = await context.wait(broker.transactions.ask("", asked, shard))
         if isinstance(answer, TransactionAnswer):
-            if answer.error_code == NOT_COORDINATOR:
-                continue  # its partition went to another broker meanwhile: that one lists the transactions
+            if answer.error_code in LEFT_OUT_OF_LISTS:
+                continue
             return ListTransactionsResponse(throttle_time_ms, answer.error_code)
         part = cast(ListedTransactions, answer).transactions
         found += [one for one in part if context.authorize(DESCRIBE_TRANSACTIONAL_ID, one.transactional_id)]
