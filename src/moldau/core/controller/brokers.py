@@ -17,7 +17,7 @@ from moldau.core.controller.sessions import BrokerSessions
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerImage, MetadataImage
-from moldau.errors import kafka_error
+from moldau.errors import ERROR_CODES, kafka_error
 from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from moldau.wire.protocol.messages.metadata_records import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 
@@ -130,9 +130,10 @@ def unregister_broker(
     image: MetadataImage, settings: BrokerSettings, request: UnregisterBrokerRequest
 ) -> tuple[list[MetadataRecord], UnregisterBrokerResponse]:
     """Forgets a broker that is gone. One that serves is refused: Apache Kafka forgets it too, and a cluster whose only
-    broker was forgotten serves nobody until that broker is started again.
+    broker was forgotten serves nobody until that broker is started again. Where the broker is eligible in more
+    partitions than one batch changes, the answer is REQUEST_TIMED_OUT, and who asks again goes on with the rest.
 
-    Raises BROKER_ID_NOT_REGISTERED, INVALID_REQUEST, REQUEST_TIMED_OUT (too many partitions for one batch: again).
+    Raises BROKER_ID_NOT_REGISTERED, INVALID_REQUEST.
     """
     from moldau.wire.protocol.messages.cluster import UnregisterBrokerResponse
 
@@ -146,7 +147,10 @@ def unregister_broker(
     changes = PartitionChanges(image, settings, request.broker_id)
     records = changes.forget()
     if not changes.is_complete:
-        raise kafka_error("REQUEST_TIMED_OUT", "too many partitions for one batch")
+        return records, UnregisterBrokerResponse(
+            error_code=ERROR_CODES["REQUEST_TIMED_OUT"],
+            error_message=f"Broker {request.broker_id} has too many partitions for one batch: ask again for the rest.",
+        )
     records.append(UnregisterBrokerRecord(broker.broker_id, broker.epoch))
     return records, UnregisterBrokerResponse()
 

@@ -8,6 +8,7 @@ from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.brokers import unregister_broker
 from moldau.core.controller.features import UpgradeType, update_features
 from moldau.core.controller.leader_elections import ElectionType, elect_leaders
+from moldau.core.controller.partition_changes import MAX_CHANGES_PER_STEP
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, FORMATTED_LEVELS
@@ -278,6 +279,23 @@ def test_a_broker_that_is_forgotten_is_eligible_nowhere():
         records, _ = unregister_broker(cluster.fold.image, SETTINGS, UnregisterBrokerRequest(2))
         cluster.apply(*records[:-1])
         assert (cluster.partition.isr, cluster.partition.eligible_leader_replicas) == ((1,), ())
+
+
+def test_a_broker_that_is_eligible_in_very_many_partitions_is_forgotten_batch_by_batch():
+    cluster = Cluster()
+    kept = {"replicas": (1, 2), "isr": (1,), "leader": 1, "eligible_leader_replicas": (2,)}
+    partitions = range(1, MAX_CHANGES_PER_STEP + 2)
+    cluster.apply(*(PartitionRecord(partition_id=index, topic_id=TOPIC_ID, **kept) for index in partitions))
+    cluster.apply(PartitionChangeRecord(0, TOPIC_ID, isr=(1,)), FenceBrokerRecord(2, 2))
+    codes = []
+    for _ in range(2):
+        records, response = unregister_broker(cluster.fold.image, SETTINGS, UnregisterBrokerRequest(2))
+        cluster.apply(*records)
+        codes.append(response.error_code)
+    assert codes == [code("REQUEST_TIMED_OUT"), 0]
+    assert sorted(cluster.fold.image.brokers) == [1, 3]
+    found = cluster.fold.image.topics_by_name["t"].partitions.values()
+    assert all(partition.eligible_leader_replicas == () for partition in found)
 
 
 def test_only_a_broker_that_is_gone_is_forgotten():
