@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import NO_LEADER, MetadataDelta
 from moldau.errors import ERROR_CODES
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -17,7 +21,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
-from moldau.wire.protocol.messages.transactions import EndTxnRequest
+from moldau.wire.protocol.messages.transactions import EndTxnRequest, ListTransactionsRequest
 from moldau.wire.records.batch import iterate_batches
 from tests.support.brokers import Brokers, run_brokers
 
@@ -169,6 +173,38 @@ def test_a_coordinator_that_was_just_elected_tells_nothing_that_may_be_lost_with
         assert not asked.done()
         brokers.machines[2].go_on()
         assert await asked == (0, [8])
+
+    run_brokers(story, count=3)
+
+
+@pytest.mark.parametrize(
+    ("topic", "coordinator", "request_of_list"),
+    [(OFFSETS_TOPIC, 3, ListGroupsRequest()), (TRANSACTION_STATE_TOPIC, 1, ListTransactionsRequest())],
+    ids=["groups", "transactions"],
+)
+def test_what_went_to_another_coordinator_while_a_list_was_made_is_left_out(
+    topic: str, coordinator: int, request_of_list: Any
+) -> None:
+    """The list rests on a record that broker 2, in sync as well, has not fetched yet."""
+
+    async def story(brokers: Brokers) -> None:
+        async def write() -> None:
+            await (brokers.ask(1, InitProducerIdRequest("x", 60_000)) if coordinator == 1 else commit(brokers, 3, 8))
+
+        await with_topics(brokers)
+        await write()
+        await brokers.until(lambda: brokers.is_whole(topic))
+        brokers.machines[2].stand_still()
+        replica = brokers.machines[coordinator].replica(topic)
+        unanswered = asyncio.create_task(write())
+        await brokers.until(lambda: replica.log.log_end_offset > replica.high_watermark)
+        asked = asyncio.create_task(brokers.ask(coordinator, request_of_list))
+        await brokers.pass_time(0.1)
+        assert not asked.done()
+        brokers.controller.change(topic, leader=4 - coordinator)
+        answer = await asked
+        assert answer.error_code == 0
+        await unanswered
 
     run_brokers(story, count=3)
 

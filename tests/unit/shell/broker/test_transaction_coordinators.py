@@ -460,6 +460,8 @@ async def test_a_record_that_cannot_be_read_stops_its_coordinator_alone(start_no
     coordinators = node.node.broker.transactions
     other = next(name for name in "abcdefgh" if coordinators.shard_for(name) is not coordinators.shard_for("tx"))
     assert (await init(client, name=other))[0] == 0
+    listed = await client.ask(ApiKey.LIST_TRANSACTIONS, 2, ListTransactionsRequest())
+    assert (listed.error_code, [one.transactional_id for one in listed.transaction_states]) == (0, [other])
 
 
 async def test_a_pattern_of_transactional_ids_survives_long_names(start_node: Any) -> None:
