@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.errors import kafka_error
+from moldau.errors import KafkaError, kafka_error
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.messages.metadata import (
     MetadataResponse,
@@ -48,6 +48,27 @@ def test_another_broker_is_asked_after_an_error_that_is_worth_a_retry(bootstrap:
     with ClusterClient(brokers, bootstrap) as client:
         assert leader_that_answers(client) == NEW
     assert brokers.now_ms < 1_000
+
+
+def test_a_broker_that_is_not_reached_is_tried_once_while_another_answers() -> None:
+    """Each try at a machine that is gone takes the whole time for a connection."""
+    brokers = ScriptedBrokers({ADDRESSES[1]: knows(OLD), ADDRESSES[3]: knows(OLD)})
+    with ClusterClient(brokers, "one:9092", retry_timeout_ms=5_000) as client:
+        with pytest.raises(KafkaError, match="tried for"):
+            leader_that_answers(client)
+        assert brokers.dialled.count(ADDRESSES[2]) == 1
+        assert brokers.dialled.count(ADDRESSES[1]) > 1
+
+
+def test_a_broker_that_was_not_reached_is_tried_again_although_another_answers() -> None:
+    brokers = ScriptedBrokers({ADDRESSES[1]: knows(OLD)})
+    with ClusterClient(brokers, "one:9092", retry_timeout_ms=60_000) as client:
+        client.refresh(["t"])
+        client.close()
+        brokers.scripts[ADDRESSES[3]] = brokers.scripts.pop(ADDRESSES[1])  # "one" goes, "two" was never there
+        client.any_connection()
+        brokers.scripts[ADDRESSES[2]] = knows(NEW)
+        assert leader_that_answers(client) == NEW
 
 
 def test_the_connection_to_the_only_broker_is_kept_after_an_error() -> None:

@@ -93,8 +93,9 @@ class ClusterClient:
                 ),
                 request_timeout_ms=self._request_timeout_ms,
             )
-        except UnknownHostError as error:
-            if not self._metadata.has_reached((host, port)):
+        except KafkaError as error:
+            self._metadata.note_failure((host, port))
+            if not isinstance(error, UnknownHostError) or not self._metadata.has_reached((host, port)):
                 raise
             raise kafka_error("NETWORK_EXCEPTION", str(error)) from error
         self._metadata.note_contact((host, port))

@@ -19,6 +19,8 @@ from moldau.wire.protocol.messages.metadata import (
 DEFAULT_PORT = 9092
 MAX_PORT = 65_535
 _MAX_REACHED = 10_000
+_ERRORS_UNTRIED = 20
+"""A pause of up to a second follows each, and a machine that is gone costs ten seconds each time."""
 
 Address = tuple[str, int]
 """Host and port."""
@@ -71,6 +73,8 @@ class ClusterMetadata:
         self._reached: dict[Address, bool] = {}
         self._addresses: dict[int, Address] = {}
         self._passed_over: Address | None = None
+        self._unreached: dict[Address, int] = {}
+        """Those that the last try to connect did not reach, and how many errors more they come last."""
         self._topics: dict[str, TopicMetadata] = {}
         self._forgotten: dict[str, None] = {}
         """Those of the topics that must be asked for: their leader epochs still say which answer is older."""
@@ -84,8 +88,14 @@ class ClusterMetadata:
 
     def note_contact(self, address: Address) -> None:
         """This address has answered once: losing it is no longer a first contact."""
+        self._unreached.pop(address, None)
         if len(self._reached) < _MAX_REACHED:
             self._reached[address] = True
+
+    def note_failure(self, address: Address) -> None:
+        """This address was not reached: others are tried before it for a while."""
+        if len(self._unreached) < _MAX_REACHED:
+            self._unreached[address] = _ERRORS_UNTRIED
 
     def has_reached(self, address: Address) -> bool:
         """Whether this address has answered once."""
@@ -99,15 +109,18 @@ class ClusterMetadata:
 
     def candidates(self) -> list[Address]:
         """Whom to ask, in this order, what any broker of the cluster answers: the bootstrap servers first, or from
-        behind the one that was passed over."""
+        behind the one that was passed over; last those that were not reached, for a machine that is gone answers no
+        connection, and each try costs the whole time for one."""
         found = list(dict.fromkeys((*self._bootstrap, *self._addresses.values())))
         first = found.index(self._passed_over) + 1 if self._passed_over in found else 0
-        return [*found[first:], *found[:first]]
+        return sorted((*found[first:], *found[:first]), key=lambda address: address in self._unreached)
 
     def pass_over(self, address: Address) -> bool:
-        """What was done with answers from this address failed: `candidates` names it last from here on. False where
-        there is no other."""
+        """What was done with answers from this address failed: `candidates` names it behind all others that are
+        reached. False where there is no other."""
         self._passed_over = address
+        # one that was not reached may be back by now, and know more than those that are
+        self._unreached = {each: errors - 1 for each, errors in self._unreached.items() if errors > 1}
         return self.candidates() != [address]
 
     def address_of(self, broker_id: int) -> Address:
