@@ -471,7 +471,9 @@ class Partitions:
                 if partition.log.settings == settings and partition.replica.settings == replication:
                     continue
                 partition.log.update_settings(settings)
-                partition.settings_changed(replication, self._node.clock.monotonic_ms())
+                if partition.settings_changed(replication, self._node.clock.monotonic_ms()):
+                    # fewer need be in sync: coordinators, too, wait for what is committed now
+                    self._high_watermark_moved(partition)
                 # idle partitions are not looked at: what they still have in memory may be due by the new settings
                 self._touched[partition.number] = partition
                 self._waits.changed(partition)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from moldau.core.metadata.image import NO_LEADER, MetadataDelta
+from moldau.core.metadata.image import NO_LEADER, ConfigResource, MetadataDelta, ResourceType
 from moldau.errors import ERROR_CODES
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -207,6 +207,31 @@ def test_what_went_to_another_coordinator_while_a_list_was_made_is_left_out(
         await unanswered
 
     run_brokers(story, count=3)
+
+
+def test_what_waits_for_a_replica_is_answered_once_fewer_need_be_in_sync() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers)
+        await brokers.until(lambda: brokers.is_whole(OFFSETS_TOPIC))
+        need_in_sync(brokers, 3)
+        brokers.machines[2].stand_still()
+        unanswered = asyncio.create_task(commit(brokers, 3, 8))
+        await brokers.until(lambda: len(brokers.controller.partition(OFFSETS_TOPIC).isr) == 2)
+        await brokers.pass_time(1.0)
+        assert not unanswered.done()
+        need_in_sync(brokers, 2)
+        await brokers.pass_time(1.0)
+        assert unanswered.done()
+        assert await unanswered == 0
+
+    run_brokers(story, count=3)
+
+
+def need_in_sync(brokers: Brokers, replicas: int) -> None:
+    """Sets min.insync.replicas of the groups' topic."""
+    topic = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC)
+    configs = {**brokers.controller.image.topic_configs(OFFSETS_TOPIC), "min.insync.replicas": str(replicas)}
+    brokers.controller.publish(MetadataDelta(end_offset=brokers.controller.image.end_offset, configs={topic: configs}))
 
 
 def test_positions_expire_at_a_coordinator_that_nobody_has_asked_since_it_was_elected() -> None:
