@@ -472,10 +472,13 @@ class OsDisk:
         return work()
 
     def _evict_half(self) -> None:
-        """The process ran out of descriptors: live with fewer from now on."""
+        """The process ran out of descriptors: live with fewer from now on. Not with none: who holds no files here has
+        not taken the descriptors, and would open a file anew for each access as long as the process lives."""
         with self._lock:
-            self.max_open_files = max(1, len(self._open_files) // 2)
-            self._evict_to(self.max_open_files, keep=None)
+            limit = len(self._open_files) // 2
+            if limit:
+                self.max_open_files = limit
+                self._evict_to(limit, keep=None)
 
     def _evict_to(self, limit: int, *, keep: OsFile | None) -> None:
         tries = 2 * len(self._open_files)

@@ -169,6 +169,29 @@ def test_out_of_descriptors_what_needs_one_for_a_moment_gets_it_from_an_idle_fil
         file.append(b"x")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit that a process sets itself")
+@pytest.mark.parametrize("open_files", [0, 1])
+def test_out_of_descriptors_it_gives_up_none_where_that_would_not_help(tmp_path: Path, open_files: int) -> None:
+    import resource
+
+    disk = OsDisk(str(tmp_path), max_open_files=1_000)
+    disk.replace_file("small", b"old")
+    files = [disk.open(f"f{number}") for number in range(open_files)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        with pytest.raises(StorageFailedError, match="read small"):
+            disk.read_file("small")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    files += [disk.open(f"g{number}") for number in range(8)]
+    for file in files:
+        file.append(b"x")
+    assert disk.open_files == len(files)
+
+
 def test_the_lock_file_goes_with_its_lock(tmp_path: Path) -> None:
     disk = OsDisk(str(tmp_path))
     release = disk.lock(".lock")
