@@ -1,7 +1,8 @@
 """Consumer groups and their lag: read from the coordinators of this node, with pauses.
 
-The lag in a partition is known where a replica of that partition is on this node. Elsewhere the lag is left out, and
-every sum that would need it: 0 would say that the group is up to date.
+The lag in a partition is known where an in-sync replica of that partition is on this node. Elsewhere the lag is left
+out, and every sum that would need it: 0 would say that the group is up to date, and a replica that is not in sync does
+not know how much there is to read.
 
 A shard of `__consumer_offsets` that nobody has asked since the start is loaded by the first scrape, and shows from the
 next one on.
@@ -19,6 +20,9 @@ from moldau.shell.node.metrics.transactions import add_load_times
 if TYPE_CHECKING:
     from moldau.core.groups.committed_offsets import OffsetsByPartition
     from moldau.core.groups.state import GroupsState
+    from moldau.core.metadata.image import TopicImage
+    from moldau.core.replication.partition import Partition
+    from moldau.shell.broker.partitions import HostedTopic
     from moldau.shell.broker.role import Broker
 
 _PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
@@ -64,17 +68,18 @@ class _Totals:
             await self._add_offsets(group_id, state.offsets.get(group_id, {}))
 
     async def _add_offsets(self, group_id: str, offsets: OffsetsByPartition) -> None:
+        broker = self._broker
         lag_of_group = lag_max = 0
         is_group_listed = self.groups <= self._limit
         is_group_known = True
         for topic, partitions in list(offsets.items()):
-            hosted = self._broker.partitions.by_name.get(topic.encode())
+            hosted, image = broker.partitions.by_name.get(topic.encode()), broker.image.topics_by_name.get(topic)
             offset_sum = lag_sum = 0
             is_topic_known = True
             for index, committed in list(partitions.items()):
                 self.offsets += 1
-                await self._broker.pauses.pause()
-                partition = None if hosted is None else hosted.partitions.get(index)
+                await broker.pauses.pause()
+                partition = self._in_sync(hosted, image, index)
                 lag = 0 if partition is None else max(0, partition.high_watermark - committed.offset)
                 is_topic_known = is_topic_known and partition is not None
                 offset_sum += committed.offset
@@ -97,3 +102,10 @@ class _Totals:
             labels = labels_text(redpanda_group=group_id)
             self._out.add("redpanda_kafka_consumer_group_lag_sum", lag_of_group, labels)
             self._out.add("redpanda_kafka_consumer_group_lag_max", lag_max, labels)
+
+    def _in_sync(self, hosted: HostedTopic | None, topic: TopicImage | None, index: int) -> Partition | None:
+        """The replica of a partition on this node, where it is in sync."""
+        known = None if topic is None else topic.partitions.get(index)
+        if hosted is None or known is None or self._broker.node_id not in known.isr:
+            return None
+        return hosted.partitions.get(index)

@@ -280,10 +280,10 @@ _GROUP_ROWS: tuple[_Row, ...] = (
     ("kafka_consumergroup_current_offset_sum", GAUGE, ("consumergroup", "topic"), "Sum of committed offsets",
      "GroupsState"),
     ("kafka_consumergroup_lag", GAUGE, ("consumergroup", *_PARTITION),
-     "High watermark minus committed offset, where this broker has a replica of the partition",
+     "High watermark minus committed offset, where this broker has an in-sync replica of the partition",
      "GroupsState, Partition"),
-    ("kafka_consumergroup_lag_sum", GAUGE, ("consumergroup", "topic"), "Sum of the lag, where this broker has a "
-     "replica of each partition with a committed offset", "GroupsState, Partition"),
+    ("kafka_consumergroup_lag_sum", GAUGE, ("consumergroup", "topic"), "Sum of the lag, where this broker has an "
+     "in-sync replica of each partition with a committed offset", "GroupsState, Partition"),
     ("kafka_consumergroup_members", GAUGE, ("consumergroup",), "Members", "GroupsState"),
     ("process_open_fds", GAUGE, (), "Open descriptors", "/proc"),
     ("process_max_fds", GAUGE, (), "Limit of open descriptors", "getrlimit"),
