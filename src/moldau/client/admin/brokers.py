@@ -47,7 +47,13 @@ def versions_of(admin: ClusterAdmin, broker: DescribeClusterBroker) -> dict[int,
 
 
 def unregister_broker(admin: ClusterAdmin, broker_id: int) -> None:
-    """Forgets a broker that will not come back. Raises KafkaError: BROKER_ID_NOT_REGISTERED, it still serves."""
-    answer = admin.ask(UnregisterBrokerRequest(broker_id))
-    if answer.error_code:
-        raise error_of(answer.error_code, answer.error_message)
+    """Forgets a broker that will not come back; of very many partitions in several requests. Raises KafkaError:
+    BROKER_ID_NOT_REGISTERED, it still serves."""
+
+    def forget() -> None:
+        answer = admin.ask(UnregisterBrokerRequest(broker_id))
+        if answer.error_code:
+            raise error_of(answer.error_code, answer.error_message)
+
+    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
+    admin.client.retry(forget)
