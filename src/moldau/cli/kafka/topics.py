@@ -254,11 +254,13 @@ class _View(msgspec.Struct, frozen=True):
     moving: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
     """Partitions that are being reassigned: replicas added, replicas removed."""
 
-    def is_shown(self, partition: PartitionDescription) -> bool:
+    def is_shown(self, topic: str, partition: PartitionDescription) -> bool:
         if not self.reports:
             return True
+        adding, _ = self.moving.get(TopicPartition(topic, partition.index), ((), ()))
         is_true = {
-            "under-replicated-partitions": len(partition.isr) < len(partition.replicas),
+            # the replicas that a reassignment adds are not missed (KIP-352)
+            "under-replicated-partitions": len(partition.isr) < len(partition.replicas) - len(adding),
             "under-min-isr-partitions": len(partition.isr) < self.min_isr,
             "at-min-isr-partitions": len(partition.isr) == self.min_isr,
             "unavailable-partitions": partition.leader_id not in self.live_brokers,
@@ -284,7 +286,7 @@ def describe(arguments: Arguments, admin: ClusterAdmin) -> None:
         min_isr = next((s.value for s in settings.get(topic.name, ()) if s.name == "min.insync.replicas"), "1")
         view = _View(reports, live_brokers, int(min_isr or 1), moving)
         for partition in topic.partitions:
-            if view.is_shown(partition):
+            if view.is_shown(topic.name, partition):
                 _print_partition(topic.name, partition, view)
 
 
