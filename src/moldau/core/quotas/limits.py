@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from functools import lru_cache
 
 USER = "user"
 CLIENT_ID = "client-id"
 IP = "ip"
 LOOPBACK = ("127.0.0.1", "::1")
 """The addresses of `localhost`."""
+MAX_KNOWN_SPELLINGS = 16_384
+"""Each change of a quota looks at the quotas of all addresses, and an address takes microseconds to read."""
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -58,6 +61,7 @@ def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> t
     return None
 
 
+@lru_cache(maxsize=MAX_KNOWN_SPELLINGS)
 def one_spelling(address: str) -> str:
     """`address` as a connection's own is written: an IPv6 address in short and small letters, IPv4 within IPv6 as IPv4.
     Raises ValueError for what is no address."""
@@ -75,7 +79,7 @@ def address_quotas(quotas: ClientQuotas) -> dict[QuotaEntity, Mapping[str, float
         if kind != IP:
             continue
         try:
-            key = entity if name is None else quota_entity({IP: one_spelling(name)})
+            key = entity if name is None else ((IP, one_spelling(name)),)
         except ValueError:
             key = entity  # localhost, which ip_limit looks for by name
         if key == entity or key not in quotas:

@@ -6,12 +6,14 @@ import pytest
 
 from moldau.core.quotas.connections import ConnectionLimits, ConnectionQuotas, Verdict, parse_overrides
 from moldau.core.quotas.limits import (
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
     QuotaEntity,
     address_quotas,
     client_limit,
     ip_limit,
+    one_spelling,
     quota_entity,
 )
 from moldau.core.quotas.rates import Windows
@@ -173,6 +175,14 @@ def test_a_quota_holds_for_its_address_however_it_is_spelled() -> None:
     asked = ("2001:db8::1", "::2", "10.0.0.7", "::1", "127.0.0.1", "10.0.0.8")
     assert [ip_limit(addresses, address) for address in asked] == [1, 3, 4, 5, 5, 6]
     assert all(kind == "ip" for ((kind, _),) in addresses)
+
+
+def test_a_change_of_one_quota_does_not_read_the_addresses_of_all_others_anew() -> None:
+    quotas = {quota_entity({"ip": f"10.7.{index}.1"}): {CONNECTION_CREATION_RATE: 1.0} for index in range(200)}
+    assert address_quotas(quotas) == quotas
+    read = one_spelling.cache_info().misses
+    assert address_quotas(quotas) == quotas
+    assert one_spelling.cache_info().misses == read
 
 
 def test_an_override_holds_for_its_address_however_it_is_spelled() -> None:
