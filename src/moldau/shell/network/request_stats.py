@@ -84,9 +84,11 @@ class RequestStats:
         self.request_bytes = Histogram(_SIZE_BOUNDS)
 
     def count_rest(self, whole: RequestStats, part: RequestStats) -> None:
-        """Has from now on the counts of those requests of `whole` that are not of `part`."""
-        self.count = whole.count - part.count
-        self.by_version = [count - of_part for count, of_part in zip(whole.by_version, part.by_version, strict=True)]
+        """Has from now on the counts of those requests of `whole` that are not of `part`. No count goes back where one
+        was known to be of `part` only later: who watches would take that for a restart."""
+        self.count = max(self.count, whole.count - part.count)
+        counts = zip(self.by_version, whole.by_version, part.by_version, strict=True)
+        self.by_version = [max(known, count - of_part) for known, count, of_part in counts]
 
     def handled(self, started_s: float, ended_s: float, size: int) -> None:
         """Counts a request that was answered at once."""

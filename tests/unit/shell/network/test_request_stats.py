@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.shell.network.request_stats import WINDOW_S, Histogram
+from moldau.shell.network.request_stats import WINDOW_S, Histogram, RequestStats
 from moldau.wire.protocol.error_codes import each_error_code, error_codes
 from moldau.wire.protocol.messages.api_versions import ApiVersionsResponse
 from moldau.wire.protocol.messages.metadata import MetadataResponse
@@ -45,3 +45,14 @@ def test_error_codes_are_found_at_any_depth() -> None:
 
 def test_an_answer_without_any_is_one_none() -> None:
     assert error_codes(MetadataResponse()) == list(each_error_code(MetadataResponse())) == [0]
+
+
+def test_the_rest_of_a_count_does_not_go_back_where_a_request_turns_out_to_be_of_the_part() -> None:
+    whole, part, rest = RequestStats(1), RequestStats(1), RequestStats(1)
+    found = []
+    for of_whole, of_part in ((2, 0), (2, 1), (4, 1)):
+        whole.count = whole.by_version[1] = of_whole
+        part.count = part.by_version[1] = of_part
+        rest.count_rest(whole, part)
+        found.append((rest.count, rest.by_version))
+    assert found == [(2, [0, 2]), (2, [0, 2]), (3, [0, 3])]
