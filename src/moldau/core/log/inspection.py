@@ -14,10 +14,11 @@ from contextlib import suppress
 import msgspec
 
 from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from moldau.core.log.damage import MIN_BATCH_LENGTH, DamagedBatchError, follow_batches
+from moldau.core.log.damage import MIN_BATCH_LENGTH
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
+from moldau.core.log.recalled_epochs import epochs_of_batches
 from moldau.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Repair, Segment
 from moldau.core.log.time_index import TimeIndex
 from moldau.ports import Disk
@@ -227,10 +228,7 @@ def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], h
         reason = f"damaged: {error}"
     if epochs.entries:
         return epochs
-    for segment in flushed:
-        with suppress(DamagedBatchError):
-            for _, fields in follow_batches(segment.file, 0, segment.size):
-                epochs.assign(fields[2], fields[0])
+    epochs = epochs_of_batches(flushed)
     if epochs.entries:
         health.found(path, f"{reason}; the leader epochs were read from the log")
     return epochs

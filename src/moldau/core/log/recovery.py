@@ -21,7 +21,7 @@ from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.old_formats import refuse_old_format
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recalled_batches import recall_batches
-from moldau.core.log.recalled_epochs import recall_epochs
+from moldau.core.log.recalled_epochs import check_latest_epoch, recall_epochs
 from moldau.core.log.rewriting import rewrite_unflushed
 from moldau.core.log.segment import (
     CLEANED_SUFFIX,
@@ -188,6 +188,7 @@ def _load(
         )
     loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+    loaded.leader_epochs = check_latest_epoch(segments, loaded.leader_epochs, loaded.health)
     recall_epochs(segments, loaded.leader_epochs, log_start_offset)
 
 

@@ -270,6 +270,33 @@ def test_damaged_leader_epochs_are_read_from_the_log(make_harness) -> None:
         assert harness.open(is_clean=True).health.findings == ()
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_no_flipped_bit_names_a_leader_epoch_behind_that_of_the_last_batch(make_harness, is_clean) -> None:
+    """With such an epoch the leader would tell its followers again and again to cut the batches of its own epoch."""
+    harness = make_harness(segment_bytes=2000)
+    for epoch in (1, 3, 4):
+        harness.epoch = epoch
+        for _ in range(25):
+            harness.append(1)
+    harness.log.close(harness.now_ms)
+    path = f"t-0/{LEADER_EPOCH_CHECKPOINT}"
+    data = harness.disk.read_file(path)
+    for position in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[position] ^= 1 << bit
+            put(harness.disk, path, bytes(changed))
+            log = harness.open(is_clean=is_clean)
+            assert log.leader_epochs.latest_epoch <= 4
+            log.leader_epochs.begin(5, log.log_end_offset)
+            assert log.end_offset_for_epoch(5) == (5, 75)
+            log.release()
+    put(harness.disk, path, b"0\n3\n1 0\n3 25\n6 50\n")
+    log = harness.open(is_clean=is_clean)
+    assert log.leader_epochs.entries == [(1, 0), (3, 25), (4, 50)]
+    assert len([line for line in log.health.findings if line.startswith(path)]) == is_clean
+
+
 @pytest.mark.parametrize("kind", ["flip", "zero", "cut", "cut between batches", "empty", "junk", "whole"])
 @pytest.mark.parametrize("renamed", [0, 1, 3])
 def test_the_segments_behind_a_damaged_swap_come_back(make_harness, kind, renamed) -> None:
