@@ -9,7 +9,7 @@ from moldau.core.raft.steps import QuorumState
 from moldau.core.raft.voters import ReplicaKey, VoterHistory
 from moldau.errors import MoldauError
 from moldau.ports import Disk
-from moldau.types import uuid_to_text
+from moldau.types import uuid_from_text, uuid_to_text
 
 QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 
@@ -59,8 +59,9 @@ def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
             return QuorumState(old.leader_id, old.leader_epoch, old.voted_id, voter_ids=voters)
         if version == 1:
             new = msgspec.json.decode(text, type=_FileVersion1)
+            uuid_from_text(new.voted_directory_id)
             return QuorumState(new.leader_id, new.leader_epoch, new.voted_id, new.voted_directory_id)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise QuorumError(f"{path} cannot be read: {error}") from error
     raise QuorumError(f"{path}: version {version} is not supported, only 0 and 1")
 

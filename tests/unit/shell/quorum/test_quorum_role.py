@@ -291,6 +291,10 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
         (b'{"data_version":1}', "cannot be read"),
         # a flipped bit, found by seed 35 of the simulator
         (b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"A\xc1","data_version":1}', "cannot be read"),
+        (
+            b'{"leaderId":-1,"leaderEpoch":3,"votedId":1,"votedDirectoryId":"[CkqKywtLi8wMTIzNDU2Nw","data_version":1}',
+            "quorum-state cannot be read: not a uuid: '.CkqKywtLi8wMTIzNDU2Nw'",
+        ),
     ],
 )
 def test_a_quorum_state_that_cannot_be_read_stops_the_start(text: bytes, said: str) -> None:
