@@ -13,7 +13,7 @@ from moldau.core.log.duplicates import is_first_kept
 from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.random_uuid import random_uuid
-from moldau.errors import StorageFailedError
+from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Random
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
@@ -175,14 +175,15 @@ class LogDirectories:
     def open_all(
         self, settings_for: Callable[[str], LogSettings], now_ms: int
     ) -> Iterator[tuple[LogDirectory, Log | None]]:
-        """Opens every log of every directory, see LogDirectory.open_all; None for a directory that failed meanwhile."""
+        """Opens every log of every directory, see LogDirectory.open_all; None for a directory that failed meanwhile, or
+        has no room for what recovery writes. Raises as that for the first directory."""
         for directory in self.directories:
             try:
                 directory.health.check()
                 for log in directory.open_all(settings_for, now_ms):
                     yield directory, log
-            except StorageFailedError as error:
+            except (StorageFailedError, StorageFullError) as error:
                 if directory is self.first:
                     raise
-                directory.health.fail(error)
+                directory.health.fail(StorageFailedError(str(error)))
                 yield directory, None

@@ -16,7 +16,7 @@ from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory, is_stray_name
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
-from moldau.errors import StorageFailedError
+from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Random
 from moldau.types import ZERO_UUID, BrokerId, TopicPartition, Uuid, uuid_to_text
 
@@ -42,7 +42,7 @@ def settle_strays(
     """Looks at every partition before its log is opened: damage inside a stray refuses no start.
 
     `removed_topics` is asked at most once, only if there is a stray: ids in the metadata log's RemoveTopicRecords.
-    Waits. A further directory that fails is offline then. Raises StorageFullError, StorageFailedError.
+    Waits. A further directory that fails, or is full, is offline then. Raises StorageFullError, StorageFailedError.
     """
     removed: Container[Uuid] | None = None
     for directory in logs:
@@ -68,10 +68,10 @@ def settle_strays(
                     name = directory.set_stray_aside(topic_partition, stray_id=mark_id)
                     path = f"{directory.path}/{topic_partition}"
                     yield Settled(path, f"{path} is {reason}: renamed to {name}")
-        except StorageFailedError as error:
+        except (StorageFailedError, StorageFullError) as error:
             if directory is logs.first:
                 raise
-            directory.health.fail(error)
+            directory.health.fail(StorageFailedError(str(error)))
 
 
 def _mend(directory: LogDirectory, topic_partition: TopicPartition, topic_id: Uuid) -> Settled:

@@ -1,7 +1,7 @@
 """The log directories of a node at its start: locked, formatted where they are new, opened; and let go at the end.
 
-The first one holds the metadata log: without it the node does not start. A further one that cannot be opened is told
-and left out: its partitions are offline until a restart, the others are served.
+The first one holds the metadata log: without it the node does not start. A further one that cannot be opened, or whose
+`meta.properties` cannot be read, is told and left out: its partitions are offline until a restart, the others serve.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from moldau.core.log.directory import LogDirectory
 from moldau.core.log.segment import IndexCache
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
-from moldau.errors import MoldauError, StorageFailedError
+from moldau.errors import MoldauError, StorageFailedError, StorageFullError
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
+    DamagedPropertiesError,
     MetaProperties,
     StorageFormatError,
     find_partition,
@@ -58,7 +59,7 @@ class NodeDirectories:
                 self._releases.append(disk.lock(LOCK_FILE))
             except BlockingIOError as error:
                 raise MoldauError(str(error)) from None
-            except (StorageFailedError, OSError) as error:
+            except (StorageFailedError, StorageFullError, OSError) as error:
                 self._leave_out(place, path, error)
                 continue
             self._disks.append((disk, path))
@@ -85,7 +86,7 @@ class NodeDirectories:
                 directory = LogDirectory.open(
                     disk, index_cache=index_cache, directory_id=properties.directory_id, path=path
                 )
-            except (StorageFailedError, OSError) as error:
+            except (DamagedPropertiesError, StorageFailedError, StorageFullError, OSError) as error:
                 self._leave_out(place, path, error)
                 continue
             directory.health.report_to(partial(self._report_damage, path))
@@ -102,7 +103,7 @@ class NodeDirectories:
 
     def _leave_out(self, place: int, path: str, error: Exception) -> None:
         if place == 0:
-            raise error
+            raise DamagedPropertiesError(f"{path}/{error}") if isinstance(error, DamagedPropertiesError) else error
         self._unopened.append(path)
         self._log.error("log directory offline", f"{path} cannot be opened and is left out: {escape(str(error))}")
 
@@ -155,7 +156,7 @@ class NodeDirectories:
     def _check_nobody_is_formatted(self) -> None:
         """A new first directory beside an old one would be a new cluster over old partitions."""
         for disk, path in self._disks[1:]:
-            if read_meta_properties(disk) is not None:
+            if disk.exists(META_PROPERTIES):
                 raise StorageFormatError(
                     f"the first of log.dirs is new, but {path} belongs to a cluster already: "
                     "let log.dirs begin with the first directory of that cluster"

@@ -47,6 +47,10 @@ class StorageFormatError(MoldauError):
     """The directory is not what it must be; the message is one sentence for the operator."""
 
 
+class DamagedPropertiesError(StorageFormatError):
+    """`meta.properties` does not say whose directory this is: it is damaged, or of another version."""
+
+
 class MetaProperties(msgspec.Struct, frozen=True):
     """What `meta.properties` says: which node of which cluster this directory belongs to."""
 
@@ -194,21 +198,21 @@ def _meta_properties_text(properties: MetaProperties, now_ms: int) -> str:
 
 
 def read_meta_properties(disk: Disk) -> MetaProperties | None:
-    """Whose directory this is; None if it is not formatted. Raises StorageFormatError if the file cannot be that."""
+    """Whose directory this is; None if it is not formatted. Raises DamagedPropertiesError where it cannot say so."""
     if not disk.exists(META_PROPERTIES):
         return None
     values = _parse_properties(disk.read_file(META_PROPERTIES).decode("latin-1"))
     version = values.get("version")
     if version is None:
-        raise StorageFormatError(f"{META_PROPERTIES} is damaged: the line `version=1` is missing")
+        raise DamagedPropertiesError(f"{META_PROPERTIES} is damaged: the line `version=1` is missing")
     if version != "1":
-        raise StorageFormatError(f"{META_PROPERTIES}: version {version} is not supported, only 1")
+        raise DamagedPropertiesError(f"{META_PROPERTIES}: version {version} is not supported, only 1")
     try:
         return MetaProperties(
             BrokerId(int(values["node.id"])), values["cluster.id"], uuid_from_text(values["directory.id"])
         )
     except (KeyError, ValueError) as error:
-        raise StorageFormatError(f"{META_PROPERTIES}: {error} is missing or no value") from error
+        raise DamagedPropertiesError(f"{META_PROPERTIES}: {error} is missing or no value") from error
 
 
 def _parse_properties(text: str) -> dict[str, str]:

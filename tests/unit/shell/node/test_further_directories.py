@@ -1,0 +1,71 @@
+"""A further log directory that is damaged, full or absent at a start: nothing in it is begun anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from tests.unit.shell.node.test_log_directories import NOW_MS, append, described
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.mark.parametrize("damage", ["emptied", "cut", "of another version"])
+async def test_a_further_directory_whose_meta_properties_cannot_be_read_is_left_out(
+    start_node: Any, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 2)
+    client = node.connect()
+    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
+    (lost,) = [index for _, index in (await described(client))["/disk1"][1]]
+    await node.turns(20)
+    await node.node.stop()
+
+    whole = disks[1].read_file("meta.properties")
+    changed = {
+        "emptied": b"",
+        "cut": whole[: whole.index(b"version")],
+        "of another version": whole.replace(b"version=1", b"version=2"),
+    }
+    disks[1].replace_file("meta.properties", changed[damage])
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    client = node.connect()
+    assert await append(client, lost) == (56, -1)
+    assert await append(client, 1 - lost) == (0, 1)
+    assert any("/disk1 cannot be opened and is left out: meta.properties" in line for line in caplog.messages)
+    assert disks[1].read_file("meta.properties") == changed[damage]
+    await node.node.stop()
+
+    disks[1].replace_file("meta.properties", whole)
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    assert await append(node.connect(), lost) == (0, 1)
+
+
+async def test_a_further_directory_without_room_for_its_recovery_is_offline_until_there_is_some(
+    start_node: Any,
+) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 2)
+    client = node.connect()
+    (lost,) = [index for _, index in (await described(client))["/disk1"][1]]
+    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
+    await node.turns(20)
+    node.node.broker.partitions.find("t", lost).log.roll(NOW_MS)  # recovery writes the producers behind each segment
+    assert await append(client, lost) == (0, 1)
+    node.node.abort()
+
+    disks[1].fail(Fault("write", "full", path_contains=".snapshot"))
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    client = node.connect()
+    assert await append(client, lost) == (56, -1)
+    assert await append(client, 1 - lost) == (0, 1)
+    await node.node.stop()
+
+    disks[1].faults.clear()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    assert await append(node.connect(), lost) == (0, 2)
