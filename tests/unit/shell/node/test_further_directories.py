@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
+from moldau.core.log.log import AppendOrigin
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from tests.unit.shell.node.test_log_directories import NOW_MS, append, described
+from moldau.wire.records.builder import build_batch
+from tests.unit.shell.node.test_log_directories import NOW_MS, append, described, start_without_second
 
 pytestmark = pytest.mark.asyncio
+
+
+def batch() -> bytearray:
+    return bytearray(build_batch([(None, b"v", NOW_MS, ())]))
 
 
 @pytest.mark.parametrize("damage", ["emptied", "cut", "of another version"])
@@ -69,3 +75,32 @@ async def test_a_further_directory_without_room_for_its_recovery_is_offline_unti
     disks[1].faults.clear()
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     assert await append(node.connect(), lost) == (0, 2)
+
+
+@pytest.mark.parametrize("reason", ["unopened", "faulty"])
+async def test_a_partition_whose_directory_is_not_known_yet_is_not_begun_anew_beside_one_that_is_offline(
+    start_node: Any, reason: str
+) -> None:
+    """A crash came between its first records and the note of its directory in the metadata log."""
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 2)
+    (lost,) = [
+        partition.topic_partition.partition
+        for partition in node.node.broker.partitions
+        if partition.log.disk is disks[1]
+    ]
+    log = node.node.broker.partitions.find("t", lost).log
+    log.append(batch(), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    node.node.abort()
+
+    node = await start_without_second(start_node, disks, reason)
+    client = node.connect()
+    assert await append(client, lost) == (56, -1)
+    assert await append(client, 1 - lost) == (0, 0)
+    assert not disks[0].exists(f"t-{lost}")
+    await node.node.stop()
+
+    disks[1].faults.clear()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    assert await append(node.connect(), lost) == (0, 1)
