@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from moldau.core.log.producer_state import MAX_SEQUENCE, ProducedBatch, ProducerState
-from moldau.core.log.recovery import take_in_batch
+from moldau.core.log.replay import take_in_batch
 from moldau.core.log.segment import Segment
 from moldau.core.log.segments import Segments
 from moldau.core.log.settings import LogSettings

@@ -12,7 +12,7 @@ import msgspec
 from moldau.core.log.appending import aborted_by, write_with_aborted
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
-from moldau.core.log.recovery import take_in_batch
+from moldau.core.log.replay import take_in_batch
 from moldau.core.log.segment import MAX_RELATIVE_OFFSET, Segment
 from moldau.core.log.segments import Segments
 from moldau.errors import ProtocolError

@@ -10,6 +10,8 @@ Indexes, leader epochs and producer state of what was read are built anew.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from moldau.core.log.checkpoint import RECOVERY_POINT_CHECKPOINT
@@ -20,8 +22,8 @@ from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.old_formats import refuse_old_format
 from moldau.core.log.producer_state import ProducerState
-from moldau.core.log.recalled_batches import recall_batches
 from moldau.core.log.recalled_epochs import check_latest_epoch, recall_epochs
+from moldau.core.log.replay import rebuild_producers, repair_transactions, take_in_batch
 from moldau.core.log.rewriting import rewrite_unflushed
 from moldau.core.log.segment import (
     CLEANED_SUFFIX,
@@ -50,14 +52,11 @@ from moldau.errors import DamagedLogError
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import (
     ATTRIBUTES_POSITION,
-    CONTROL_FLAG,
     HEADER,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     MAGIC,
-    TRANSACTIONAL_FLAG,
 )
-from moldau.wire.records.control import end_of_transaction
 from moldau.wire.records.crc import crc32c
 
 _CHUNK_BYTES = 512 << 10
@@ -211,13 +210,17 @@ def _load_segments(
         else:
             repair_indexes(segment, settings.index_interval_bytes, loaded.health, loaded.may_have_holes)
     snapshots = base_offsets(names, SNAPSHOT_SUFFIX)
+    learn = partial(rebuild_producers, loaded.producers, segments, snapshots, log_start_offset=log_start_offset)
+    repair = partial(repair_transactions, max_producer_ids=settings.max_producer_ids)
+    repair(segments[:first_unflushed], segments, names, snapshots, now_ms, loaded.health)
     if is_tail_trusted and _load_clean_tail(segments[-1], settings):
         loaded.next_offset = loaded.recovery_point = segments[-1].next_offset
         loaded.is_clean = True
-        _rebuild_producers(loaded, snapshots, loaded.next_offset, now_ms, log_start_offset)
+        repair(segments[-1:], segments, names, snapshots, now_ms, loaded.health)
+        learn(loaded.next_offset, now_ms, loaded.health)
         return
     start = segments[first_unflushed].base_offset
-    _rebuild_producers(loaded, snapshots, start, now_ms, log_start_offset)
+    learn(start, now_ms, loaded.health)
     # those above were taken of batches that are read anew below; some may go
     for base in snapshots:
         if base > start:
@@ -361,39 +364,6 @@ def scan_segment(
     return aborted
 
 
-def take_in_batch(
-    producers: ProducerState,
-    fields: tuple[int, ...],
-    data: bytes,
-    start: int,
-    end: int,
-    now_ms: int,
-    all_aborted: list[AbortedTransaction],
-) -> None:
-    """Producer state of one batch in the log: nothing is refused here, the log has taken it already. A transaction
-    that the batch aborts is added to `all_aborted`."""
-    first, attributes, delta, timestamp = fields[0], fields[5], fields[6], fields[8]
-    producer_id, epoch, base_sequence = fields[9], fields[10], fields[11]
-    if attributes & CONTROL_FLAG:
-        marker = end_of_transaction(data[start:end])
-        if marker is not None:
-            aborted = None if marker.is_commit else producers.aborted_by_marker(producer_id, first)
-            producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms, first)
-            if aborted is not None:
-                all_aborted.append(aborted)
-        return
-    producers.update(
-        producer_id,
-        epoch,
-        base_sequence,
-        first + delta,
-        delta,
-        timestamp,
-        now_ms,
-        is_transactional=bool(attributes & TRANSACTIONAL_FLAG),
-    )
-
-
 # --- after a clean stop ---
 
 
@@ -444,60 +414,6 @@ def _scan_tail(segment: Segment, file: File, start: int, settings: LogSettings) 
         first_header = _unpack_header(file.read(0, HEADER_SIZE))
         segment.set_roll_time(first_header[8], settings)
     return position == file_size
-
-
-# --- producer state ---
-
-
-def _rebuild_producers(
-    loaded: LoadedLog, snapshots: list[int], end_offset: int, now_ms: int, log_start_offset: int
-) -> None:
-    """Producer state at `end_offset`: the newest readable snapshot not above it, then the batches in between."""
-    producers = loaded.producers
-    segments = loaded.segments
-    producers.clear(max(log_start_offset, segments[0].base_offset))
-    for base in sorted((base for base in snapshots if base <= end_offset), reverse=True):
-        segment = segments[0]
-        path = f"{segment.directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
-        try:
-            producers.load(segment.disk.read_file(path), base, now_ms)
-            recall_batches(segments, producers, base, now_ms)
-            break
-        except ValueError as error:
-            loaded.health.found(path, f"{error}: the producers are read from the log instead")
-            segment.disk.remove(path)
-            snapshots.remove(base)
-    for segment in segments:
-        if segment.next_offset > producers.map_end_offset and segment.base_offset < end_offset:
-            _replay(loaded, segment, end_offset, now_ms)
-    producers.map_end_offset = end_offset
-
-
-def _replay(loaded: LoadedLog, segment: Segment, end_offset: int, now_ms: int) -> None:
-    """Takes in the batches of one segment between the state's end and `end_offset`; CRCs were checked when written."""
-    producers = loaded.producers
-    position, chunk_bytes = 0, _CHUNK_BYTES
-    while position + HEADER_SIZE <= segment.size:
-        data = segment.file.read(position, chunk_bytes)
-        local, chunk_bytes = 0, _CHUNK_BYTES
-        while local + HEADER_SIZE <= len(data):
-            fields = _unpack_header(data, local)
-            end = local + fields[1] + LENGTH_OVERHEAD
-            if fields[0] >= end_offset:
-                return
-            if fields[1] < _MIN_LENGTH or fields[3] != MAGIC or position + end > segment.size:
-                reason = f"no record batch begins at {position + local}: the producers of what follows are not known"
-                loaded.health.found(segment.path(LOG_SUFFIX), reason)
-                return
-            if end > len(data):
-                chunk_bytes = max(_CHUNK_BYTES, end - local)
-                break
-            if fields[9] >= 0 and fields[0] >= producers.map_end_offset:
-                take_in_batch(producers, fields, data, local, end, now_ms, [])
-            local = end
-        if local == 0 and chunk_bytes == _CHUNK_BYTES:
-            return
-        position += local
 
 
 def remove_stray_snapshots(segments: list[Segment], log_end_offset: int) -> None:

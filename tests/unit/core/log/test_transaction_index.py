@@ -75,6 +75,50 @@ def test_recovery_finds_the_aborted_transactions_again(harness) -> None:
     assert again.aborted_transactions(0, log.log_end_offset) == [first, second]
 
 
+@pytest.mark.parametrize("segment", [0, 1])
+@pytest.mark.parametrize("damage", ["emptied", "cut", "of a later version", "of another segment", "zeroed"])
+def test_a_damaged_index_is_built_anew_from_the_log_after_a_clean_stop(harness, segment, damage) -> None:
+    """Else what it does not name any more would count as committed."""
+    append(harness, data(harness, 1))
+    for producer_id in (2, 3):
+        append(harness, data(harness, producer_id))
+        append(harness, marker(harness, producer_id, is_commit=False))
+    harness.log.roll(harness.now_ms)
+    append(harness, marker(harness, 1, is_commit=False))
+    append(harness, data(harness, 4))
+    append(harness, marker(harness, 4, is_commit=False))
+    expected = harness.log.aborted_transactions(0, harness.log.log_end_offset)
+    assert len(expected) == 4
+    path = f"t-0/{harness.log.segments[segment].base_offset:020d}.txnindex"
+    harness.log.close(harness.now_ms)
+    whole = harness.disk.read_file(path)
+    assert len(whole) == 2 * ENTRY_SIZE
+    changed = {
+        "emptied": b"",
+        "cut": whole[:-1],
+        "of a later version": b"\x00\x02" + whole[2:],
+        "of another segment": whole[:18] + b"\x40" + whole[19:],
+        "zeroed": bytes(len(whole)),
+    }
+    harness.disk.replace_file(path, changed[damage])
+    for findings in ([f"{path}: the file is damaged, and was built anew from the log"], []):
+        log = harness.open(is_clean=True)
+        assert log.aborted_transactions(0, log.log_end_offset) == expected
+        assert list(log.health.findings) == findings
+        log.close(harness.now_ms)
+        assert harness.disk.read_file(path) == whole
+
+
+def test_an_empty_index_that_apache_kafka_left_is_no_damage(harness) -> None:
+    append(harness, data(harness, 1))
+    append(harness, marker(harness, 1, is_commit=True))
+    harness.log.close(harness.now_ms)
+    harness.disk.replace_file("t-0/00000000000000000000.txnindex", b"")
+    log = harness.open(is_clean=True)
+    assert log.aborted_transactions(0, log.log_end_offset) == []
+    assert log.health.findings == ()
+
+
 def test_a_transaction_that_is_cut_off_is_not_aborted(harness) -> None:
     append(harness, data(harness, 1))
     append(harness, marker(harness, 1, is_commit=False))
