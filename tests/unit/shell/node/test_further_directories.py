@@ -9,7 +9,7 @@ import pytest
 from moldau.core.log.log import AppendOrigin
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.records.builder import build_batch
-from tests.unit.shell.node.test_log_directories import NOW_MS, append, described, start_without_second
+from tests.support.log_directories import NOW_MS, append, described, start_without_second
 
 pytestmark = pytest.mark.asyncio
 

@@ -32,37 +32,9 @@ from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceR
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from tests.support.log_directories import NOW_MS, append, described, fetch_error, start_without_second
 
 pytestmark = pytest.mark.asyncio
-
-NOW_MS = 1_800_000_000_000
-
-
-async def append(client: Any, partition: int, topic: str = "t") -> tuple[int, int]:
-    records = build_batch([(None, b"v%d" % partition, NOW_MS, ())])
-    data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(partition, records),)),)
-    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
-    answer = (await client.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses[0]
-    return answer.error_code, answer.base_offset
-
-
-async def fetch_error(client: Any, partition: int, topic: str = "t") -> int:
-    asked = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1_000)
-    request = FetchRequest(max_wait_ms=0, max_bytes=1_000, topics=(FetchTopic(topic=topic, partitions=(asked,)),))
-    return int((await client.ask(ApiKey.FETCH, 11, request)).responses[0].partitions[0].error_code)
-
-
-async def described(client: Any, version: int = 5) -> dict[str, tuple[int, list[tuple[str, int]], bool]]:
-    """By path: error code, partitions, cordoned."""
-    answer = await client.ask(ApiKey.DESCRIBE_LOG_DIRS, version, DescribeLogDirsRequest(topics=None))
-    return {
-        result.log_dir: (
-            result.error_code,
-            [(topic.name, partition.partition_index) for topic in result.topics for partition in topic.partitions],
-            result.is_cordoned,
-        )
-        for result in answer.results
-    }
 
 
 async def test_new_partitions_go_to_the_directory_with_the_fewest(start_node: Any) -> None:
@@ -160,15 +132,6 @@ async def test_a_node_without_the_metadata_directory_or_without_any_halts(
     assert str(node.node.failure) == f"Shutdown broker because {reason}"
     assert node.node.stopped.is_set()
     assert client.wire.is_closed
-
-
-async def start_without_second(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk], reason: str) -> Any:
-    """A node whose second log directory cannot be opened, or fails at once."""
-    if reason == "unopened":
-        return await start_node(disk=disks[0], unopened_paths=("/disk1",))
-    disks[1].fail(Fault("open", "io"))
-    disks[1].fail(Fault("read", "io"))
-    return await start_node(disk=disks[0], further_disks=disks[1:])
 
 
 @pytest.mark.parametrize("reason", ["unopened", "faulty"])

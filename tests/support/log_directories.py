@@ -1,0 +1,50 @@
+"""What is asked of a node with several log directories, and a start without the second of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
+
+NOW_MS = 1_800_000_000_000
+
+
+async def append(client: Any, partition: int, topic: str = "t") -> tuple[int, int]:
+    records = build_batch([(None, b"v%d" % partition, NOW_MS, ())])
+    data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(partition, records),)),)
+    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
+    answer = (await client.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses[0]
+    return answer.error_code, answer.base_offset
+
+
+async def fetch_error(client: Any, partition: int, topic: str = "t") -> int:
+    asked = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(max_wait_ms=0, max_bytes=1_000, topics=(FetchTopic(topic=topic, partitions=(asked,)),))
+    return int((await client.ask(ApiKey.FETCH, 11, request)).responses[0].partitions[0].error_code)
+
+
+async def described(client: Any, version: int = 5) -> dict[str, tuple[int, list[tuple[str, int]], bool]]:
+    """By path: error code, partitions, cordoned."""
+    answer = await client.ask(ApiKey.DESCRIBE_LOG_DIRS, version, DescribeLogDirsRequest(topics=None))
+    return {
+        result.log_dir: (
+            result.error_code,
+            [(topic.name, partition.partition_index) for topic in result.topics for partition in topic.partitions],
+            result.is_cordoned,
+        )
+        for result in answer.results
+    }
+
+
+async def start_without_second(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk], reason: str) -> Any:
+    """A node whose second log directory cannot be opened, or fails at once."""
+    if reason == "unopened":
+        return await start_node(disk=disks[0], unopened_paths=("/disk1",))
+    disks[1].fail(Fault("open", "io"))
+    disks[1].fail(Fault("read", "io"))
+    return await start_node(disk=disks[0], further_disks=disks[1:])
