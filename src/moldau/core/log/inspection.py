@@ -181,7 +181,9 @@ def is_end_sound(segment: Segment, may_have_holes: bool) -> bool:
     largest_ms, relative_offset = time_index.last
     is_time_sound = latest_ms <= largest_ms and segment.base_offset + relative_offset < max(expected, 1)
     is_whole = expected == segment.next_offset or may_have_holes
-    return is_whole and (is_time_sound or segment.size == 0) and not (segment.size == 0 and len(index))
+    # a segment that compaction left empty has no entry in either
+    is_emptied = segment.size == 0 and (len(index) > 0 or len(time_index) > 0)
+    return is_whole and (is_time_sound or segment.size == 0) and not is_emptied
 
 
 def _load(segment: Segment) -> tuple[OffsetIndex | None, TimeIndex | None]:
@@ -203,6 +205,9 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
     segment.max_timestamp_ms, relative_offset = found.time_index.last
     segment.max_timestamp_offset = segment.base_offset + relative_offset
     segment.damages, segment.is_inspected = found.damages, True
+    if may_have_holes and not segment.size and saved_time_index is not None and len(saved_time_index):
+        # readers take what is missing for a hole of compaction
+        health.found(segment.path(LOG_SUFFIX), "the file is empty, but its time index says that it held records")
     for suffix, saved in ((INDEX_SUFFIX, saved_index), (TIME_INDEX_SUFFIX, saved_time_index)):
         if saved is None:
             state = "damaged" if segment.disk.exists(segment.path(suffix)) else "missing"
@@ -232,6 +237,18 @@ def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], h
     if epochs.entries:
         health.found(path, f"{reason}; the leader epochs were read from the log")
     return epochs
+
+
+def check_first_segment(segments: Sequence[Segment], epochs: LeaderEpochs, health: DirectoryHealth) -> None:
+    """Says of a log that was stopped cleanly whether files are missing before its first one. Retention, and whoever
+    else moves the start of a log, lets the first leader epoch begin there, and a clean stop writes that."""
+    if segments and epochs.entries and epochs.entries[0][1] < segments[0].base_offset:
+        begin, end = epochs.entries[0][1], segments[0].base_offset - 1
+        health.found(
+            segments[0].path(LOG_SUFFIX),
+            f"the log begins with this file, but {LEADER_EPOCH_CHECKPOINT} says offset {begin}: the files of the "
+            f"records from offset {begin} to {end} are missing",
+        )
 
 
 def first_whole_batch(segment: Segment) -> tuple[int, int] | None:

@@ -17,7 +17,13 @@ import msgspec
 from moldau.core.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from moldau.core.log.cut import CrashLimit, Cut, cut_tail, set_aside
 from moldau.core.log.health import DirectoryHealth
-from moldau.core.log.inspection import first_whole_batch, is_end_sound, load_leader_epochs, repair_indexes
+from moldau.core.log.inspection import (
+    check_first_segment,
+    first_whole_batch,
+    is_end_sound,
+    load_leader_epochs,
+    repair_indexes,
+)
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.old_formats import refuse_old_format
@@ -187,6 +193,8 @@ def _load(
         )
     loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+    if is_clean:
+        check_first_segment(segments, loaded.leader_epochs, loaded.health)
     loaded.leader_epochs = check_latest_epoch(segments, loaded.leader_epochs, loaded.health)
     recall_epochs(segments, loaded.leader_epochs, log_start_offset)
 

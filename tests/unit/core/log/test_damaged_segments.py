@@ -166,6 +166,41 @@ def test_a_segment_whose_file_is_gone_does_not_let_readers_jump(make_harness) ->
     assert read_each(log)[1] == dict.fromkeys(lost, CORRUPT_MESSAGE)
 
 
+def test_a_first_segment_that_is_gone_after_a_clean_stop_is_told_once(make_harness) -> None:
+    harness = filled(make_harness)
+    second = segment_path(harness, 1)
+    begin = int(second[4:24])
+    harness.disk.remove(segment_path(harness, 0))
+    for findings in ([f"the files of the records from offset 0 to {begin - 1} are missing"], []):
+        log = harness.open(is_clean=True)
+        told = [line for line in log.health.findings if line.startswith(f"{second}: ")]
+        assert [line.rpartition(": ")[2] for line in told] == findings
+        assert log.log_start_offset == begin
+        log.close(harness.now_ms)
+
+
+@pytest.mark.parametrize("is_by_retention", [True, False])
+def test_a_log_whose_start_was_moved_lacks_no_file(make_harness, is_by_retention) -> None:
+    harness = filled(make_harness)
+    log = harness.open(is_clean=True)
+    offset = log.segments[1].base_offset
+    log.advance_log_start_offset(offset if is_by_retention else offset + 1)
+    assert log.delete_old_segments(harness.now_ms, log.log_end_offset)
+    log.close(harness.now_ms)
+    assert harness.open(is_clean=True, log_start_offset=log.log_start_offset).health.findings == ()
+
+
+def test_an_emptied_segment_of_a_compacted_log_is_told(make_harness) -> None:
+    harness = make_harness(segment_bytes=2000, cleanup_policy=("compact",))
+    for _ in range(60):
+        harness.append(1)
+    harness.log.close(harness.now_ms)
+    damaged(harness, 0, lambda data: bytearray())
+    log = harness.open(is_clean=True)
+    sentence = "the file is empty, but its time index says that it held records"
+    assert f"{segment_path(harness, 0)}: {sentence}" in log.health.findings
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("kind", ["flip", "zero", "cut", "empty", "junk", "missing"])
 def test_a_damaged_index_costs_nothing_and_is_built_anew(make_harness, suffix, kind) -> None:
