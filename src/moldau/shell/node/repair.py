@@ -24,8 +24,9 @@ from moldau.errors import MoldauError
 from moldau.ports import Disk
 from moldau.shell.broker.log_settings import LogSettingsByOverrides
 from moldau.shell.io.dry_run import DryRunDisk
-from moldau.shell.quorum.metadata_log import DAMAGED_SUFFIX, load_image, load_snapshot, open_log
+from moldau.shell.quorum.metadata_log import load_image, load_snapshot, open_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError, read_quorum_state
+from moldau.shell.quorum.snapshot_files import DAMAGED_SUFFIX
 from moldau.types import TopicPartition
 
 _FLUSHED_OFFSET = f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}"

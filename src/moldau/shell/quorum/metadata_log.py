@@ -30,15 +30,13 @@ from moldau.core.raft.voters import VoterSet, voter_sets_in
 from moldau.errors import ProtocolError
 from moldau.ports import Disk
 from moldau.shell.quorum.quorum_state import QuorumError
-from moldau.shell.quorum.snapshot_files import finish_replacing
+from moldau.shell.quorum.snapshot_files import DAMAGED_SUFFIX, finish_replacing
 from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, Offset, Uuid
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord, RemoveTopicRecord
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import Record, read_records
 
 READ_BYTES = 1 << 20
-DAMAGED_SUFFIX = ".damaged"
-"""Behind the name of a snapshot that could not be read: neither Moldau nor Apache Kafka looks at the file again."""
 
 LOG_SETTINGS = LogSettings(
     cleanup_policy=("delete",),

@@ -3,6 +3,7 @@ takes the place of the log.
 
     <name>.checkpoint.part        some bytes of it have come, or are written: no start reads it
     <name>.checkpoint.replacing   all of it is on the disk, and takes the place of the log: a start goes on with that
+    <name>.checkpoint.damaged     a start could not read it: no start looks at it again
     <name>.checkpoint             the log goes on behind it, or holds what it stands for
 
 All functions wait for the disk.
@@ -26,6 +27,8 @@ from moldau.types import Buffer, Offset
 
 PART_SUFFIX = ".part"
 REPLACING_SUFFIX = ".replacing"
+DAMAGED_SUFFIX = ".damaged"
+"""Behind the name of a snapshot that could not be read: neither Moldau nor Apache Kafka looks at the file again."""
 
 
 def path_of(snapshot: SnapshotId) -> str:
@@ -92,6 +95,20 @@ def keep_for_replacing(disk: Disk, snapshot: SnapshotId) -> None:
         file.close()
     disk.rename(path + PART_SUFFIX, path + REPLACING_SUFFIX)
     disk.flush_directory(METADATA_DIRECTORY)
+
+
+def set_damaged_aside(disk: Disk) -> str | None:
+    """Renames a snapshot that is to take the place of the log and cannot be read, so that the log stays; for a start.
+    Gives its path."""
+    for name in disk.list_directory(METADATA_DIRECTORY):
+        path = f"{METADATA_DIRECTORY}/{name}"
+        if name.endswith(REPLACING_SUFFIX):
+            try:
+                decode_snapshot(disk.read_file(path))
+            except ProtocolError:
+                disk.rename(path, path.removesuffix(REPLACING_SUFFIX) + DAMAGED_SUFFIX)
+                return path
+    return None
 
 
 def finish_replacing(disk: Disk, flushed_offset: FlushedOffset) -> bool:

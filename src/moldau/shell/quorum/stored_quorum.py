@@ -23,7 +23,7 @@ from moldau.core.raft.voters import VoterHistory, VoterSet
 from moldau.ports import FLUSH_FAILED_MARK, Disk, Random
 from moldau.shell.quorum.metadata_log import LoadedSnapshot, LogReplay, check_levels, fold_log, open_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, check_voters, read_quorum_state
-from moldau.shell.quorum.snapshot_files import finish_replacing, found_snapshots, oldest_needed
+from moldau.shell.quorum.snapshot_files import finish_replacing, found_snapshots, oldest_needed, set_damaged_aside
 from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFeature, VotersRecordVoter
 
 
@@ -53,6 +53,9 @@ def load_quorum(
 
     Raises QuorumError (the directory belongs to another quorum, to a later Kafka, is broken), and as open_log."""
     flushed_offset = FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
+    damaged = set_damaged_aside(disk)
+    if damaged is not None:
+        health.found(damaged, "damaged: the log that the snapshot was to replace is used instead")
     finish_replacing(disk, flushed_offset)
     is_rewritten = disk.exists(FLUSH_FAILED_MARK)
     log = open_log(disk, settings, health, flushed_offset.read(), now_ms=now_ms, is_rewritten=is_rewritten)

@@ -391,6 +391,32 @@ def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_b
     run(test)
 
 
+@pytest.mark.parametrize("damage", ["emptied", "cut", "flipped"])
+def test_a_damaged_snapshot_that_was_to_replace_the_log_costs_nothing_of_it(damage: str) -> None:
+    async def test() -> None:
+        node = Node(metadata_log_max_record_bytes_between_snapshots="2000")
+        role = await node.start_with_broker()
+        await grow(role, "t", 40)
+        names = list(role.image.topics_by_name)
+        await node.shut_down_broker(role)
+        await stop(role)
+        whole = node.disk.read_file(f"__cluster_metadata-0/{snapshots(node.disk)[-1]}")
+        flipped = whole[:200] + bytes((whole[200] ^ 1,)) + whole[201:]
+        path = "__cluster_metadata-0/00000000000000000900-0000000007.checkpoint"
+        node.disk.replace_file(path + ".replacing", {"emptied": b"", "cut": whole[:-9], "flipped": flipped}[damage])
+        role = await node.start_with_broker()
+        assert sorted(role.image.topics_by_name) == sorted(names)
+        assert role.log.log_start_offset == 0
+        assert f"{path}.replacing: damaged: the log that the snapshot was to replace is used instead" in (
+            role.health.findings
+        )
+        assert node.disk.exists(path + ".damaged")
+        assert not node.disk.exists(path + ".replacing")
+        await stop(role)
+
+    run(test)
+
+
 def log_segments(disk: MemoryDisk) -> list[str]:
     return [name for name in disk.list_directory("__cluster_metadata-0") if name.endswith((".log", ".deleted"))]
 
