@@ -97,6 +97,32 @@ def test_another_number_of_replicas_is_refused_where_it_is_not_wanted(cluster: C
     assert len(replicas(cluster, "fixed")[0]) == 3
 
 
+def test_the_throttles_stay_while_a_move_of_another_file_is_under_way(cluster: Cluster, tmp_path: Path) -> None:
+    def moved(topic: str) -> list[dict[str, object]]:
+        [held] = replicas(cluster, topic)
+        [free] = {1, 2, 3, 4} - held
+        return [{"topic": topic, "partition": 0, "replicas": [*sorted(held)[1:], free]}]
+
+    servers, slow, quick = cluster.bootstrap_servers, tmp_path / "slow.json", tmp_path / "quick.json"
+    for topic in ("slow", "quick"):
+        cluster.create_topic(topic)
+    producer = Producer({"bootstrap.servers": servers})
+    for _ in range(30):
+        producer.produce("slow", bytes(100_000))
+    assert producer.flush(PATIENCE_S) == 0
+    moves = moved("slow")
+    kafka_reassign(servers, slow, moves, "--execute", "--throttle", "1")
+    others = moved("quick")
+    kafka_reassign(servers, quick, others, "--execute", "--additional")
+    for _ in range(PATIENCE_S):
+        told = kafka_reassign(servers, quick, others, "--verify")
+        if "partition quick-0 is completed" in told:
+            break
+    assert "partition quick-0 is completed" in told
+    assert "Clearing" not in told
+    assert "Clearing" in kafka_reassign(servers, slow, moves, "--cancel")
+
+
 def with_two_log_directories(tmp_path: Path) -> tuple[RunningBroker, Path, Path]:
     """A node with the topic orders of one partition; the log directory that holds the partition, and the other one."""
     first, second = tmp_path / "first", tmp_path / "second"

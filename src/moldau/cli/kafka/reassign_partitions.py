@@ -301,13 +301,16 @@ def _verify(arguments: Arguments, admin: ClusterAdmin) -> None:
             )
     found_places = places(admin, log_dirs)
     print("\n".join(standing(replica, place, log_dirs[replica]) for replica, place in found_places.items()))
-    is_busy = any(partition in moving for partition in wanted) or any(map(is_under_way, found_places.values()))
+    # a move that another file began is held back by the same settings of brokers
+    is_busy = bool(moving) or any(map(is_under_way, found_places.values()))
     if not arguments.has("preserve-throttles") and not is_busy:
         _end_throttles(admin, wanted)
 
 
 def _end_throttles(admin: ClusterAdmin, wanted: Assignment) -> None:
-    brokers = sorted({broker for replicas in wanted.values() for broker in replicas})
+    """Of all brokers: one that a replica left is named by no partition of the file any more."""
+    named = {broker for replicas in wanted.values() for broker in replicas}
+    brokers = sorted(named.union(admin.cluster().broker_ids()))
     topics = sorted({partition.topic for partition in wanted})
     print(f"Clearing broker-level throttles on broker{plural(brokers)} {','.join(map(str, brokers))}")
     end_throttles(admin, brokers, ())
