@@ -150,7 +150,7 @@ def create(arguments: Arguments, admin: ClusterAdmin) -> None:
     configs: dict[str, str] = {}
     for text in arguments.texts("config"):
         parts = re.split(r"\s*=\s*", text)
-        if len(parts) != 2:
+        if len(parts) != 2 or not parts[1]:
             raise ArgumentError(_CONFIG_FORMAT)
         configs[parts[0].strip()] = parts[1].strip()
     partitions, replication_factor = arguments.integer("partitions"), arguments.integer("replication-factor")
@@ -205,7 +205,14 @@ def alter(arguments: Arguments, admin: ClusterAdmin) -> None:
     assignment = parse_replica_assignment(arguments.text("replica-assignment"))
     count = arguments.integer("partitions") or 0
     for name in names:
-        topic_questions.create_partitions(admin, name, count, assignment[len(topics[name].partitions) :])
+        has = len(topics[name].partitions)
+        added = assignment[has:]
+        if assignment and not added and count > has:
+            # no assignment at all would leave the choice to the broker
+            raise ArgumentError(
+                f"Attempted to add {count - has} additional partition(s), but only 0 assignment(s) were specified."
+            )
+        topic_questions.create_partitions(admin, name, count, added)
 
 
 def delete(arguments: Arguments, admin: ClusterAdmin) -> None:
