@@ -36,6 +36,7 @@ def files() -> dict[str, str]:
         "elect-twice.json": '{"partitions":[{"topic":"{p}t","partition":0},{"topic":"{p}t","partition":0}]}',
         "not.json": "{nonsense",
         "offsets.csv": "{p}t,0,2\n{p}t,1,0\n",
+        "negative.csv": "{p}t,0,-5\n",
         "client.properties": "client.id=tools\nrequest.timeout.ms=20000\n",
         "settings.properties": "retention.ms=1234\ncleanup.policy=compact,delete\n",
         **node_files(),
@@ -208,6 +209,14 @@ GROUPS: dict[str, tuple[Step, ...]] = {
         Step(f"{_RESET} --to-earliest --topic {{p}}t:77 --dry-run"),
         Step(f"{_GROUPS} --reset-offsets --group {{p}}new --shift-by 1 --topic {{p}}t --dry-run"),
         Step(f"{_GROUPS} --describe --group {{p}}g"),
+    ),
+    "groups-reset-unclear": (
+        *_FILLED,
+        Step(f"{_RESET} --group {{p}}other --from-file {{tmp}}/offsets.csv --execute", is_sorted=True),
+        Step(f"{_RESET} --from-file {{tmp}}/negative.csv --execute", says=True),
+        Step(f"{_RESET} --to-earliest --topic {{p}}t:x --execute", says=True),
+        Step(f"{_RESET} --to-latest --topic {{p}}t --all-topics --execute"),
+        Step(f"{_GROUPS} --delete-offsets --group {{p}}g --topic {{p}}t:x", says=True),
     ),
     "groups-delete": (
         *_FILLED,

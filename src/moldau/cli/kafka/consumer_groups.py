@@ -19,7 +19,7 @@ from moldau.cli.kafka.options import (
     check_required,
     command_config,
 )
-from moldau.cli.kafka.reset_offsets import GOALS, reset
+from moldau.cli.kafka.reset_offsets import GOALS, numbers_of, reset
 from moldau.client.admin import groups as group_questions
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
@@ -142,7 +142,7 @@ def check(arguments: Arguments) -> None:
     if arguments.has("reset-offsets"):
         _check_reset(arguments, has_group)
     check_excluded(arguments, "group", "all-groups", "list")
-    check_excluded(arguments, "topic", "all-topics", "describe", "list")
+    check_excluded(arguments, "topic", "describe", "list")
     if arguments.has("list"):
         _names("state", arguments, _STATES)
         _names("type", arguments, _TYPES)
@@ -271,7 +271,7 @@ def delete_offsets(arguments: Arguments, admin: ClusterAdmin) -> None:
     for text in arguments.texts("topic"):
         topic, _, listed = text.partition(":")
         if listed:
-            partitions += [TopicPartition(topic, _partition(number)) for number in listed.split(",")]
+            partitions += [TopicPartition(topic, number) for number in numbers_of(text)]
         elif topic in topics:
             partitions += [TopicPartition(topic, row.index) for row in topics[topic].partitions]
         else:
@@ -296,9 +296,3 @@ def delete_offsets(arguments: Arguments, admin: ClusterAdmin) -> None:
     for partition, result in sorted(results.items()):
         status = "Successful" if result is None else f"Error: {as_java_says(result)}"
         print(f"{partition.topic:<15} {partition.partition:<10} {status:<15}")
-
-
-def _partition(text: str) -> int:
-    if not text.strip().isdigit():
-        raise ArgumentError(f'For input string: "{text}"')
-    return int(text)

@@ -31,7 +31,8 @@ Planned = dict[str, dict[TopicPartition, int]]
 
 
 def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
-    from_file = _read_file(arguments.required("from-file"), names) if arguments.has("from-file") else {}
+    is_from_file = arguments.has("from-file")
+    from_file = _read_file(arguments.required("from-file"), arguments.texts("group")) if is_from_file else {}
     topics = {name: [row.index for row in topic.partitions] for name, topic in list_topics(admin).items()}
     planned: Planned = {}
     for name in names:
@@ -49,6 +50,8 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
             partitions = [row for text in arguments.texts("topic") for row in _partitions_of(text, topics)]
         else:
             partitions = list(from_file.get(name, {}))
+        if is_from_file and name not in from_file:
+            print(f"\nError: No reset plan for group {name} found")
         try:
             made = plan(admin, _goal(arguments, from_file.get(name, {})), partitions, committed)
         except NoSuchPosition as error:
@@ -65,10 +68,18 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
 
 
 def _partitions_of(text: str, topics: dict[str, list[int]]) -> list[TopicPartition]:
-    try:
-        return parse_partitions(text, topics.get)
-    except ValueError as error:
-        raise ArgumentError(f'For input string: "{text}"') from error
+    numbers_of(text)
+    return parse_partitions(text.removesuffix(":"), topics.get)
+
+
+def numbers_of(text: str) -> list[int]:
+    """Those of `topic:0,1`, none of a bare topic. Raises UsageError for what is no number."""
+    _, _, listed = text.partition(":")
+    numbers = listed.split(",") if listed else []
+    for number in numbers:
+        if not (number.isascii() and number.isdigit()):
+            raise UsageError(f"Invalid partition '{number}' specified in topic arg '{text}''")
+    return list(map(int, numbers))
 
 
 def _goal(arguments: Arguments, from_file: dict[TopicPartition, int]) -> Goal:
@@ -99,14 +110,21 @@ def _goal(arguments: Arguments, from_file: dict[TopicPartition, int]) -> Goal:
 
 
 def _read_file(path: str, names: list[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Rows `group,topic,partition,offset`, or without the group where only one is asked for."""
+    """Rows `group,topic,partition,offset`, or without the group where only one is named: of several, nobody can tell
+    which is meant, and the row is of none."""
     found: dict[str, dict[TopicPartition, int]] = {}
     try:
         with input_path(path).open(newline="", encoding="utf-8") as file:
             for row in csv.reader(file):
                 if not row:
                     continue
-                group, topic, partition, offset = row if len(row) == 4 else [names[0], *row]
+                if len(row) == 3:
+                    if len(names) != 1:
+                        continue
+                    row = [names[0], *row]
+                group, topic, partition, offset = row
+                if int(offset) < 0:
+                    raise UsageError("Invalid negative offset")
                 found.setdefault(group, {})[TopicPartition(topic, int(partition))] = int(offset)
     except OSError as error:
         raise ArgumentError(f"java.io.IOException: Unable to read file {path}") from error
