@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from moldau.cli.kafka.connection import run_on_cluster
@@ -32,6 +32,7 @@ from moldau.cli.kafka.subcommands import (
 from moldau.client.admin import features
 from moldau.client.admin.client import ClusterAdmin
 from moldau.core.metadata import releases
+from moldau.core.metadata.features import METADATA_VERSION
 
 SUMMARY = (
     "This tool manages feature flags in Kafka.\n\nusage: kafka-features --bootstrap-server HOST:PORT COMMAND ...\n\n"
@@ -45,10 +46,13 @@ OPTIONS = (
     Option("node-id", "describe: ask this node.", "id", kind="int"),
     Option("feature", "A feature, or feature=level; may be repeated.", "feature[=level]"),
     Option("release-version", "The levels that belong to this release of Kafka, or to this metadata.version.", "name"),
+    Option(
+        "metadata", "upgrade, downgrade: as --release-version, of metadata.version alone.", "name", is_deprecated=True
+    ),
     Option("dry-run", "upgrade, downgrade, disable: only check whether the change would succeed."),
     Option("unsafe", "downgrade, disable: also where metadata would be lost."),
 )
-_CHANGE = ("feature", "release-version", "dry-run")
+_CHANGE = ("feature", "release-version", "metadata", "dry-run")
 
 
 def run(arguments: Arguments) -> int:
@@ -97,14 +101,31 @@ def _kind_of_downgrade(arguments: Arguments) -> int:
 def _change(arguments: Arguments, admin: ClusterAdmin, verb: str, kind: int) -> None:
     release, named = arguments.text("release-version"), arguments.texts("feature")
     if release is None:
-        if not named:
+        levels = _named_levels(arguments, named)
+        if not levels:
             raise ArgumentError(f"You must specify at least one feature to {verb}")
-        levels = dict(map(feature_and_level, named))
-    elif named:
+    elif named or arguments.has("metadata"):
         raise ArgumentError("Can not specify `release-version` with other feature flags.")
     else:
         levels = releases.default_levels(known_level(release))
+        if verb == "upgrade":
+            # what a release does not switch on may have been switched on by hand, and level 0 would be no upgrade
+            levels = {name: level for name, level in levels.items() if level > 0}
     _update(arguments, admin, levels, kind, f"{verb}d" if verb.endswith("e") else f"{verb}ed", verb)
+
+
+def _named_levels(arguments: Arguments, named: Sequence[str]) -> dict[str, int]:
+    """Of `--metadata` and of `--feature`. Raises ArgumentError, also for a feature that is named twice."""
+    levels: dict[str, int] = {}
+    release = arguments.text("metadata")
+    if release is not None:
+        print(" `metadata` flag is deprecated and may be removed in a future release.")
+        levels[METADATA_VERSION] = known_level(release)
+    for name, level in map(feature_and_level, named):
+        if name in levels:
+            raise ArgumentError(f"Feature {name} was specified more than once.")
+        levels[name] = level
+    return levels
 
 
 def _disable(arguments: Arguments, admin: ClusterAdmin) -> None:
