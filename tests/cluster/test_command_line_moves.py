@@ -123,6 +123,21 @@ def test_the_throttles_stay_while_a_move_of_another_file_is_under_way(cluster: C
     assert "Clearing" in kafka_reassign(servers, slow, moves, "--cancel")
 
 
+def test_a_deleted_topic_in_the_file_keeps_no_throttle_on_the_others(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("kept")
+    [held] = replicas(cluster, "kept")
+    moves: list[dict[str, object]] = [{"topic": "kept", "partition": 0, "replicas": sorted(held)}]
+    file = tmp_path / "moves.json"
+    kafka_reassign(cluster.bootstrap_servers, file, moves, "--execute", "--throttle", "1000000")
+    assert "throttled.replicas" in run(cluster, "configs", "describe", "topic", "kept")
+    moves.append({"topic": "deleted", "partition": 0, "replicas": [1]})
+    told = kafka_reassign(cluster.bootstrap_servers, file, moves, "--verify", code=1)
+    assert "Reassignment of partition kept-0 is completed." in told
+    assert "no active reassignment of partition deleted-0, but replica set is  rather than 1." in told
+    assert "The topic 'deleted' does not exist." in told
+    assert "throttled.replicas" not in run(cluster, "configs", "describe", "topic", "kept")
+
+
 def with_two_log_directories(tmp_path: Path) -> tuple[RunningBroker, Path, Path]:
     """A node with the topic orders of one partition; the log directory that holds the partition, and the other one."""
     first, second = tmp_path / "first", tmp_path / "second"

@@ -24,7 +24,7 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
 from moldau.client.admin.partitions import list_reassignments
 from moldau.client.admin.reassignments import end_throttles, reassign, throttle, throttle_log_dirs
-from moldau.client.admin.topics import describe_topics
+from moldau.client.admin.topics import describe_topics, list_topics
 from moldau.core.controller.placement import place_replicas
 from moldau.core.metadata.image import BrokerImage
 from moldau.errors import KafkaError
@@ -285,7 +285,8 @@ def _list(_: Arguments, admin: ClusterAdmin) -> None:
 def _verify(arguments: Arguments, admin: ClusterAdmin) -> None:
     wanted, log_dirs = read_reassignment(arguments.required("reassignment-json-file"))
     moving = list_reassignments(admin)
-    current = _assignment(admin, [partition.topic for partition in wanted])
+    known = list_topics(admin)
+    current = _assignment(admin, [partition.topic for partition in wanted if partition.topic in known])
     print("Status of partition reassignment:")
     for partition, replicas in sorted(wanted.items(), key=lambda item: (item[0].topic, item[0].partition)):
         found = current.get(partition, ())

@@ -109,11 +109,19 @@ def _throttled(rows: Iterable[tuple[int, Sequence[int]]]) -> str:
 
 
 def end_throttles(admin: ClusterAdmin, brokers: Iterable[int], topics: Iterable[str]) -> None:
-    """Takes the settings that `throttle` and `throttle_log_dirs` make back."""
-    for broker in brokers:
-        alter_configs(admin, BROKER, str(broker), as_changes({}, (*BROKER_THROTTLES, LOG_DIR_THROTTLE)))
-    for topic in topics:
-        alter_configs(admin, TOPIC, topic, as_changes({}, TOPIC_THROTTLES))
+    """Takes the settings that `throttle` and `throttle_log_dirs` make back. A broker that is gone or a topic that was
+    deleted keeps no throttle on the others: raises its error when all were asked."""
+    settings_of_brokers = (*BROKER_THROTTLES, LOG_DIR_THROTTLE)
+    asked: list[tuple[int, str, tuple[str, ...]]] = [(BROKER, str(broker), settings_of_brokers) for broker in brokers]
+    asked += [(TOPIC, topic, TOPIC_THROTTLES) for topic in topics]
+    refused: list[KafkaError] = []
+    for kind, name, settings in asked:
+        try:
+            alter_configs(admin, kind, name, as_changes({}, settings))
+        except KafkaError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
 
 
 def without_broker(
