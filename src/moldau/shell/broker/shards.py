@@ -219,13 +219,10 @@ class Shards(Generic[ShardT]):
 
     def begin_leaderships(self, delta: MetadataDelta) -> None:
         """Begins to load the shards whose partition this node leads now: what stands there has its time, also where
-        nobody asks. An empty log has nothing to load; one that is offline is left out, which is logged elsewhere."""
+        nobody asks. One whose log is offline is left out, which is logged elsewhere."""
         for place, partition in delta.partitions.items():
-            if place.topic != self.topic or partition.leader != self._node.node_id:
-                continue
-            with contextlib.suppress(KafkaError):
-                log = self._partitions.find(self.topic, place.partition).log
-                if log.log_end_offset > log.log_start_offset:
+            if place.topic == self.topic and partition.leader == self._node.node_id:
+                with contextlib.suppress(KafkaError):
                     self.shard(place.partition)
 
     def directory_failed(self) -> None:
