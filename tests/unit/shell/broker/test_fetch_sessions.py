@@ -131,10 +131,10 @@ async def test_readers_of_committed_records_hear_which_transactions_were_aborted
     disk = MemoryDisk()
     first = await start_node(disk=disk)
     await first.create_topic("t", 2)
-    for _ in range(4):
+    for _ in range(5):
         await produce(first.connect(), 0)
     await first.node.stop()
-    index = encode_transactions([AbortedTransaction(7, 1, 2, 3), AbortedTransaction(9, 3, 3, 4)])
+    index = encode_transactions([AbortedTransaction(7, 1, 2, 3), AbortedTransaction(9, 3, 4, 5)])
     disk.open("t-0/00000000000000000000.txnindex").append(index)
     client = (await start_node(disk=disk)).connect()
 
@@ -160,7 +160,8 @@ async def test_a_damaged_index_of_transactions_is_told_to_readers_of_committed_r
     await first.create_topic("t")
     await produce(first.connect(), 0)
     await first.node.stop()
-    disk.open("t-0/00000000000000000000.txnindex").append(b"\x00\x63" + bytes(32))
     client = (await start_node(disk=disk)).connect()
+    # behind the start, which builds such a file anew
+    disk.open("t-0/00000000000000000000.txnindex").append(b"\x00\x63" + bytes(32))
     assert told(await client.ask(ApiKey.FETCH, 12, request((0, 0), isolation_level=1))) == [(0, 56, -1)]
     assert told(await client.ask(ApiKey.FETCH, 12, request((0, 0)))) == [(0, 0, 1)]
