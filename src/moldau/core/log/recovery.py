@@ -10,12 +10,11 @@ Indexes, leader epochs and producer state of what was read are built anew.
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 
 from moldau.core.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from moldau.core.log.cut import CrashLimit, Cut, cut_tail, set_aside
+from moldau.core.log.damage import MIN_BATCH_LENGTH
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.inspection import (
     check_first_segment,
@@ -66,7 +65,6 @@ from moldau.wire.records.batch import (
 from moldau.wire.records.crc import crc32c
 
 _CHUNK_BYTES = 512 << 10
-_MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 _TEMPORARY_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _unpack_header = HEADER.unpack_from
 
@@ -218,17 +216,18 @@ def _load_segments(
         else:
             repair_indexes(segment, settings.index_interval_bytes, loaded.health, loaded.may_have_holes)
     snapshots = base_offsets(names, SNAPSHOT_SUFFIX)
-    learn = partial(rebuild_producers, loaded.producers, segments, snapshots, log_start_offset=log_start_offset)
-    repair = partial(repair_transactions, max_producer_ids=settings.max_producer_ids)
-    repair(segments[:first_unflushed], segments, names, snapshots, now_ms, loaded.health)
-    if is_tail_trusted and _load_clean_tail(segments[-1], settings):
-        loaded.next_offset = loaded.recovery_point = segments[-1].next_offset
-        loaded.is_clean = True
-        repair(segments[-1:], segments, names, snapshots, now_ms, loaded.health)
-        learn(loaded.next_offset, now_ms, loaded.health)
+    loaded.is_clean = is_tail_trusted and _load_clean_tail(segments[-1], settings)
+    trusted = segments if loaded.is_clean else segments[:first_unflushed]
+    repair_transactions(
+        trusted, segments, names, snapshots, now_ms, loaded.health, max_producer_ids=settings.max_producer_ids
+    )
+    start = segments[-1].next_offset if loaded.is_clean else segments[first_unflushed].base_offset
+    rebuild_producers(
+        loaded.producers, segments, snapshots, start, now_ms, loaded.health, log_start_offset=log_start_offset
+    )
+    if loaded.is_clean:
+        loaded.next_offset = loaded.recovery_point = start
         return
-    start = segments[first_unflushed].base_offset
-    learn(start, now_ms, loaded.health)
     # those above were taken of batches that are read anew below; some may go
     for base in snapshots:
         if base > start:
@@ -331,7 +330,7 @@ def scan_segment(
             end = local + length + LENGTH_OVERHEAD
             last = first + delta
             if (
-                length < _MIN_LENGTH
+                length < MIN_BATCH_LENGTH
                 or magic != MAGIC
                 or first < expected
                 or delta < 0
@@ -409,7 +408,7 @@ def _scan_tail(segment: Segment, file: File, start: int, settings: LogSettings) 
             return False
         first, length, _, magic, _, _, delta, _, timestamp, *_ = _unpack_header(header)
         size = length + LENGTH_OVERHEAD
-        if magic != MAGIC or length < _MIN_LENGTH or position + size > file_size or first < segment.next_offset:
+        if magic != MAGIC or length < MIN_BATCH_LENGTH or position + size > file_size or first < segment.next_offset:
             return False
         if position == 0:
             segment.set_roll_time(timestamp, settings)

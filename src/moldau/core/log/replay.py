@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.core.log.damage import MIN_BATCH_LENGTH
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recalled_batches import recall_batches
@@ -27,7 +28,6 @@ from moldau.wire.records.batch import CONTROL_FLAG, HEADER, HEADER_SIZE, LENGTH_
 from moldau.wire.records.control import end_of_transaction
 
 _CHUNK_BYTES = 512 << 10
-_MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 _unpack_header = HEADER.unpack_from
 
 
@@ -72,11 +72,25 @@ def rebuild_producers(
     now_ms: int,
     health: DirectoryHealth,
     *,
-    log_start_offset: int,
+    log_start_offset: int = 0,
 ) -> None:
     """Producer state at `end_offset`: the newest readable snapshot not above it, then the batches in between."""
     producers.clear(max(log_start_offset, segments[0].base_offset))
-    _learn(producers, segments, snapshots, end_offset, now_ms, health)
+    for base in sorted((base for base in snapshots if base <= end_offset), reverse=True):
+        segment = segments[0]
+        path = f"{segment.directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
+        try:
+            producers.load(segment.disk.read_file(path), base, now_ms)
+            recall_batches(segments, producers, base, now_ms)
+            break
+        except ValueError as error:
+            health.found(path, f"{error}: the producers are read from the log instead")
+            segment.disk.remove(path)
+            snapshots.remove(base)
+    for segment in segments:
+        if segment.next_offset > producers.map_end_offset and segment.base_offset < end_offset:
+            _replay(producers, segment, end_offset, now_ms, [], health)
+    producers.map_end_offset = end_offset
 
 
 def repair_transactions(
@@ -91,8 +105,8 @@ def repair_transactions(
 ) -> None:
     """Builds the transaction indexes of `trusted` segments, which recovery does not read, anew where they cannot be
     right. `names`: the files of the log. Waits. Raises StorageFullError, StorageFailedError."""
-    indexed = dict.fromkeys(base_offsets(names, TRANSACTION_INDEX_SUFFIX))
-    for segment in trusted if indexed else ():
+    indexed = set(base_offsets(names, TRANSACTION_INDEX_SUFFIX))
+    for segment in trusted:
         if segment.base_offset not in indexed:
             continue
         path = segment.path(TRANSACTION_INDEX_SUFFIX)
@@ -100,8 +114,7 @@ def repair_transactions(
         if _is_sound(data, segment):
             continue
         producers, aborted = ProducerState(max_producer_ids), list[AbortedTransaction]()
-        producers.clear(segments[0].base_offset)
-        _learn(producers, segments, snapshots, segment.base_offset, now_ms, health)
+        rebuild_producers(producers, segments, snapshots, segment.base_offset, now_ms, health)
         _replay(producers, segment, segment.next_offset, now_ms, aborted, health)
         save_transactions(segment, aborted)
         flush_file(segment.disk, path)
@@ -126,31 +139,6 @@ def _is_sound(data: bytes, segment: Segment) -> bool:
     return bool(data) and len(data) % ENTRY_SIZE == 0
 
 
-def _learn(
-    producers: ProducerState,
-    segments: list[Segment],
-    snapshots: list[int],
-    end_offset: int,
-    now_ms: int,
-    health: DirectoryHealth,
-) -> None:
-    for base in sorted((base for base in snapshots if base <= end_offset), reverse=True):
-        segment = segments[0]
-        path = f"{segment.directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
-        try:
-            producers.load(segment.disk.read_file(path), base, now_ms)
-            recall_batches(segments, producers, base, now_ms)
-            break
-        except ValueError as error:
-            health.found(path, f"{error}: the producers are read from the log instead")
-            segment.disk.remove(path)
-            snapshots.remove(base)
-    for segment in segments:
-        if segment.next_offset > producers.map_end_offset and segment.base_offset < end_offset:
-            _replay(producers, segment, end_offset, now_ms, [], health)
-    producers.map_end_offset = end_offset
-
-
 def _replay(
     producers: ProducerState,
     segment: Segment,
@@ -169,7 +157,7 @@ def _replay(
             end = local + fields[1] + LENGTH_OVERHEAD
             if fields[0] >= end_offset:
                 return
-            if fields[1] < _MIN_LENGTH or fields[3] != MAGIC or position + end > segment.size:
+            if fields[1] < MIN_BATCH_LENGTH or fields[3] != MAGIC or position + end > segment.size:
                 reason = f"no record batch begins at {position + local}: the producers of what follows are not known"
                 health.found(segment.path(LOG_SUFFIX), reason)
                 return
