@@ -183,7 +183,12 @@ class LogDirectories:
                 for log in directory.open_all(settings_for, now_ms):
                     yield directory, log
             except (StorageFailedError, StorageFullError) as error:
-                if directory is self.first:
-                    raise
-                directory.health.fail(StorageFailedError(str(error)))
+                self.leave_out(directory, error)
                 yield directory, None
+
+    def leave_out(self, directory: LogDirectory, error: StorageFailedError | StorageFullError) -> None:
+        """A further directory that failed, or has no room, at a start: it is offline from here on. Without the first
+        one there is no start: raises `error`."""
+        if directory is self.first:
+            raise error
+        directory.health.fail(StorageFailedError(str(error)))

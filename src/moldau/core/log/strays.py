@@ -69,9 +69,7 @@ def settle_strays(
                     path = f"{directory.path}/{topic_partition}"
                     yield Settled(path, f"{path} is {reason}: renamed to {name}")
         except (StorageFailedError, StorageFullError) as error:
-            if directory is logs.first:
-                raise
-            directory.health.fail(StorageFailedError(str(error)))
+            logs.leave_out(directory, error)
 
 
 def _mend(directory: LogDirectory, topic_partition: TopicPartition, topic_id: Uuid) -> Settled:
