@@ -55,5 +55,4 @@ def unregister_broker(admin: ClusterAdmin, broker_id: int) -> None:
         if answer.error_code:
             raise error_of(answer.error_code, answer.error_message)
 
-    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
-    admin.client.retry(forget)
+    admin.retry(forget)

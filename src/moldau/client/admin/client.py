@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ RETRY_TIMEOUT_MS = 15_000
 """How long a coordinator or leader that is on its way is waited for."""
 
 ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
+Result = TypeVar("Result")
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -96,8 +98,12 @@ class ClusterAdmin:
                     raise error_of(code)
             return response
 
+        return self.retry(ask)
+
+    def retry(self, action: Callable[[], Result]) -> Result:
+        """As `retry` of a ClusterClient, but where nobody listens at all there is nothing to wait for."""
         self.client.any_connection()
-        return self.client.retry(ask)
+        return self.client.retry(action)
 
     def connection_to(self, broker_id: int) -> ClientConnection:
         """A connection to this broker, made if needed. Raises BROKER_NOT_AVAILABLE, ClientConnectionError."""
@@ -119,9 +125,8 @@ class ControllerAdmin(ClusterAdmin):
 
     def ask(self, request: Request[ResponseType]) -> ResponseType:
         """Raises NOT_CONTROLLER where none is active in time, UNSUPPORTED_ENDPOINT_TYPE for what only brokers serve."""
-        self.client.any_connection()  # where nobody listens at all there is nothing to wait for
         try:
-            return self.client.retry(partial(self._ask_active, request))
+            return self.retry(partial(self._ask_active, request))
         except KafkaError as error:
             if error.name == "UNSUPPORTED_VERSION":
                 raise kafka_error("UNSUPPORTED_ENDPOINT_TYPE", ONLY_BROKERS) from error

@@ -72,8 +72,7 @@ def list_groups(
 
 def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
     """State, members and coordinator of a group. Raises GROUP_ID_NOT_FOUND where there is none."""
-    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
-    return admin.client.retry(lambda: _describe_once(admin, group_id))
+    return admin.retry(lambda: _describe_once(admin, group_id))
 
 
 def _describe_once(admin: ClusterAdmin, group_id: str) -> GroupDescription:

@@ -129,8 +129,7 @@ def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> Transact
             raise error_of(row.error_code)
         return _description(row, coordinator_id)
 
-    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
-    return admin.client.retry(describe)
+    return admin.retry(describe)
 
 
 def _description(row: DescribedTransaction, coordinator_id: int) -> TransactionDescription:
@@ -295,5 +294,4 @@ def terminate_transaction(admin: ClusterAdmin, transactional_id: str) -> None:
         if response.error_code:
             raise error_of(response.error_code)
 
-    admin.client.any_connection()
-    admin.client.retry(fence)
+    admin.retry(fence)
