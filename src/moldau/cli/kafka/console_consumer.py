@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     max_messages: int | None
     timeout_ms: int | None
     skips_errors: bool
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...]
     """Topics that `include` does not mean."""
 
 
@@ -87,7 +87,7 @@ def run(arguments: Arguments) -> int:
     settings, left_out = check(arguments)
     formatter = make_formatter(arguments)
     printed = 0
-    plan = msgspec.structs.replace(make_plan(arguments), left_out=left_out)
+    plan = make_plan(arguments, left_out)
     reader = _Reader(settings, plan, formatter)
     try:
         return reader.read()
@@ -172,7 +172,8 @@ def _consumer_settings(arguments: Arguments, java_settings: dict[str, str]) -> d
     return settings
 
 
-def make_plan(arguments: Arguments) -> Plan:
+def make_plan(arguments: Arguments, left_out: tuple[str, ...]) -> Plan:
+    """`left_out`: topics that no expression means."""
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
     partition = arguments.integer("partition")
@@ -195,6 +196,7 @@ def make_plan(arguments: Arguments) -> Plan:
         None if max_messages is None or max_messages < 0 else max_messages,
         None if timeout_ms is None or timeout_ms < 0 else timeout_ms,
         arguments.has("skip-message-on-error"),
+        left_out,
     )
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.machine import Now
-from moldau.core.transactions.ending import Outcome, prepare_abort_and_fence, refused
+from moldau.core.transactions.ending import NEEDS_PRODUCER_ID, Outcome, prepare_abort_and_fence, refused
 from moldau.core.transactions.requests import (
     AddPartitions,
     InitProducerId,
@@ -33,8 +33,6 @@ SHORT_LIST = 1_000
 """So many partitions fit into one record, whatever their topics are called."""
 ROOM_BYTES = 1_024
 """For what a record holds besides its partitions."""
-
-NEEDS_PRODUCER_ID: Outcome = (TransactionAnswer(needs_producer_id=True), None)
 
 
 def init_producer_id(state: TransactionsState, settings: BrokerSettings, request: InitProducerId, now: Now) -> Outcome:

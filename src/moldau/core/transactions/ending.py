@@ -32,6 +32,7 @@ COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 Outcome = tuple[TransactionAnswer, TransactionMetadata | None]
 """What is answered, and what the transactional id becomes; None: it stays what it is."""
+NEEDS_PRODUCER_ID: Outcome = (TransactionAnswer(needs_producer_id=True), None)
 
 
 def refused(error_code: int) -> Outcome:
@@ -88,7 +89,7 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
     if known.state is not TransactionState.ONGOING and request.is_commit:
         return refused(INVALID_TXN_STATE)  # an abort is taken: the client may have tried to add partitions, in vain
     if known.is_epoch_exhausted and request.new_producer_id == NO_PRODUCER_ID:
-        return TransactionAnswer(needs_producer_id=True), None
+        return NEEDS_PRODUCER_ID
     next_producer_id = request.new_producer_id if known.is_epoch_exhausted else NO_PRODUCER_ID
     prepared = _prepared(known, request.is_commit, request.client_version, now.wall_ms, next_producer_id)
     completed = _completed(prepared, now.wall_ms)
@@ -97,12 +98,11 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
 
 def _with_next_producer_id(known: TransactionMetadata, request: EndTransaction, now: Now) -> Outcome:
     """The broker has aborted the last transaction of the producer id, and nobody had asked for the next id then."""
-    next_producer_id = request.new_producer_id
-    if next_producer_id == NO_PRODUCER_ID:
-        return TransactionAnswer(needs_producer_id=True), None
+    if request.new_producer_id == NO_PRODUCER_ID:
+        return NEEDS_PRODUCER_ID
     renewed = replace(
         known,
-        producer_id=next_producer_id,
+        producer_id=request.new_producer_id,
         producer_epoch=0,
         previous_producer_id=known.producer_id,
         last_update_ms=now.wall_ms,
