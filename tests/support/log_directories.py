@@ -41,6 +41,18 @@ async def described(client: Any, version: int = 5) -> dict[str, tuple[int, list[
     }
 
 
+async def start_with_one_in_each(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk]) -> tuple[Any, int]:
+    """A node whose topic t has a partition with one record in each of two log directories, as the metadata says; and
+    the partition in the second."""
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 2)
+    client = node.connect()
+    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
+    (second,) = [index for _, index in (await described(client))["/disk1"][1]]
+    await node.turns(20)
+    return node, second
+
+
 async def start_without_second(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk], reason: str) -> Any:
     """A node whose second log directory cannot be opened, or fails at once."""
     if reason == "unopened":

@@ -285,13 +285,19 @@ def test_what_is_undamaged_reports_nothing(make_harness) -> None:
         log.close(harness.now_ms)
 
 
-def test_damaged_leader_epochs_are_read_from_the_log(make_harness) -> None:
+def of_epochs(make_harness, epochs):
+    """A log that was closed with 25 records of each leader epoch."""
     harness = make_harness(segment_bytes=2000)
-    for epoch in (1, 4, 7):
+    for epoch in epochs:
         harness.epoch = epoch
         for _ in range(25):
             harness.append(1)
     harness.log.close(harness.now_ms)
+    return harness
+
+
+def test_damaged_leader_epochs_are_read_from_the_log(make_harness) -> None:
+    harness = of_epochs(make_harness, (1, 4, 7))
     entries = [(1, 0), (4, 25), (7, 50)]
     for data in (b"junk", b"", b"0\n3\n1 0\n", b"0\n0\n", None):
         path = f"t-0/{LEADER_EPOCH_CHECKPOINT}"
@@ -308,12 +314,7 @@ def test_damaged_leader_epochs_are_read_from_the_log(make_harness) -> None:
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_no_flipped_bit_names_a_leader_epoch_behind_that_of_the_last_batch(make_harness, is_clean) -> None:
     """With such an epoch the leader would tell its followers again and again to cut the batches of its own epoch."""
-    harness = make_harness(segment_bytes=2000)
-    for epoch in (1, 3, 4):
-        harness.epoch = epoch
-        for _ in range(25):
-            harness.append(1)
-    harness.log.close(harness.now_ms)
+    harness = of_epochs(make_harness, (1, 3, 4))
     path = f"t-0/{LEADER_EPOCH_CHECKPOINT}"
     data = harness.disk.read_file(path)
     for position in range(len(data)):

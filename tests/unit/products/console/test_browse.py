@@ -73,25 +73,25 @@ def test_old_records_of_one_partition_do_not_stand_for_the_newer_ones_of_another
     assert (values(found), found.is_complete) == ([*range(159, 109, -1)], True)
 
 
-def test_large_values_of_many_partitions_hide_none_of_the_newest(broker: Cluster) -> None:
-    broker.create_topic("large", partitions=3)
+def write_large(broker: Cluster, topic: str, partitions: list[int]) -> None:
+    """Writes numbers from 0 on into these partitions; a hundred of the values are as much as a look may hold."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd"})
     rest = b" " * (MAX_HELD_BYTES // 100)
-    for number in range(150):
-        producer.produce("large", str(number).encode() + rest, partition=number // 50, timestamp=1_000 + number)
+    for number, partition in enumerate(partitions):
+        producer.produce(topic, str(number).encode() + rest, partition=partition, timestamp=1_000 + number)
         producer.poll(0)
     assert producer.flush(30) == 0
+
+
+def test_large_values_of_many_partitions_hide_none_of_the_newest(broker: Cluster) -> None:
+    broker.create_topic("large", partitions=3)
+    write_large(broker, "large", [number // 50 for number in range(150)])
     found = newest(broker, "large", 50)
     assert (values(found), found.is_complete) == ([*range(149, 99, -1)], True)
 
 
 def test_values_that_are_too_large_together_leave_out_the_oldest(broker: Cluster) -> None:
     broker.create_topic("too-large", partitions=2)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd"})
-    rest = b" " * (MAX_HELD_BYTES // 100)
-    for number in range(300):
-        producer.produce("too-large", str(number).encode() + rest, partition=number % 2, timestamp=1_000 + number)
-        producer.poll(0)
-    assert producer.flush(30) == 0
+    write_large(broker, "too-large", [number % 2 for number in range(300)])
     found = newest(broker, "too-large", 120)
     assert (values(found), found.is_complete) == ([*range(299, 200, -1)], False)

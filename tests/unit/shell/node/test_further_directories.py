@@ -9,7 +9,7 @@ import pytest
 from moldau.core.log.log import AppendOrigin
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.records.builder import build_batch
-from tests.support.log_directories import NOW_MS, append, described, start_without_second
+from tests.support.log_directories import NOW_MS, append, start_with_one_in_each, start_without_second
 
 pytestmark = pytest.mark.asyncio
 
@@ -23,12 +23,7 @@ async def test_a_further_directory_whose_meta_properties_cannot_be_read_is_left_
     start_node: Any, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     disks = MemoryDisk(), MemoryDisk()
-    node = await start_node(disk=disks[0], further_disks=disks[1:])
-    await node.create_topic("t", 2)
-    client = node.connect()
-    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
-    (lost,) = [index for _, index in (await described(client))["/disk1"][1]]
-    await node.turns(20)
+    node, lost = await start_with_one_in_each(start_node, disks)
     await node.node.stop()
 
     whole = disks[1].read_file("meta.properties")
@@ -55,12 +50,8 @@ async def test_a_further_directory_without_room_for_its_recovery_is_offline_unti
     start_node: Any,
 ) -> None:
     disks = MemoryDisk(), MemoryDisk()
-    node = await start_node(disk=disks[0], further_disks=disks[1:])
-    await node.create_topic("t", 2)
+    node, lost = await start_with_one_in_each(start_node, disks)
     client = node.connect()
-    (lost,) = [index for _, index in (await described(client))["/disk1"][1]]
-    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
-    await node.turns(20)
     node.node.broker.partitions.find("t", lost).log.roll(NOW_MS)  # recovery writes the producers behind each segment
     assert await append(client, lost) == (0, 1)
     node.node.abort()

@@ -32,7 +32,14 @@ from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceR
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-from tests.support.log_directories import NOW_MS, append, described, fetch_error, start_without_second
+from tests.support.log_directories import (
+    NOW_MS,
+    append,
+    described,
+    fetch_error,
+    start_with_one_in_each,
+    start_without_second,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -137,12 +144,7 @@ async def test_a_node_without_the_metadata_directory_or_without_any_halts(
 @pytest.mark.parametrize("reason", ["unopened", "faulty"])
 async def test_a_directory_that_is_missing_at_the_start_is_offline_and_comes_back(start_node: Any, reason: str) -> None:
     disks = MemoryDisk(), MemoryDisk()
-    node = await start_node(disk=disks[0], further_disks=disks[1:])
-    await node.create_topic("t", 2)
-    client = node.connect()
-    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
-    (lost,) = [index for _, index in (await described(client))["/disk1"][1]]
-    await node.turns(20)
+    node, lost = await start_with_one_in_each(start_node, disks)
     await node.node.stop()
 
     node = await start_without_second(start_node, disks, reason)
@@ -236,12 +238,7 @@ async def test_a_directory_of_another_cluster_is_refused(start_node: Any) -> Non
 
 async def test_a_partition_in_two_directories_stays_where_the_metadata_says(start_node: Any) -> None:
     disks = MemoryDisk(), MemoryDisk()
-    node = await start_node(disk=disks[0], further_disks=disks[1:])
-    await node.create_topic("t", 2)
-    client = node.connect()
-    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
-    (index,) = [index for _, index in (await described(client))["/disk1"][1]]
-    await node.turns(20)
+    node, index = await start_with_one_in_each(start_node, disks)
     await node.node.stop()
     name = f"t-{index}"
     disks[0].make_directory(name)

@@ -370,14 +370,20 @@ def snapshots(disk: MemoryDisk) -> list[str]:
     return [name for name in disk.list_directory("__cluster_metadata-0") if ".checkpoint" in name][1:]
 
 
+async def stopped_with_snapshots() -> tuple[Node, QuorumRole]:
+    """A node that has made 40 topics and written snapshots, and the role that it had."""
+    node = Node(metadata_log_max_record_bytes_between_snapshots="2000")
+    role = await node.start_with_broker()
+    await grow(role, "t", 40)
+    await node.shut_down_broker(role)
+    await stop(role)
+    return node, role
+
+
 def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_behind_the_newest() -> None:
     async def test() -> None:
-        node = Node(metadata_log_max_record_bytes_between_snapshots="2000")
-        role = await node.start_with_broker()
-        await grow(role, "t", 40)
+        node, role = await stopped_with_snapshots()
         names = list(role.image.topics_by_name)
-        await node.shut_down_broker(role)
-        await stop(role)
         assert len(snapshots(node.disk)) == 2
         newest = load_snapshot(node.disk)
         assert 0 < newest.end_offset <= role.high_watermark
@@ -394,12 +400,8 @@ def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_b
 @pytest.mark.parametrize("damage", ["emptied", "cut", "flipped"])
 def test_a_damaged_snapshot_that_was_to_replace_the_log_costs_nothing_of_it(damage: str) -> None:
     async def test() -> None:
-        node = Node(metadata_log_max_record_bytes_between_snapshots="2000")
-        role = await node.start_with_broker()
-        await grow(role, "t", 40)
+        node, role = await stopped_with_snapshots()
         names = list(role.image.topics_by_name)
-        await node.shut_down_broker(role)
-        await stop(role)
         whole = node.disk.read_file(f"__cluster_metadata-0/{snapshots(node.disk)[-1]}")
         flipped = whole[:200] + bytes((whole[200] ^ 1,)) + whole[201:]
         path = "__cluster_metadata-0/00000000000000000900-0000000007.checkpoint"
