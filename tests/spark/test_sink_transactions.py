@@ -243,6 +243,32 @@ def test_a_write_inside_foreach_batch_says_what_it_needs(
     assert sorted(read_back(target)) == sorted(rows(100))
 
 
+def test_a_second_write_of_a_batch_is_refused_unless_it_has_names_of_its_own(
+    spark, new_topic, produce, read_back, bootstrap_servers, tmp_path
+):
+    source, targets = new_topic(), [new_topic(), new_topic()]
+    produce(source, rows(10))
+
+    def run(*names: dict[str, str]) -> None:
+        def write(batch, batch_id: int) -> None:
+            for target, own in zip(targets, names, strict=True):
+                writer = batch.select("value").write.format("moldau").option("topic", target)
+                writer = writer.option("kafka.bootstrap.servers", bootstrap_servers).options(**own)
+                writer = writer.option("checkpointLocation", str(tmp_path)).option("batchId", batch_id)
+                writer.mode("append").save()
+
+        stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
+        stream = stream.option("subscribe", source).option("startingOffsets", "earliest").load()
+        writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(Exception, match=r"batch 0 .* has been written .*kafka\.transactional\.id"):
+        run({}, {})
+    run({}, {"kafka.transactional.id": f"second-{targets[1]}"})
+    for target in targets:
+        assert [value for _, value in read_back(target)] == [value for _, value in rows(10)]
+
+
 def test_a_stream_that_does_not_name_its_checkpoint_is_refused(spark, new_topic, bootstrap_servers, tmp_path):
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
     try:

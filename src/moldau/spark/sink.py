@@ -174,6 +174,9 @@ def write_in_transaction(
     if report.batch_id is None and batch_id is not None:
         return replace(report, error=_BATCH_WITHOUT_NUMBER)
     if transaction.has(report.query, report.batch_id):
+        another = None if is_streaming else transaction.why_not_skipped(report.query, report.batch_id, options.topic)
+        if another is not None:
+            return replace(report, error=another)
         for _ in batches:
             pass  # to the end: what stands before the sink keeps the state of this batch
         return replace(report, is_skipped=True)

@@ -64,7 +64,8 @@ class BatchAbortedError(MoldauError):
 @dataclass(frozen=True)
 class SinkTransaction:
     """What the tasks and the commit know of an open transaction. `committed`: by query, the newest batch that the group
-    has. `began_ms`: of the driver's wall clock."""
+    has; `topics`: the option `topic` of the write in `foreachBatch` that wrote it, where the group says so. `began_ms`:
+    of the driver's wall clock."""
 
     producer: TransactionalProducer
     group_id: str
@@ -72,10 +73,23 @@ class SinkTransaction:
     began_ms: int
     query: str | None = None
     committed: dict[str, int] = field(default_factory=dict)
+    topics: dict[str, str | None] = field(default_factory=dict)
 
     def has(self, query: str | None, batch_id: int | None) -> bool:
         """Whether this batch is committed already."""
         return query is not None and batch_id is not None and self.committed.get(query, -1) >= batch_id
+
+    def why_not_skipped(self, query: str | None, batch_id: int | None, topic: str | None) -> str | None:
+        """Of a batch that is committed already: a sentence where another write of the same batch has committed it, so
+        that this write's rows would be lost if it were skipped. `topic`: the option of this write."""
+        if query is None or self.committed.get(query) != batch_id or self.topics.get(query, topic) == topic:
+            return None
+        return (
+            f"batch {batch_id} of this query has been written to {_of_rows(self.topics[query])}, and the group "
+            f"{self.group_id!r} has it: set another kafka.transactional.id for each write of a batch, and no "
+            "kafka.group.id that two writes share; or, if the topic of this write was changed, start the query once "
+            "more with the former topic, until the batch is done"
+        )
 
 
 @dataclass(frozen=True)
@@ -121,13 +135,14 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
         began_ms = _wall_ms()
         producer = begin_producer(client, transactional_id, timeout_ms)
         # only now: no earlier driver can commit any more
-        committed = _committed_batches(client, group_id) if has_batches else {}
-    return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, committed)
+        committed, topics = _committed_batches(client, group_id) if has_batches else ({}, {})
+    return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, committed, topics)
 
 
-def _committed_batches(client: ClusterClient, group_id: str) -> dict[str, int]:
-    """The newest batch of each query that left a note in the group."""
+def _committed_batches(client: ClusterClient, group_id: str) -> tuple[dict[str, int], dict[str, str | None]]:
+    """The newest batch of each query that left a note in the group, and the topic in that note, where one is."""
     newest: dict[str, int] = {}
+    topics: dict[str, str | None] = {}
     for position in committed_offsets(client, group_id, require_stable=True).values():
         try:
             # some clients end a text with a NUL where they copy the offsets of a group
@@ -135,8 +150,12 @@ def _committed_batches(client: ClusterClient, group_id: str) -> dict[str, int]:
             query, batch_id = str(note["query"]), int(note["batch"])
         except (ValueError, KeyError, TypeError):
             continue  # committed by somebody else: no note of ours
-        newest[query] = max(batch_id, newest.get(query, -1))
-    return newest
+        if batch_id > newest.get(query, -1):
+            newest[query] = batch_id
+            topics.pop(query, None)
+            if "topic" in note:
+                topics[query] = note["topic"]
+    return newest, topics
 
 
 # --- the driver: after the tasks ---
@@ -157,7 +176,7 @@ def commit_transaction(
         with _client(options, had_contact=True) as client:
             offsets = _positions(client, options, batch_id, written)
             if offsets or written:
-                _commit(client, transaction, offsets, first.query, batch_id, options.group_note)
+                _commit(client, transaction, offsets, _note(options, first.query, batch_id))
     except KafkaError as error:
         raise SinkError(why_it_ended(transaction, error)) from error
 
@@ -211,15 +230,22 @@ def _commit(
     client: ClusterClient,
     transaction: SinkTransaction,
     offsets: Mapping[TopicPartition, int],
-    query: str | None,
-    batch_id: int | None,
-    note: str | None = None,
+    note: Mapping[str, object],
 ) -> None:
-    """Ends the transaction. `offsets` go into its group with what `_committed_batches` finds, and a note."""
-    beside = {"query": query, "batch": batch_id} | ({} if note is None else {"note": note})
+    """Ends the transaction. `offsets` go into its group, and beside each `note`, which `_committed_batches` finds."""
     member = GroupMember(transaction.group_id)
-    commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(beside))
+    commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(note))
     end_transaction(client, transaction.producer, committed=True)
+
+
+def _note(options: SinkOptions, query: str | None, batch_id: int | None) -> dict[str, object]:
+    """A stream has one write of each batch; of several ones in `foreachBatch`, the topic tells which it was."""
+    note: dict[str, object] = {"query": query, "batch": batch_id}
+    if options.group_note is not None:
+        note["note"] = options.group_note
+    if options.batch_id is not None:
+        note["topic"] = options.topic
+    return note
 
 
 def _end_of_one(written: Mapping[TopicPartition, Written]) -> dict[TopicPartition, int]:
@@ -287,7 +313,7 @@ def write_range(
         written = write(transaction)
         if written:
             with _client(options, had_contact=True) as client:
-                _commit(client, transaction, _end_of_one(written), write_id, number)
+                _commit(client, transaction, _end_of_one(written), _note(options, write_id, number))
     except BaseException as error:
         abort_transaction(own, (), transaction)
         if isinstance(error, KafkaError):
@@ -297,6 +323,10 @@ def write_range(
 
 
 # --- errors as sentences ---
+
+
+def _of_rows(topic: str | None) -> str:
+    return "the topics of its rows" if topic is None else f"the topic {topic!r}"
 
 
 def shared_partition(partition: TopicPartition | str) -> str:
