@@ -89,6 +89,28 @@ def test_what_is_not_committed_is_read_up_to_the_high_watermark_where_the_option
     assert batch(cluster, topic, isolation="read_uncommitted") == [b"open", b"behind", b"after"]
 
 
+@pytest.mark.parametrize("limit", [None, 1])
+def test_a_start_behind_the_last_stable_offset_waits_for_the_open_transaction(
+    cluster: Cluster, producer: Producer, limit: int | None
+):
+    """Where a reader of uncommitted records left off: Spark's own connector is one by default."""
+    topic, group = cluster.topic(), f"ahead-{limit}"
+    cluster.produce(topic, b"0")
+    producer.produce(topic, b"1")
+    assert producer.flush(30) == 0
+    cluster.produce(topic, b"2", b"3", b"4")
+    commit(cluster, group, topic, {0: 3})
+    stream = Stream(cluster, subscribe=topic, startingGroup=group)
+    moved = Stream(cluster, subscribe=topic)
+    moved.committed = {topic: {"0": 3}}
+    assert stream.batch(limit) == moved.batch(limit) == batch(cluster, topic, startingGroup=group) == []
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    read = [[*one.batch(limit), *one.batch(limit)] for one in (stream, moved)]
+    assert read == [[b"3", b"4"], [b"3", b"4"]]
+    assert batch(cluster, topic, startingGroup=group) == [b"3", b"4"]
+
+
 def test_a_stream_starts_at_the_committed_offsets_of_a_group(cluster: Cluster):
     topic, group = cluster.topic(partitions=3), "reader-before"
     for partition in range(3):

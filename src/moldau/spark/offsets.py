@@ -153,6 +153,18 @@ def _resolved_start(
     return _with_latest(found, late, lookup)
 
 
+def not_before(
+    begin: Mapping[TopicPartition, int],
+    latest: Mapping[TopicPartition, int],
+    log_ends: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
+) -> dict[TopicPartition, int]:
+    """The latest offsets, but none before the beginning where the log itself reaches so far: nothing is lost there. A
+    reader of uncommitted records was ahead of the last stable offset, and what it has not read is not committed yet."""
+    ahead = [partition for partition in latest if begin[partition] > latest[partition]]
+    ends = log_ends(ahead) if ahead else {}
+    return {**latest, **{partition: begin[partition] for partition in ahead if begin[partition] <= ends[partition]}}
+
+
 def resolve_end(
     options: SourceOptions, partitions: Sequence[TopicPartition], lookup: OffsetLookup
 ) -> dict[TopicPartition, int]:

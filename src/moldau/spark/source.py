@@ -164,6 +164,7 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
             start = planning.resolve_start(options, partitions, topics.lookup, topics.committed())
             end = planning.resolve_end(options, partitions, topics.lookup)
             latest = topics.lookup(dict.fromkeys(partitions, LATEST))
+            latest = planning.not_before(start, latest, topics.log_ends)
             if options.start.timestamps_ms or options.end.timestamps_ms:
                 # a time range that holds no record is empty, and nothing is lost
                 end = {partition: max(end[partition], start[partition]) for partition in partitions}
@@ -234,6 +235,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         if self._is_available_now:
             self._target = now
         begin = self._begin(before, now)
+        now = StreamOffset(planning.not_before(begin, now.offsets, self._topics.log_ends), now.topic_ids)
         if self._target is None and self._is_delayed(begin, now):
             return start
         if isinstance(limit, ReadMaxRows):

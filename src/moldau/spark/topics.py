@@ -11,7 +11,7 @@ from moldau.columnar.reader import ISOLATION_LEVELS
 from moldau.errors import KafkaError
 from moldau.spark.client_pool import client_settings
 from moldau.spark.offsets import subscribed_partitions
-from moldau.spark.options import SourceOptions
+from moldau.spark.options import LATEST, SourceOptions
 from moldau.types import TopicPartition, Uuid
 
 
@@ -66,6 +66,11 @@ class SubscribedTopics:
         if not wanted:
             return {}
         return list_offsets(self._client, wanted, isolation_level=ISOLATION_LEVELS[self._options.isolation])
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The high watermarks: behind the last stable offset there may be records that are not committed yet."""
+        asked = dict.fromkeys(partitions, LATEST)
+        return list_offsets(self._client, asked, isolation_level=ISOLATION_LEVELS["read_uncommitted"]) if asked else {}
 
     def committed(self) -> dict[TopicPartition, int] | None:
         """The offsets of the group that reading starts at; None where the options name none.
