@@ -47,10 +47,17 @@ def check_claims(client: ClusterClient, offsets: Mapping[TopicPartition, int], c
     left = dict(offsets)
 
     def check() -> None:
-        for leader_id, partitions in client.group_by_leader(left).items():
-            for partition, batch in _read_back(client, leader_id, {row: left[row] for row in partitions}):
-                _check(partition, batch, claim)
-                del left[partition]
+        try:
+            for leader_id, partitions in client.group_by_leader(left).items():
+                for partition, batch in _read_back(client, leader_id, {row: left[row] for row in partitions}):
+                    _check(partition, batch, claim)
+                    del left[partition]
+        except KafkaError as error:
+            if error.is_retriable:
+                # also where no broker answers: the one that is lost may lead no more
+                for partition in left:
+                    client.forget(partition.topic)
+            raise
 
     while left:
         client.retry(check)
@@ -77,7 +84,6 @@ def _read_back(
         for row in answer.partitions:
             partition = TopicPartition(names[answer.topic_id], row.partition_index)
             if row.error_code:
-                client.forget(partition.topic)
                 raise kafka_error(row.error_code, f"reading back {partition} at {offsets[partition]}")
             if row.records and _is_whole(row.records):
                 found += 1

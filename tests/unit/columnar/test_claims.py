@@ -115,3 +115,22 @@ def test_a_topic_in_whose_batches_no_claim_is_left_is_refused(moldau_own_cluster
     refused = pytest.raises(KafkaError, match=r"the compression that its compression\.type names")
     with ClusterClient(TCP, moldau_own_cluster.bootstrap_servers) as client, refused:
         check_claims(client, {TopicPartition(TOPIC, 0): 0}, claim)
+
+
+def test_a_claim_is_read_back_from_the_new_leader_where_the_old_one_is_lost():
+    with Cluster(brokers=3) as cluster:
+        partition = TopicPartition(cluster.topic(), 0)
+        cluster.wait_for(topic=partition.topic, isr={1, 2, 3})
+        # the broker that is asked for metadata must live on
+        alive = next(one for one in (1, 2, 3) if one not in (cluster.leader(partition.topic), cluster.controller))
+        servers = cluster.bootstrap_servers.split(",")[alive - 1]
+        with (
+            TopicWriter(servers, partition.topic, claim=7) as writer,
+            ClusterClient(TCP, servers, retry_timeout_ms=20_000) as client,
+        ):
+            writer.write(pa.table({"value": ["first"]}))
+            writer.flush()
+            killed = client.leader_of(partition).leader_id
+            cluster.kill(killed)
+            check_claims(client, {partition: 0}, Claim(writer.producer_id, writer.producer_epoch, 7))
+            assert client.leader_of(partition).leader_id != killed
