@@ -182,6 +182,8 @@ def test_the_options_of_a_transaction_are_known_in_any_case_of_letters():
         ({"kafka.transactional.id": "job", "write_id": "w"}, "has no meaning beside write_id"),
         ({"delivery": "at_least_once", "write_id": "w"}, "there is none with delivery at_least_once"),
         ({"kafka.transaction.timeout.ms": "0"}, "above 0"),
+        ({"kafka.transaction.timeout.ms": "2147483648"}, r"transaction\.timeout\.ms' must be at most 2147483647"),
+        ({"kafka.request.timeout.ms": "3000000000"}, r"request\.timeout\.ms' must be at most 2147483647"),
         ({"sourceTopics": "orders"}, r"must be like \[\"orders\",\"visits-\.\*\"\], not 'orders'"),
         ({"sourceTopics": '["("]'}, "is no regular expression"),
         ({"sourceTopics": "[]", "delivery": "at_least_once"}, "there is none with delivery at_least_once"),

@@ -17,7 +17,7 @@ from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOU
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.errors import MoldauError
-from moldau.spark.refused_options import Side, why_refused
+from moldau.spark.refused_options import CLIENT_PREFIX, Side, why_refused
 from moldau.types import TopicPartition
 
 LATEST = -1
@@ -29,6 +29,8 @@ FETCH_MAX_BYTES = 4 * 1024 * 1024
 """Of one Fetch answer, and so of the Arrow batches: larger ones are no faster, and wait longer for the first row."""
 
 LARGEST_FETCH_BYTES = 1 << 30
+LARGEST_CLIENT_NUMBER = 0x7FFFFFFF
+"""Kafka's clients have numbers of 32 bits, and so have requests."""
 
 MAX_TRIGGER_DELAY_MS = 15 * 60_000
 """As in Spark's connector."""
@@ -369,6 +371,8 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
         return None
     if not re.fullmatch(r"[0-9]{1,18}", value.strip()) or int(value) == 0:
         _refuse(name, f"must be a whole number above 0, not {value!r}")
+    if name.startswith(CLIENT_PREFIX) and int(value) > LARGEST_CLIENT_NUMBER:
+        _refuse(name, f"must be at most {LARGEST_CLIENT_NUMBER}, not {value}")
     return int(value)
 
 
