@@ -169,7 +169,8 @@ def read_range(
     ranges: PartitionRange | Sequence[PartitionRange],
     settings: ReaderSettings = ReaderSettings(),  # noqa: B008  # a frozen value
 ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """Reads known ranges, of one topic or of several, with a client of its own: what a Spark task calls."""
+    """Reads known ranges, of one topic or of several, with a client of its own. Raises ValueError for two ranges of one
+    partition."""
     with (
         _client(bootstrap_servers, settings) as client,
         RangeReader(client, [ranges] if isinstance(ranges, PartitionRange) else ranges, settings) as reader,
@@ -262,6 +263,7 @@ class RangeReader:
     batch).
 
     `positions` says at any time up to where each partition was handed out. Use it as a context manager, or close it.
+    Raises ValueError for two ranges of one partition.
     """
 
     def __init__(self, client: ClusterClient, ranges: Iterable[PartitionRange], settings: ReaderSettings) -> None:
@@ -274,6 +276,8 @@ class RangeReader:
         self._topic_ids: dict[str, Uuid] = {}
         self.positions: dict[TopicPartition, int] = {}
         for row in ranges:
+            if row.topic_partition in self._ends:
+                raise ValueError(f"two ranges of {row.topic_partition}: give each a reader of its own")
             self.positions[row.topic_partition] = row.start_offset
             self._ends[row.topic_partition] = row.end_offset
             if row.topic_id != ZERO_UUID:

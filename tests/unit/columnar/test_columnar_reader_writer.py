@@ -199,6 +199,12 @@ def test_wrong_arguments_are_refused_at_the_call(broker, choices):
         read_topic(broker.bootstrap_servers, topic, **choices)
 
 
+def test_two_ranges_of_a_partition_are_refused(broker):
+    ranges = [PartitionRange("t", 0, 0, 3), PartitionRange("t", 1, 0, 3), PartitionRange("t", 0, 6, 9)]
+    with pytest.raises(ValueError, match="two ranges of t-0"):
+        next(iter(read_range(broker.bootstrap_servers, ranges)))
+
+
 def test_what_does_not_exist_is_refused_at_the_call(broker):
     with pytest.raises(KafkaError, match="nowhere"):
         read_topic(broker.bootstrap_servers, "nowhere")
