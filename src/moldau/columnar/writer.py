@@ -225,6 +225,11 @@ class TopicWriter:
                 raise
             raise kafka_error(error.code, f"{error}{origin_text(columns.origins, 0)}") from error
         partitions = self._partitions(topic, batch, columns, partition_count)
+        if (partitions >= partition_count).any():
+            # what the client remembers may be older than the partition
+            self._client.forget(topic)
+            partition_count = len(self._client.topic_to_write(topic).partitions)
+        _check_partitions(topic, partitions, columns, partition_count)
         if partition_count == 1 or (partitions == partitions[0]).all():
             self._append({TopicPartition(topic, int(partitions[0])): columns})
             return
@@ -254,13 +259,7 @@ class TopicWriter:
         if "partition" in batch.schema.names:
             given = batch.column("partition").cast(pa.int64())
             chosen = given.fill_null(-1).to_numpy(zero_copy_only=False)
-            is_given = np.asarray(given.is_valid())
-            wrong = is_given & ((chosen < 0) | (chosen >= partition_count))
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                said = f"topic {topic!r} has no partition {int(chosen[row])}"
-                raise ValueError(said + origin_text(columns.origins, row))
-            partitions = np.where(is_given, chosen, partitions)
+            partitions = np.where(np.asarray(given.is_valid()), chosen, partitions)
         return partitions
 
     def _append(self, pieces: dict[TopicPartition, RecordColumns]) -> None:
@@ -441,6 +440,15 @@ class TopicWriter:
             raise _refusal(queue, row)
         queue.acknowledge(row.base_offset)
         self._backoff.reset()
+
+
+def _check_partitions(topic: str, partitions: IntArray, columns: RecordColumns, partition_count: int) -> None:
+    """Raises ValueError for a row that names a partition which the topic has not."""
+    wrong = (partitions < 0) | (partitions >= partition_count)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        said = f"topic {topic!r} has no partition {int(partitions[row])}"
+        raise ValueError(said + origin_text(columns.origins, row))
 
 
 def _refusal(queue: _PartitionQueue, row: PartitionProduceResponse) -> KafkaError:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from moldau.testing import Cluster
 
@@ -82,6 +82,10 @@ class Broker:
         name = name or f"topic-{self._made}"
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
         return name
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """`count`: of all partitions, afterwards."""
+        self._admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
 
     def delete_records(self, topic: str, before_offset: int) -> None:
         asked = [TopicPartition(topic, 0, before_offset)]

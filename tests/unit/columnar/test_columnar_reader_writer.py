@@ -126,6 +126,19 @@ def test_a_row_may_name_its_partition_and_its_topic(broker):
     assert read(broker, two)["value"].to_pylist() == [b"d", b"b"]
 
 
+def test_a_row_may_name_a_partition_that_was_added_since_the_writer_began(broker):
+    topic = broker.create_topic(partitions=2)
+    with TopicWriter(broker.bootstrap_servers, topic) as writer:
+        writer.write(pa.table({"value": ["before"], "partition": [1]}))
+        broker.add_partitions(topic, 3)
+        writer.write(pa.table({"value": ["after", "too"], "partition": [2, 0]}))
+        assert sorted(writer.flush()) == [TopicPartition(topic, number) for number in range(3)]
+        with pytest.raises(ValueError, match=f"topic '{topic}' has no partition 3"):
+            writer.write(pa.table({"value": ["wrong"], "partition": [3]}))
+        with pytest.raises(ValueError, match=f"topic '{topic}' has no partition -1"):
+            writer.write(pa.table({"value": ["wrong"], "partition": [-1]}))
+
+
 def test_confluent_kafka_reads_what_is_written_and_the_other_way_round(broker):
     topic = broker.create_topic()
     write_table(broker.bootstrap_servers, topic, table_of(300), compression="lz4")
