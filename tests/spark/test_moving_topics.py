@@ -191,6 +191,24 @@ def test_a_topic_made_anew_while_its_task_reads_is_a_loss(cluster: Cluster):
     assert [value for batch in read for value in batch.column("value").to_pylist()] == [b"other"]
 
 
+def test_a_topic_deleted_before_its_task_reads_is_a_loss_or_left_out(cluster: Cluster):
+    topic, other = cluster.topic(), cluster.topic()
+    options = {"subscribe": f"{topic},{other}", "startingOffsets": "earliest", "retryTimeoutMs": "500"}
+    streams = [Stream(cluster, **options), Stream(cluster, **options, failOnDataLoss="false")]
+    cluster.produce(topic, b"gone")
+    cluster.produce(other, b"other")
+    tasks = []
+    for stream in streams:
+        end = stream.plan()
+        assert end is not None
+        tasks.append(stream.reader.partitions(through_text(stream.reader.initialOffset()), dict(end)))
+    cluster.delete_topic(topic)
+    with pytest.raises(DataLossError, match=f"{topic}.*failOnDataLoss"):
+        [list(streams[0].reader.read(task)) for task in tasks[0]]
+    read = [batch for task in tasks[1] for batch in streams[1].reader.read(task)]
+    assert [value for batch in read for value in batch.column("value").to_pylist()] == [b"other"]
+
+
 def test_a_topic_of_a_pattern_that_is_deleted_is_a_loss_or_left_out(cluster: Cluster):
     prefix = cluster.topic("left")
     cluster.create_topic(f"{prefix}-b")

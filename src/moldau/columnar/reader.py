@@ -28,7 +28,7 @@ from moldau.client.protocol.offsets import (
     READ_UNCOMMITTED,
     by_topic,
 )
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, NO_SUCH_TOPIC, RETRY_TIMEOUT_MS
 from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.io.tcp import TCP
@@ -79,10 +79,10 @@ class PartitionRange(msgspec.Struct, frozen=True):
 class ReaderSettings(msgspec.Struct, frozen=True):
     """How to read. `batch_bytes` bounds one answer, so it sets the size of the Arrow batches too.
 
-    `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation), and
-    INCONSISTENT_TOPIC_ID where a topic was made anew; "skip" logs that and goes on with what is left. A range that ends
-    behind the log counts as gone there once nothing has come for the client's `retry_timeout_ms`. The two times and
-    `had_contact` are those of a ClusterClient.
+    `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation),
+    INCONSISTENT_TOPIC_ID where a topic was made anew, and UNKNOWN_TOPIC_OR_PARTITION where it was deleted; "skip" logs
+    that and goes on with what is left. A range that ends behind the log counts as gone there once nothing has come for
+    the client's `retry_timeout_ms`. The two times and `had_contact` are those of a ClusterClient.
     """
 
     isolation: Isolation = "read_committed"
@@ -317,7 +317,7 @@ class RangeReader:
                 if self._settings.on_data_loss == "fail":
                     raise
                 self.close()
-                self._skip_topic(error)
+                self._skip_topic(error.topic, error)
             except KafkaError as error:
                 if not error.is_retriable:
                     raise
@@ -325,7 +325,23 @@ class RangeReader:
                 self.close()
                 for topic in by_topic(self._unfinished):
                     self._client.forget(topic)
-                self._backoff.wait(error)
+                self._wait(error)
+
+    def _wait(self, error: KafkaError) -> None:
+        """Pauses before the next try. Raises the error once no time is left, but for topics that are to be left out."""
+        try:
+            self._backoff.wait(error)
+        except KafkaError:
+            if error.code not in NO_SUCH_TOPIC or self._settings.on_data_loss == "fail":
+                raise
+            topics = list(by_topic(self._unfinished))
+            there = self._client.retry(lambda: self._client.refresh(topics))
+            gone = [topic for topic in topics if topic not in there]
+            if not gone:
+                raise
+            for topic in gone:
+                self._skip_topic(topic, error)
+            self._backoff.reset()
 
     # --- asking ---
 
@@ -510,9 +526,9 @@ class RangeReader:
         if self.positions[partition] >= end:
             self._unfinished.remove(partition)
 
-    def _skip_topic(self, error: TopicRecreatedError) -> None:
-        logger.warning("%s: its ranges are left out", error)
-        for partition in [one for one in self._unfinished if one.topic == error.topic]:
+    def _skip_topic(self, topic: str, error: KafkaError) -> None:
+        logger.warning("topic %s: its ranges are left out: %s", topic, error)
+        for partition in [one for one in self._unfinished if one.topic == topic]:
             self._unfinished.remove(partition)
             self.positions[partition] = self._ends[partition]
 

@@ -64,6 +64,9 @@ class Decoding(msgspec.Struct, frozen=True):
         )
 
 
+_LOSSES = ("OFFSET_OUT_OF_RANGE", "INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION")
+"""Of a range that was there when it was planned."""
+
 CLIENTS = ClientPool()
 """Of this process: Spark gives a worker's process one task after another."""
 
@@ -93,7 +96,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
             with RangeReader(client, ranges, settings) as reader:
                 yield from _batches(reader, options)
     except KafkaError as error:
-        if error.name in ("OFFSET_OUT_OF_RANGE", "INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID"):
+        if error.name in _LOSSES:
             raise DataLossError(
                 f"records were lost: {error}. To go on without them, set failOnDataLoss to false"
             ) from error
