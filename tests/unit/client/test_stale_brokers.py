@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.cluster import METADATA_MAX_AGE_MS, ClusterClient
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.messages.metadata import (
@@ -95,3 +95,20 @@ def test_a_stale_broker_does_not_take_back_a_leader_that_is_known_already() -> N
         client.close()
         client.forget("t")
         assert client.leader_of(PARTITION).leader_id == NEW
+
+
+def test_a_writer_that_lives_long_sees_partitions_that_were_added() -> None:
+    def has(count: int) -> Script:
+        rows = tuple(MetadataResponsePartition(partition_index=index, leader_id=1) for index in range(count))
+        topic = MetadataResponseTopic(name="t", topic_id=Uuid(bytes(15) + b"\x07"), partitions=rows)
+        return lambda request: MetadataResponse(brokers=(MetadataResponseBroker(1, "one", 9092),), topics=(topic,))
+
+    brokers = ScriptedBrokers({ADDRESSES[1]: has(2)})
+    with ClusterClient(brokers, "one:9092") as client:
+        assert len(client.topic_to_write("t").partitions) == 2
+        client.close()
+        brokers.scripts[ADDRESSES[1]] = has(3)
+        brokers.now_ms += METADATA_MAX_AGE_MS - 1
+        assert len(client.topic_to_write("t").partitions) == 2
+        brokers.now_ms += 1
+        assert len(client.topic_to_write("t").partitions) == 3

@@ -19,6 +19,8 @@ from moldau.ports import Dialer
 from moldau.types import TopicPartition
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
+METADATA_MAX_AGE_MS = 300_000
+"""After that a writer looks for partitions that were added: the default of `metadata.max.age.ms` in Kafka's clients."""
 
 Result = TypeVar("Result")
 
@@ -54,6 +56,8 @@ class ClusterClient:
         self._connections: dict[int, ClientConnection] = {}
         self._to_lend: dict[int, ClientConnection] = {}
         self._any: ClientConnection | None = None
+        self._looked_ms: dict[str, int] = {}
+        """When each topic was last asked for."""
 
     # --- connections ---
 
@@ -168,7 +172,9 @@ class ClusterClient:
             raise kafka_error(response.error_code)
         for broker in response.brokers:
             self.remember_address(broker.node_id, broker.host, broker.port)
-        return self._metadata.take_topics(response)
+        found = self._metadata.take_topics(response)
+        self._looked_ms.update(dict.fromkeys(found, self._dialer.monotonic_ms()))
+        return found
 
     def topic(self, name: str) -> TopicMetadata:
         """What is known of the topic, asked for once. Raises UNKNOWN_TOPIC_OR_PARTITION where there is none."""
@@ -181,9 +187,12 @@ class ClusterClient:
         return found[name]
 
     def topic_to_write(self, name: str) -> TopicMetadata:
-        """As `topic`, but a cluster that makes topics by itself (`auto.create.topics.enable`) gets 5 s to do so."""
+        """As `topic`, but a cluster that makes topics by itself (`auto.create.topics.enable`) gets 5 s to do so.
+
+        The topic is looked at again after METADATA_MAX_AGE_MS: a key may belong to a partition that was added.
+        """
         known = self._metadata.topic(name)
-        if known is not None:
+        if known is not None and self._dialer.monotonic_ms() - self._looked_ms[name] < METADATA_MAX_AGE_MS:
             return known
         backoff = self.backoff(at_most_ms=_AUTO_CREATE_TIMEOUT_MS)
         while True:
