@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -55,7 +55,8 @@ MAX_IN_FLIGHT = 5
 """Requests on their way to one broker; it remembers the last five batches of a producer, so no more."""
 
 ACKS_ALL = -1
-MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
+_TOO_LARGE = (10, 18)
+"""MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE."""
 SLICE_BYTES = 8 * 1024 * 1024
 SLICE_ROWS = 100_000
 _PRODUCE_BY_NAME = 12
@@ -71,18 +72,21 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Pending(msgspec.Struct, frozen=True):
-    """`rows`: what is in the batch, where errors can name its input."""
+    """`rows`: what is in the batch; `sequence`: of the first; `batch_bytes`: the bound that the batch was made for."""
 
     data: bytes
     record_count: int
-    rows: RecordColumns | None
+    rows: RecordColumns
+    sequence: int
+    batch_bytes: int
 
 
 class _PartitionQueue:
-    """One partition's batches in sequence order: `unsent` behind `in_flight`."""
+    """One partition's batches in sequence order: `unsent` behind `in_flight`. `batch_bytes`: the bound of the next."""
 
-    def __init__(self, topic_partition: TopicPartition) -> None:
+    def __init__(self, topic_partition: TopicPartition, batch_bytes: int) -> None:
         self.topic_partition = topic_partition
+        self.batch_bytes = batch_bytes
         self.next_sequence = 0
         self.unsent: deque[_Pending] = deque()
         self.in_flight: deque[_Pending] = deque()
@@ -102,6 +106,14 @@ class _PartitionQueue:
         """Everything unacknowledged goes to the front of what is unsent, in order."""
         self.unsent.extendleft(reversed(self.in_flight))
         self.in_flight.clear()
+
+
+class _BatchTooLargeError(Exception):
+    """A batch of several records is larger than the topic allows."""
+
+    def __init__(self, queue: _PartitionQueue) -> None:
+        super().__init__(str(queue.topic_partition))
+        self.queue = queue
 
 
 class TopicWriter:
@@ -266,7 +278,7 @@ class TopicWriter:
         if self._claim:
             pieces = self._claim_new(pieces)
         for partition, columns in pieces.items():
-            self._encode(self._queues.setdefault(partition, _PartitionQueue(partition)), columns)
+            self._encode(self._queue(partition), columns)
             self._run(until_acknowledged=False)
 
     def _claim_new(self, pieces: dict[TopicPartition, RecordColumns]) -> dict[TopicPartition, RecordColumns]:
@@ -276,7 +288,7 @@ class TopicWriter:
             return pieces
         rest = dict(pieces)
         for partition in new:
-            queue = self._queues[partition] = _PartitionQueue(partition)
+            queue = self._queue(partition)
             self._encode(queue, pieces[partition].slice(0, 1), self._claim)
             rest[partition] = pieces[partition].slice(1, len(pieces[partition]) - 1)
         self._run(until_acknowledged=True)
@@ -288,21 +300,33 @@ class TopicWriter:
             raise
         return {partition: columns for partition, columns in rest.items() if len(columns)}
 
+    def _queue(self, partition: TopicPartition) -> _PartitionQueue:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _PartitionQueue(partition, self._batch_bytes)
+        return queue
+
     def _encode(self, queue: _PartitionQueue, columns: RecordColumns, claim: int = 0) -> None:
+        queue.unsent.extend(self._batches(queue, columns, queue.next_sequence, claim))
+        queue.next_sequence = (queue.next_sequence + len(columns)) & 0x7FFFFFFF
+
+    def _batches(
+        self, queue: _PartitionQueue, columns: RecordColumns, sequence: int, claim: int = 0
+    ) -> Iterator[_Pending]:
         is_transactional = self._transactional_id is not None
-        identity = BatchIdentity(self.producer_id, self.producer_epoch, queue.next_sequence, is_transactional, claim)
+        identity = BatchIdentity(self.producer_id, self.producer_epoch, sequence, is_transactional, claim)
         first = 0
         for batch in encode_batches(
             columns,
             identity=identity,
             compression=self._compression,
             compression_level=self._compression_level,
-            batch_bytes=self._batch_bytes,
+            batch_bytes=queue.batch_bytes,
         ):
-            rows = None if columns.origins is None else columns.slice(first, batch.record_count)
-            queue.unsent.append(_Pending(batch.data, batch.record_count, rows))
+            rows = columns.slice(first, batch.record_count)
+            at = (sequence + first) & 0x7FFFFFFF
+            yield _Pending(batch.data, batch.record_count, rows, at, queue.batch_bytes)
             first += batch.record_count
-            queue.next_sequence = (queue.next_sequence + batch.record_count) & 0x7FFFFFFF
 
     # --- batches to brokers ---
 
@@ -327,8 +351,27 @@ class TopicWriter:
                     self._receive_oldest()
                     self._send_ready()
                 return
+            except _BatchTooLargeError as error:
+                self._split(error.queue)
             except KafkaError as error:
                 self._recover(error)
+
+    def _split(self, queue: _PartitionQueue) -> None:
+        """The broker takes no batch as large as the oldest of this queue, which has several records: in its place come
+        smaller ones with the same sequences, as Kafka's own producer does it. The next batches are smaller at once."""
+        self._drop_connections()
+        for each in self._queues.values():
+            each.resend()
+        large = queue.unsent.popleft()
+        queue.batch_bytes = max(1, min(queue.batch_bytes, large.batch_bytes // 2))
+        half = large.record_count // 2
+        parts = (
+            *self._batches(queue, large.rows.slice(0, half), large.sequence),
+            *self._batches(
+                queue, large.rows.slice(half, large.record_count - half), (large.sequence + half) & 0x7FFFFFFF
+            ),
+        )
+        queue.unsent.extendleft(reversed(parts))
 
     def _recover(self, error: KafkaError) -> None:
         """After a retriable failure: everything unacknowledged is to be sent again. Raises any other."""
@@ -348,15 +391,19 @@ class TopicWriter:
 
     def _send_ready(self) -> bool:
         """Sends as much as may be in flight. True if something is left unsent."""
-        is_left = False
-        waiting = {queue.topic_partition: queue for queue in self._queues.values() if queue.unsent}
+        waiting = {queue.topic_partition: queue for queue in self._queues.values() if self._may_send(queue)}
         for leader_id, partitions in self._client.group_by_leader(waiting).items():
             queues = deque(waiting[partition] for partition in partitions)
             requests = self._requests.setdefault(leader_id, deque())
             while queues and len(requests) < MAX_IN_FLIGHT:
                 self._send_request(leader_id, requests, queues)
-            is_left = is_left or bool(queues)
-        return is_left
+        return any(queue.unsent for queue in self._queues.values())
+
+    def _may_send(self, queue: _PartitionQueue) -> bool:
+        """The first batch goes alone: where it is refused, a broker that has nothing of this producer yet would take
+        the second one, and then never the first. In a transaction it remembers the lowest sequence that was tried."""
+        is_known = queue.written is not None or self._transactional_id is not None
+        return bool(queue.unsent) and (is_known or not queue.in_flight)
 
     def _send_request(
         self, leader_id: int, requests: deque[list[_PartitionQueue]], queues: deque[_PartitionQueue]
@@ -371,7 +418,7 @@ class TopicWriter:
             chosen.append(queue)
             size += len(queue.unsent[0].data)
             queue.in_flight.append(queue.unsent.popleft())
-            if queue.unsent:
+            if self._may_send(queue):
                 queues.append(queue)
         connection = self._connection(leader_id)
         rows: dict[str, list[PartitionProduceData]] = {}
@@ -436,6 +483,8 @@ class TopicWriter:
             raise kafka_error("UNKNOWN_SERVER_ERROR", f"no answer for {next(iter(by_partition))}")
 
     def _take_row(self, queue: _PartitionQueue, row: PartitionProduceResponse) -> None:
+        if row.error_code in _TOO_LARGE and queue.in_flight[0].record_count > 1:
+            raise _BatchTooLargeError(queue)
         if row.error_code not in (0, 46):  # 46, a duplicate: the broker has it
             raise _refusal(queue, row)
         queue.acknowledge(row.base_offset)
@@ -459,7 +508,7 @@ def _refusal(queue: _PartitionQueue, row: PartitionProduceResponse) -> KafkaErro
     if blamed is not None and blamed.batch_index_error_message:
         said += f" ({blamed.batch_index_error_message})"
     if rows is not None:
-        is_size = row.error_code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
+        is_size = row.error_code in _TOO_LARGE
         index = blamed.batch_index if blamed is not None else largest_row(rows.keys, rows.values) if is_size else 0
         said += origin_text(rows.origins, index)
     return kafka_error(row.error_code, said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 
@@ -137,6 +138,34 @@ def test_a_row_may_name_a_partition_that_was_added_since_the_writer_began(broker
             writer.write(pa.table({"value": ["wrong"], "partition": [3]}))
         with pytest.raises(ValueError, match=f"topic '{topic}' has no partition -1"):
             writer.write(pa.table({"value": ["wrong"], "partition": [-1]}))
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_batches_are_made_smaller_where_the_topic_takes_only_small_ones(compression, is_transactional):
+    values = [random.Random(number).randbytes(700) for number in range(3_000)]
+    with Cluster() as cluster:
+        topic = cluster.topic(partitions=2, config={"max.message.bytes": "20000"})
+        table = pa.table({"value": values, "partition": [number % 2 for number in range(3_000)]})
+        servers, claim = cluster.bootstrap_servers, 5 if is_transactional else 0
+        with TransactionalWriter(servers, "outer") as outer:
+            outer.begin()
+            producer = outer.share() if is_transactional else None
+            with TopicWriter(servers, topic, compression=compression, producer=producer, claim=claim) as writer:
+                # the broker would take a second batch as small as this one
+                for start, count in ((0, 990), (990, 10), (1_000, 2_000)):
+                    writer.write(table.slice(start, count))
+                assert {at.record_count for at in writer.flush().values()} == {1_500}
+            if is_transactional:
+                outer.commit()
+            else:
+                outer.abort()
+        for partition in range(2):
+            found = [batch.column("value").to_pylist() for batch in read_topic(servers, topic, partitions=[partition])]
+            assert [value for part in found for value in part] == values[partition::2]
+        mixed = pa.table({"value": [b"small", b"x" * 30_000, b"small"], "partition": [0, 0, 0]})
+        with pytest.raises(KafkaError, match=r"larger than max\.message\.bytes"):
+            write_table(servers, topic, mixed)
 
 
 def test_confluent_kafka_reads_what_is_written_and_the_other_way_round(broker):
