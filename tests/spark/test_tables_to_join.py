@@ -61,3 +61,26 @@ targets:
         b'{"item":"milk","user":"bob","price":2.25}',
         b'{"item":"tea","user":"ann","price":1.50}',
     ]
+
+
+def test_the_last_record_of_a_key_counts_whatever_time_it_has(run_page, new_topic, produce, read_back):
+    """As for compaction. Where partitions were added, a key has records in two of them: there the later one counts."""
+    orders, users, target = new_topic(), new_topic(partitions=2), new_topic()
+    produce(users, [(b"7", b'{"name": "ann"}'), (b"8", b'{"name": "eve"}')], timestamp=2_000)
+    produce(users, [(b"7", b'{"name": "bob"}'), (b"8", None)], timestamp=1_000)
+    produce(users, [(b"9", b'{"name": "new"}')], timestamp=3_000, partition=1)
+    produce(users, [(b"9", b'{"name": "old"}')], timestamp=2_000, partition=0)
+    produce(orders, [(None, b'{"user": 7}'), (None, b'{"user": 8}'), (None, b'{"user": 9}')])
+    run_page(
+        f"""
+sources:
+  orders: {{topic: {orders}, format: json, schema: user int}}
+  users: {{topic: {users}, format: json, schema: name string, as: table}}
+flows:
+  named: select user, name from orders left join users on cast(user as string) = users._key
+targets:
+  out: {{from: named, topic: {target}}}
+"""
+    )
+    values = [value for _, value in read_back(target)]
+    assert sorted(values) == [b'{"user":7,"name":"bob"}', b'{"user":8}', b'{"user":9,"name":"new"}']

@@ -43,6 +43,8 @@ MAX_OFFSETS_PER_TRIGGER = 1_000_000
 most this much."""
 
 
+_NEWEST_OF_PARTITION = "max_by(struct(*), offset) as record"
+"""Of a key in one partition the last record counts, as for compaction, whatever time its producer gave it."""
 _NEWEST = "max_by(struct(*), struct(timestamp, offset)) as record"
 """A key has one partition, unless partitions were added: then offsets alone do not say what is newer."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
@@ -203,9 +205,10 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             return super().rows(loaded, counted_as)
         from moldau.spark import expression  # a page is checked without Spark
 
-        keyed = loaded.where("key is not null").groupBy("key")
-        newest = keyed.agg(expression(_NEWEST)).select("record.*").where("value is not null")
-        return super().rows(newest, counted_as)
+        newest = loaded.where("key is not null")
+        for columns, record in ((("key", "partition"), _NEWEST_OF_PARTITION), (("key",), _NEWEST)):
+            newest = newest.groupBy(*columns).agg(expression(record)).select("record.*")
+        return super().rows(newest.where("value is not null"), counted_as)
 
     def plain_columns(self, loaded: DataFrame) -> Sequence[str]:
         return ("cast(value as string) as value" if self.format == STRING else "value",)
