@@ -8,6 +8,10 @@ from moldau.errors import MoldauError
 
 MOST_LINES_OF_AN_ERROR = 12
 
+_BRANCH = re.compile(r"\s*(?:[:|]  |   )*[+:]- ")
+"""A line of Spark's drawing of a query; the first of them stands behind that of its root."""
+_PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
+
 _SPARK_CAUSE = re.compile(r"^(?:Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
 
 
@@ -21,12 +25,19 @@ class PipelineFailedError(MoldauError):
 
 def what_failed(text: str) -> str:
     """The sentence of our own error inside Spark's report of it; else of the innermost error that Spark has a class
-    for, such as [DIVIDE_BY_ZERO]; else the report's first lines."""
+    for, such as [DIVIDE_BY_ZERO]; else the last error of Python; else the report's first lines, without the query that
+    Spark draws behind them."""
     ours = re.findall(r"^moldau(?:\.\w+)+: (.+)$", text, re.MULTILINE)
     if ours:
         return str(ours[-1])
     causes = _SPARK_CAUSE.findall(text)
     if causes:
         return str(causes[-1])
+    of_python = _PYTHON_CAUSE.findall(text)
+    if of_python:
+        return str(of_python[-1])
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
-    return "\n".join(lines[:MOST_LINES_OF_AN_ERROR])
+    drawn = next((place for place, line in enumerate(lines) if _BRANCH.match(line)), None)
+    if drawn is not None and drawn > 1:
+        lines = lines[: drawn - 1]
+    return "\n".join(lines[:MOST_LINES_OF_AN_ERROR]).rstrip(";")
