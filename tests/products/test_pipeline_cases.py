@@ -85,6 +85,12 @@ def test_moments_that_differ_by_a_microsecond_differ():
     assert difference.lines() == ['- {"at":"2026-01-01T00:00:05.123Z"}', '+ {"at":"2026-01-01T00:00:05.123456Z"}']
 
 
+def test_a_key_of_a_map_is_a_text_as_in_json():
+    found = [{"sizes": {"7": 0.5, "true": {"2": None}}}]
+    assert compare([{"sizes": {7: 0.5, True: {2: None}}}], found) is None
+    assert compare([{"sizes": {7: 0.5, False: {2: None}}}], found) is not None
+
+
 def test_no_rows_are_expected_of_an_empty_list():
     assert compare([], []) is None
     assert compare([], [{"a": 1}]) is not None
