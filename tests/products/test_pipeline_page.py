@@ -317,6 +317,32 @@ def test_a_new_target_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         parse(PAGE.replace("  topic: out", "  shout: out"))
 
 
+CIRCLE = """\
+name: circle
+bootstrap_servers: a:1
+source: {topic: orders, format: string}
+sql: select value from source
+sink: {topic: orders}
+"""
+
+
+@pytest.mark.parametrize("source", ["topic: orders", "pattern: ord.*"])
+def test_a_query_does_not_write_to_the_topic_that_it_reads(source: str):
+    text = CIRCLE.replace("{topic: orders, f", f"{{{source}, f")
+    with pytest.raises(PageError, match=r"page.yaml:5: `sink` writes to the topic orders, which `source` reads: each "):
+        parse(text)
+    parse(text.replace("{topic: orders}", "{topic: others}"))
+    parse(text.replace(", format", ", bootstrap_servers: 'b:1', format"))
+
+
+@pytest.mark.parametrize("written", ['"\\t"', "\\t", '" "'])
+def test_a_blank_may_stand_between_fields(written: str):
+    source = f"{{files: in, format: csv, schema: a int, separator: {written}}}"
+    page = parse(f"name: p\nbootstrap_servers: a:1\nsource: {source}\nsql: select a from source\nsink: {{path: out}}\n")
+    (read,) = page.sources().values()
+    assert read.decoder.separator == (written if written == "\\t" else json.loads(written))
+
+
 @pytest.mark.parametrize("text", ["", "just words", "- a\n- b"])
 def test_a_page_is_a_mapping(text: str):
     with pytest.raises(PageError, match=r"page\.yaml:1"):
@@ -333,6 +359,7 @@ def test_an_absent_file_is_a_page_error(tmp_path: Path):
     [
         ("{files: in, format: jsn}", "`format` must be one of json, csv, text, parquet, not `jsn`; did you"),
         ("{files: in, format: csv}", "`format` csv needs a `schema`"),
+        ("{files: in, format: csv, schema: a int, header: true}", "`header` is the line itself that is no record"),
         ("{files: in, format: text, bad_records: stop}", "`bad_records` has no meaning for the format text"),
         ("{files: in, format: json, schema: a int, header: a}", "`header` has no meaning for the format json"),
         ("{files: in, format: json, schema: a int, watermark: 1 minute}", "`watermark` needs `event_time`"),

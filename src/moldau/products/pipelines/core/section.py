@@ -99,18 +99,20 @@ class Section:
     def is_text(self, key: str) -> bool:
         return isinstance(self._nodes.get(key), yaml.ScalarNode)
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """A scalar as the text that stands there. Without a default the key is required and not empty."""
+    def text(self, key: str, default: str | None = None, *, may_be_blank: bool = False) -> str:
+        """A scalar as the text that stands there. Without a default the key is required and not empty. `may_be_blank`:
+        blanks are a text, and stay as they are."""
         node = self._nodes.get(key)
         if node is None:
             if default is None:
                 self.refuse(key, "is missing", line=self._line)
             return default
-        if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
+        if not isinstance(node, yaml.ScalarNode) or not (str(node.value) if may_be_blank else str(node.value).strip()):
             self.refuse(key, "must be a text")
         # a block (`key: |`) begins in the line below its key
         line = node.start_mark.line + (2 if node.style in ("|", ">") else 1)
-        return self.fill(key, str(node.value), line).strip()
+        text = self.fill(key, str(node.value), line)
+        return text if may_be_blank else text.strip()
 
     def fill(self, key: str, text: str, line: int, file_name: str | None = None) -> str:
         """The text with the values of its parameters. `line`: where it begins in the file, `file_name`: another one."""

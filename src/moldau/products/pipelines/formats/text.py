@@ -76,10 +76,13 @@ class CsvFormat(Format, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, section: Section, directory: Path) -> CsvFormat:
+        header = section.text("header", default="")
+        if header.lower() in ("true", "false"):
+            section.refuse("header", f"is the line itself that is no record, such as `user,amount`, not `{header}`")
         return cls(
             schema=_schema(section, cls.NAMED_BY),
-            separator=section.text("separator", default=","),
-            header=section.text("header", default="") or None,
+            separator=section.text("separator", default=",", may_be_blank=True),
+            header=header or None,
         )
 
     def columns(self) -> Mapping[str, str]:

@@ -164,7 +164,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     group = page.text("group", default=GROUP_PREFIX + name)
     try:
         plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
-        queries = tuple(_queries(plan, parts, checkpoint, group, is_long=is_long))
+        queries = tuple(_queries(plan, parts, head, checkpoint, group, is_long=is_long))
     except PlanError as error:
         raise PageError(f"{page.file_name}:{error.line}: {error}") from None
     results = dict.fromkeys(step.name for step in (*plan.flows, *plan.targets))
@@ -309,7 +309,9 @@ def _parse_flows(page: Section, directory: Path) -> tuple[list[FlowStep], tuple[
     return steps, tuple(files)
 
 
-def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long: bool) -> Iterator[PipelineQuery]:
+def _queries(
+    plan: Plan, parts: _Parts, head: PageHead, checkpoint: Path, group: str, *, is_long: bool
+) -> Iterator[PipelineQuery]:
     """The one query of the short form has the names of the page itself. Raises PlanError."""
     sources = {step.name: source for step, source in parts.sources}
     kept: set[str] = set()
@@ -317,6 +319,7 @@ def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long
         name = step.target.name
         own = {source.name: sources[source.name] for source in step.sources}
         _refuse_mixed_offsets(step, own)
+        _refuse_circle(step, own, target, head.bootstrap_servers)
         dead_letters_of = tuple(name for name in own if name not in kept)
         kept.update(dead_letters_of)
         yield PipelineQuery(
@@ -329,6 +332,17 @@ def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long
             transactional_id=f"{plan.name}.{name if is_long else target.topic or name}",
             dead_letters_of=dead_letters_of,
         )
+
+
+def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, servers: str) -> None:
+    """`servers`: the cluster of the target, if that is a topic. Raises PlanError."""
+    for source in step.sources:
+        topic = sources[source.name]
+        if not isinstance(topic, TopicSource) or not source.is_stream or target.topic is None:
+            continue
+        if topic.bootstrap_servers == servers and topic.reads(target.topic):
+            what = f"`{step.target.place}` writes to the topic {target.topic}, which `{source.place}` reads"
+            raise PlanError(step.target.line, f"{what}: each row would be read again without end; name another topic")
 
 
 def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
