@@ -63,6 +63,15 @@ def test_the_newest_change_of_each_key_is_in_the_table(
     assert main(["pipeline", "test", str(file)]) == 0, capsys.readouterr().out
 
 
+def test_a_change_without_a_place_in_the_sequence_is_named(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = PAGE.replace("{id: 1, version: 1, name: old}", "{id: 1, name: old}")
+    file = tmp_path / "page.yaml"
+    file.write_text(f"name: pipe\nbootstrap_servers: a:1\n{text}", "utf-8")
+    assert main(["pipeline", "test", str(file)]) == 1
+    reason = "a row has no place in `sequence_by: version`, which is null: leave such rows out (`where`)"
+    assert reason in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [

@@ -57,6 +57,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
 
     NAMED_BY = "delta"
     KEYS = (*TableTarget.KEYS, "compact_every")
+    LACKS = ("interval",)
 
     location: str
     compact_every: int = COMPACT_EVERY
@@ -101,7 +102,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
 
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
 
-        self.check_columns(result.columns)
+        super().rows_of(result)
         if _is_table(self.location):
             _check_takes(DeltaTable(self.location), arrow_schema(result.drop(DELETED)))
         return result

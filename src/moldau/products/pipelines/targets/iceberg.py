@@ -56,6 +56,7 @@ NEW_TABLE = {
 class IcebergTarget(TableTarget, frozen=True, kw_only=True):
     NAMED_BY = "iceberg"
     KEYS = ("mode", *PLACE_KEYS)
+    LACKS = ("void", "interval")
 
     table: str
     warehouse: str
@@ -99,7 +100,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
     def rows_of(self, result: DataFrame) -> DataFrame:
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
 
-        self.check_columns(result.columns)
+        super().rows_of(result)
         if self.catalog.exists():
             catalog = self.open_catalog()
             if catalog.table_exists(self.table):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets import folder_owner
-from moldau.products.pipelines.targets.target import Owner, Target, TargetQuery, one_spelling
+from moldau.products.pipelines.targets.target import Owner, Target, TargetQuery, one_spelling, refuse_double_columns
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -65,6 +65,10 @@ class FilesTarget(Target, frozen=True, kw_only=True):
             folder_owner.claim(self.location, pipeline)
         except OSError as error:
             raise _cannot_be_made(self.location, error) from error
+
+    def rows_of(self, result: DataFrame) -> DataFrame:
+        refuse_double_columns(result.columns)
+        return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         return ParquetTarget(self.location, query.pipeline, query.checkpoint_id).write

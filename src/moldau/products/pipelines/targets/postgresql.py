@@ -121,7 +121,7 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
         return path_of((*self.table[:-1], OWNERS))
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        self.check_columns(result.columns)
+        super().rows_of(result)
         for name, kind in result.dtypes:
             if _type_of(kind) is None:
                 raise FlowError(f"the column {name!r} has the type {kind}, which PostgreSQL lacks: cast it to another")

@@ -60,6 +60,7 @@ TYPES = {
 class SqliteTarget(TableTarget, frozen=True, kw_only=True):
     NAMED_BY = "sqlite"
     KEYS = (*TableTarget.KEYS, "table")
+    LACKS = ("variant",)
 
     file: Path
     table: str
@@ -97,7 +98,7 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
             connection.execute(f"insert or ignore into {OWNERS} values (?, ?)", (self.table, pipeline))
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        self.check_columns(result.columns)
+        super().rows_of(result)
         if self.file.exists():
             with self.connected() as connection:
                 self._check_takes(connection, result.drop(DELETED).columns)

@@ -12,6 +12,7 @@ Pipelines, SCD type 1.)
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,8 +22,8 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.core.statement import quoted
-from moldau.products.pipelines.targets.target import Target, TargetQuery
+from moldau.products.pipelines.core.statement import literal, quoted
+from moldau.products.pipelines.targets.target import Target, TargetQuery, refuse_double_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +55,8 @@ class TableTarget(Target, frozen=True, kw_only=True):
     """`key`: in the mode update, the columns by which a row takes the place of an older one. `changes`: how the newest
     row of a key is found; None: each row is newer than those before it."""
 
+    LACKS: ClassVar[tuple[str, ...]] = ()
+    """Types of Spark that the table has no columns for."""
     KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", "sequence_by", "apply_as_deletes", "except_column_list")
 
     key: tuple[str, ...] = ()
@@ -99,27 +102,46 @@ class TableTarget(Target, frozen=True, kw_only=True):
             return result
         from moldau.spark import expression  # a page is checked without Spark
 
-        self.check_columns(result.columns)
+        refuse_double_columns(result.columns)
+        self.check_key(result.columns)
         if self.changes.deletes is not None:
             result = result.withColumn(DELETED, expression(f"coalesce({self.changes.deletes}, false)"))
+        for name in self.changes.left_out:
+            if name.lower() not in (column.lower() for column in result.columns):
+                raise FlowError(f"`except_column_list` names {name!r}, but the SQL gives {', '.join(result.columns)}")
+        changes = expression(_is_in_sequence(self.changes.sequence_by))
         newest = expression(f"max_by(struct(*), {self.changes.sequence_by}) as newest")
-        groups = result.groupBy(*(quoted(name) for name in self.key)).agg(newest)
+        groups = result.where(changes).groupBy(*(quoted(name) for name in self.key)).agg(newest)
         return groups.select("newest.*").drop(*self.changes.left_out)
 
-    def check_columns(self, names: Sequence[str]) -> None:
+    def check_key(self, names: Sequence[str]) -> None:
         """`names`: the columns of the SQL's result. Raises FlowError."""
-        seen: set[str] = set()
-        for name in names:
-            if name.lower() in seen:
-                raise FlowError(f"the SQL gives two columns {name!r}: a table needs another name for each (`as`)")
-            seen.add(name.lower())
         missing = [name for name in self.key if name not in names]
         if missing:
             raise FlowError(f"sink.key names the column {missing[0]!r}, but the SQL gives {', '.join(names)}")
 
     def rows_of(self, result: DataFrame) -> DataFrame:
-        self.check_columns(result.columns)
+        refuse_double_columns(result.columns)
+        self.check_key(result.columns)
+        self.check_types(result)
         return result
+
+    def check_types(self, result: DataFrame) -> None:
+        """Raises FlowError for a column of a type that LACKS names, or that has such a type inside."""
+        lacked = re.compile(rf"(^|[<,:])({'|'.join(self.LACKS)})\b(?!:)")  # a field has its name and a colon before it
+        for name, kind in result.dtypes:
+            found = lacked.search(kind) if self.LACKS else None
+            if found is not None:
+                raise FlowError(
+                    f"the column {name!r} has the type {kind}, and `{self.NAMED_BY}` has none for {found[2]}: "
+                    "cast it to another"
+                )
+
+
+def _is_in_sequence(sequence_by: str) -> str:
+    """A condition in SQL. `max_by` passes over a row without a place, and so over a change of the table."""
+    what = f"a row has no place in `sequence_by: {sequence_by}`, which is null: leave such rows out (`where`)"
+    return f"if(({sequence_by}) is null, cast(raise_error({literal(what)}) as boolean), true)"
 
 
 def commit_again(
@@ -180,5 +202,5 @@ def no_key(name: str) -> TableTargetError:
 def several_rows_of_a_key(key: Sequence[str], values: tuple[object, ...]) -> TableTargetError:
     return TableTargetError(
         f"a batch has several rows of one key ({', '.join(key)}), such as {values}: which one is the last? "
-        "Make one row of each key with `group by`"
+        "Make one row of each key with `group by`, or say with `sequence_by` what orders them"
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
@@ -23,6 +24,17 @@ MODES = ("append", "update")
 def one_spelling(path: str | Path) -> str:
     """Of a path, however a page writes it; an address in an object store has one only."""
     return str(path) if "://" in str(path) else os.path.realpath(path)
+
+
+def refuse_double_columns(names: Sequence[str], *, in_any_case: bool = True) -> None:
+    """`names`: the columns of the SQL's result. `in_any_case`: whether two names that differ in upper and lower case
+    alone are one. Raises FlowError."""
+    seen: set[str] = set()
+    for name in names:
+        known = name.lower() if in_any_case else name
+        if known in seen:
+            raise FlowError(f"the SQL gives two columns {name!r}: give each a name of its own (`as`)")
+        seen.add(known)
 
 
 class TargetQuery(msgspec.Struct, frozen=True):

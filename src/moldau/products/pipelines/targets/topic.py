@@ -22,7 +22,7 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import keys_of, parse_written, writable_formats
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.formats.json_text import json_of_row
-from moldau.products.pipelines.targets.target import Target, TargetQuery
+from moldau.products.pipelines.targets.target import Target, TargetQuery, refuse_double_columns
 
 ORIGIN_TYPES = {"_topic": "string", "_partition": "int", "_offset": "bigint"}
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -57,6 +57,7 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return f"topic {self.topic}", "exactly once: one transaction for each batch"
 
     def rows_of(self, result: DataFrame) -> DataFrame:
+        refuse_double_columns(result.columns, in_any_case=False)
         return to_records(result, self.key, self.format)
 
     @property

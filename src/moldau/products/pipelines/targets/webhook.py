@@ -25,7 +25,7 @@ from moldau.products.pipelines.core.note import PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.json_text import json_of_row
-from moldau.products.pipelines.targets.target import Target, TargetQuery
+from moldau.products.pipelines.targets.target import Target, TargetQuery, refuse_double_columns
 from moldau.products.pipelines.targets.topic import origins_of, write_to_topic
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
         return f"POST {self.url}", "at least once: a batch that a crash cuts short is sent again"
 
     def rows_of(self, result: DataFrame) -> DataFrame:
+        refuse_double_columns(result.columns, in_any_case=False)
         return result.selectExpr(f"{json_of_row(result)} as value", *origins_of(result))
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
