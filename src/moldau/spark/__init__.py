@@ -7,7 +7,7 @@ session.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,7 @@ __all__ = [
     "QUICK_START",
     "available_cores",
     "by_target_partition",
+    "check_stream",
     "decoding_format",
     "expression",
     "is_connect",
@@ -84,6 +85,21 @@ def expression(sql: str) -> Column:
     from pyspark.sql.functions import expr
 
     return expr(sql)
+
+
+def check_stream(rows: DataFrame, mode: str) -> None:
+    """Raises an error of Spark (`spark_error`) for what no streaming query in this output mode can do: what the query's
+    start would raise. A Spark Connect server looks for that at the start only."""
+    if is_connect(rows.sparkSession):
+        return
+    rows.writeStream.outputMode(mode)
+    if rows.sparkSession.conf.get("spark.sql.streaming.unsupportedOperationCheck") == "false":
+        return
+    jvm: Any = rows.sparkSession._jvm
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
+        rows._jdf.queryExecution().analyzed(), {"append": modes.Append, "update": modes.Update}[mode]()
+    )
 
 
 def register(spark: SparkSession) -> None:

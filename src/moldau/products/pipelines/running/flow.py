@@ -20,7 +20,7 @@ from moldau.products.pipelines.running.batches import BatchWriter, ServedBatchWr
 from moldau.products.pipelines.sources.source import Source
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.target import TargetQuery
-from moldau.spark import is_connect, spark_error
+from moldau.spark import check_stream, is_connect, spark_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_NO_LAST_ROW = "streaming aggregations without watermark"
+"""What Spark says of an aggregate in the mode append that no watermark ends."""
 
 _REFUSALS: tuple[type[Exception], ...] = (FlowError, *spark_error())
 
@@ -98,12 +101,28 @@ def _rows_of_flow(spark: SparkSession, flow: FlowStep, function: Callable[[], Da
 
 
 def make_result(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows that go to the query's target. Raises FlowError."""
+    """The rows that go to the query's target. Raises FlowError, also for what no stream can do."""
     step = query.step.target
     try:
-        return query.target.rows_of(query.target.newest(views[step.reads]))
+        result = query.target.rows_of(query.target.newest(views[step.reads]))
+        check_stream(result, step.mode)
+        return result
     except _REFUSALS as error:
+        if _NO_LAST_ROW in str(error) and step.mode == "append":
+            error = FlowError(_how_groups_end(query))
         raise _at(page, step.line, step.place, error) from error
+
+
+def _how_groups_end(query: PipelineQuery) -> str:
+    """Spark says of an aggregate only that it has no watermark, also where the source has one."""
+    sources = [source for source in query.sources.values() if source.watermark is not None]
+    times = [time for source in sources if (time := source.event_time or source.DEFAULT_EVENT_TIME) is not None]
+    late = "" if times else "say with `watermark` of the source how late rows may be, and "
+    return (
+        "an aggregate in the mode append gives a row when no other row of its group can come any more: "
+        f"{late}group by a window of that time (`group by window({(times or ['_timestamp'])[0]}, '1 minute')`), "
+        "or write every change of a group with `mode: update`"
+    )
 
 
 def start_query(

@@ -1,0 +1,87 @@
+"""What a target cannot take of the SQL's result is refused before a query starts, in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.running.flow import load_sources, make_result, make_views
+
+PAGE = """\
+name: pipe
+bootstrap_servers: a:1
+source: {{files: in, format: json, schema: "user string, amount double, at timestamp", {more}}}
+sql: {sql}
+sink: {{{sink}}}
+"""
+SQLITE, DELTA, ICEBERG = "sqlite: out.db, table: t", "delta: out", "iceberg: a.b"
+LATE = "event_time: at, watermark: 10 seconds"
+CHANGES = "mode: update, key: user, sequence_by: at"
+
+
+@pytest.fixture
+def result_of(spark, tmp_path: Path):
+    """`result_of(sql, sink, more)`: what a query of such a page would write."""
+    (tmp_path / "in").mkdir()
+
+    def make(sql: str, sink: str = "path: out", more: str = ""):
+        text = PAGE.format(sql=sql, sink=sink, more=more)
+        page = parse_page(text, file_name="page.yaml", directory=tmp_path)
+        return make_result(page, page.queries[0], make_views(spark, page, load_sources(spark, page, {})))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("more", "sql", "reason"),
+    [
+        (LATE, "select user, count(*) as n from source group by user", r"more: group by a window .*window\(at, "),
+        ("", "select sum(amount) as amount from source", r"more: say with `watermark` of the source how late rows "),
+        (LATE, "select * from source order by at", "page.yaml:5: `sink`: Sorting is not supported on streaming"),
+        ("", "select user, rank() over (partition by user order by at) as n from source", "NON_TIME_WINDOW"),
+        ("", "select user, time'10:00:00' as at from source", "The data type TIME is not supported"),
+    ],
+)
+def test_what_no_stream_can_do_is_refused_before_a_query_starts(result_of, more: str, sql: str, reason: str):
+    with pytest.raises(FlowError, match=reason) as error:
+        result_of(sql, more=more)
+    assert "+- " not in str(error.value)  # what Spark draws of the query
+
+
+@pytest.mark.parametrize(
+    ("sink", "value", "reason"),
+    [
+        (DELTA, "at - at", "the column 'value' has the type interval day to second, and `delta` has none for interval"),
+        (DELTA, "array(at - at)", "array<interval day to second>, and `delta` has none for interval: cast it"),
+        (ICEBERG, "null", "the column 'value' has the type void, and `iceberg` has none for void: cast it to another"),
+        (ICEBERG, "struct(at - at as a)", "`iceberg` has none for interval"),
+        (SQLITE, "parse_json('{}')", "the column 'value' has the type variant, and `sqlite` has none for variant"),
+    ],
+)
+def test_a_type_that_a_table_lacks_is_refused(result_of, sink: str, value: str, reason: str):
+    with pytest.raises(FlowError, match=reason):
+        result_of(f"select user, {value} as value from source", sink)
+
+
+@pytest.mark.parametrize("sink", [DELTA, ICEBERG, SQLITE])
+def test_a_field_may_be_called_like_a_type(result_of, sink: str):
+    result_of("select named_struct('void', 1, 'interval', 2, 'variant', 3) as s, amount as interval from source", sink)
+
+
+@pytest.mark.parametrize("sink", ["path: out", "topic: out", "webhook: 'http://a:1'", DELTA, ICEBERG, SQLITE])
+def test_two_columns_of_one_name_are_refused(result_of, sink: str):
+    with pytest.raises(FlowError, match="the SQL gives two columns 'user': give each a name of its own"):
+        result_of("select user, amount as user from source", sink)
+
+
+def test_json_may_have_two_names_that_differ_in_case(result_of):
+    result_of("select user, amount as User from source", "topic: out")
+
+
+def test_a_column_that_is_left_out_must_be_there(result_of):
+    result_of("select * from source", f"{SQLITE}, {CHANGES}, except_column_list: [At]")
+    with pytest.raises(FlowError, match="`except_column_list` names 'amuont', but the SQL gives user, amount, at"):
+        result_of("select * from source", f"{SQLITE}, {CHANGES}, except_column_list: [amuont]")
