@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +138,11 @@ def _replace(text: str, path: Path) -> None:
     write_whole(path, text)
 
 
-def claim_checkpoint(checkpoint: Path, query: Mapping[str, str | None], *, pipeline: str) -> str:
-    """The checkpoint's id. Notes the query; once a batch is planned, raises CheckpointError for another query.
+def claim_checkpoint(
+    checkpoint: Path, query: Mapping[str, str | None], *, pipeline: str, places: Collection[str] = ()
+) -> str:
+    """The checkpoint's id. Notes the query, and the places that it writes to; once a batch is planned, raises
+    CheckpointError for another query.
 
     Spark would go on with the offsets and aggregates of the old query, and give results of neither.
     """
@@ -152,7 +155,8 @@ def claim_checkpoint(checkpoint: Path, query: Mapping[str, str | None], *, pipel
         )
     checkpoint_id, _ = _noted(checkpoint) or (secrets.token_hex(4), None)
     wanted = {name: _without_layout(text) for name, text in query.items()}
-    write_whole(checkpoint / QUERY_FILE, json.dumps({"id": checkpoint_id, "query": wanted}, indent=2) + "\n")
+    noted = {"id": checkpoint_id, "query": wanted, "places": sorted(places)}
+    write_whole(checkpoint / QUERY_FILE, json.dumps(noted, indent=2) + "\n")
     return checkpoint_id
 
 
@@ -164,6 +168,20 @@ def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> list[str
         return []
     before, now = noted[1], {name: _without_layout(text) for name, text in query.items()}
     return [name for name in {**before, **now} if before.get(name) != now.get(name)]
+
+
+def former_writer(root: Path, current: Collection[Path], places: Collection[str]) -> Path | None:
+    """A checkpoint in the directory of a page, or that directory itself, whose batches went to one of these places and
+    which is none of the `current` ones: that of a target that has another name now, or is gone. Raises
+    CheckpointError."""
+    directories = [root, *sorted(path.parent for path in root.glob(f"*/{QUERY_FILE}"))]
+    for directory in directories:
+        if directory not in current and newest_planned_batch(directory) >= 0:
+            path = directory / QUERY_FILE
+            noted = json.loads(path.read_text("utf-8")) if _noted(directory) else {}
+            if not set(places).isdisjoint(noted.get("places", ())):
+                return directory
+    return None
 
 
 def _noted(checkpoint: Path) -> tuple[str, dict[str, str | None]] | None:

@@ -84,6 +84,12 @@ class PipelineQuery(msgspec.Struct, frozen=True):
     transactional_id: str
     dead_letters_of: tuple[str, ...]
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where its rows go, in words that are the same in every page. A topic is one too, though it may have several
+        writers."""
+        return self.target.places() or (() if self.target.topic is None else (f"topic {self.target.topic}",))
+
     def topics(self) -> Iterator[TopicSource]:
         return (source for source in self.sources.values() if isinstance(source, TopicSource))
 

@@ -9,6 +9,7 @@ from moldau.client.admin.configs import TOPIC
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
+from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS
 from moldau.shell.io.tcp import TCP
@@ -41,6 +42,7 @@ def check_page(page: PipelinePage, *, on_server: bool = False) -> None:
             )
         query.target.check()
         check_owner(page, query)
+        _check_name(page, query)
     check_cluster(page)
 
 
@@ -56,6 +58,25 @@ def check_owner(page: PipelinePage, query: PipelineQuery) -> None:
         f"{page.file_name}:{step.line}: `{step.place}`: {query.target.describe()[0]} belongs to the pipeline "
         f"{owner.pipeline!r}: name another place with `{query.target.NAMED_BY}`, or, if that pipeline does not write "
         f"there any more, {owner.release}"
+    )
+
+
+def _check_name(page: PipelinePage, query: PipelineQuery) -> None:
+    """Raises PreflightError where a target that begins would write its rows behind those that the same page has written
+    there under another name of the target."""
+    if newest_planned_batch(query.checkpoint) >= 0:
+        return
+    former = former_writer(page.checkpoint, [one.checkpoint for one in page.queries], query.places)
+    if former is None:
+        return
+    step = query.step.target
+    mend = f"give the target its old name {former.name!r} again"
+    if former == page.checkpoint:
+        mend = "write the page in its short form again"
+    raise PreflightError(
+        f"{page.file_name}:{step.line}: `{step.place}` would begin anew, and write once more what a target of this "
+        f"page has written to {query.target.describe()[0]}: {mend}, name another place with "
+        f"`{query.target.NAMED_BY}`, or delete {former} if the rows shall be written again"
     )
 
 

@@ -118,7 +118,10 @@ def run_pipeline(
     with lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
         for query in page.queries:
             query.target.claim(page.name)
-        ids = [claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name) for query in page.queries]
+        ids = [
+            claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name, places=query.places)
+            for query in page.queries
+        ]
         display.show([PipelineState(query.name, 0, 0, None, 0, "starting") for query in page.queries], force=True)
         spark = open_session(page.name, settings, log_path=log, keep_open=(lease.fileno(),))
         try:

@@ -1,0 +1,48 @@
+"""A target with another name is another query: it does not write behind the rows of the old one what those are."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import polars
+import pytest
+
+from moldau.products.pipelines.running.preflight import PreflightError
+
+PAGE = """
+sources:
+  rows: {{topic: {topic}, format: json, schema: n int}}
+targets:
+  lake: {{from: rows, path: out}}
+  copy: {{from: rows, topic: {copy}}}
+"""
+
+
+def test_a_renamed_target_does_not_write_its_rows_again(run_page, new_topic, produce, read_back, tmp_path: Path):
+    topic, copy = new_topic(), new_topic()
+    text = PAGE.format(topic=topic, copy=copy)
+    produce(topic, [(None, b'{"n": 1}')])
+    run_page(text)
+    with pytest.raises(PreflightError, match=r"page.yaml:8: `targets.sea` would begin .* its old name 'lake' again, "):
+        run_page(text.replace("lake:", "sea:"))
+    with pytest.raises(PreflightError, match=r"page.yaml:9: `targets.twin` would begin .* its old name 'copy' again, "):
+        run_page(text.replace("copy:", "twin:"))
+    short = f"source: {{topic: {topic}, format: string}}\nsql: select value from source\nsink: {{path: out}}\n"
+    with pytest.raises(PreflightError, match=r"page.yaml:6: `sink` would begin anew, .* its old name 'lake' again, "):
+        run_page(short)
+    produce(topic, [(None, b'{"n": 2}')])
+    run_page(text + "  more: {from: rows, path: elsewhere}\n")
+    assert sorted(polars.read_parquet(tmp_path / "out")["n"]) == [1, 2]
+    assert len(read_back(copy)) == 2
+    shutil.rmtree(tmp_path / "state" / "lake")
+    run_page(text.replace("lake:", "sea:"))
+    assert sorted(polars.read_parquet(tmp_path / "out")["n"]) == [1, 1, 2, 2]
+
+
+def test_a_page_in_the_long_form_does_not_write_again_what_the_short_form_has_written(run_page, new_topic, produce):
+    topic = new_topic()
+    produce(topic, [(None, b"a")])
+    run_page(f"source: {{topic: {topic}, format: string}}\nsql: select value from source\nsink: {{path: out}}\n")
+    with pytest.raises(PreflightError, match=r"`targets.pipe` would begin .* write the page in its short form again, "):
+        run_page(f"sources:\n  rows: {{topic: {topic}, format: string}}\ntargets:\n  pipe: {{from: rows, path: out}}\n")
