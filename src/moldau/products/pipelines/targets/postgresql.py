@@ -291,6 +291,11 @@ def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Ite
                 csv.write_csv(rows.append_column(ATTEMPT, pa.repeat(attempt, rows.num_rows)), lines, options)
                 out.write(lines.getbuffer())
                 copied += rows.num_rows
+    except (psycopg.errors.CharacterNotInRepertoire, psycopg.errors.UntranslatableCharacter) as error:
+        raise TableTargetError(
+            f"PostgreSQL took no rows: {sentence(error)}; it stores no character 0: take it out of the texts with "
+            "`replace(NAME, char(0), '')`, or leave such rows out (`where`)"
+        ) from error
     except psycopg.OperationalError as error:
         # psycopg's own class has another name for each reason, and the driver looks for one name in Spark's report
         raise UnreachableError(f"PostgreSQL took no rows: {sentence(error)}") from error
