@@ -64,6 +64,20 @@ def test_two_columns_of_one_name_are_written_both(spark):
     assert written(spark, f"{at(FINE)} as at, 1 as at") == f'{{"at":"{FINE}Z","at":1}}'
 
 
+@pytest.mark.parametrize(
+    ("struct", "text"),
+    [
+        ("named_struct('at', {at}, 'At', 1)", '{{"at":"{fine}Z","At":1}}'),
+        ("named_struct('at', 1, 'At', {at})", '{{"at":1,"At":"{fine}Z"}}'),
+    ],
+)
+def test_fields_whose_names_differ_in_case_alone_are_written_both(spark, struct: str, text: str):
+    struct, text = struct.format(at=at(FINE)), text.format(fine=FINE)
+    assert written(spark, f"{struct} as held") == f'{{"held":{text}}}'
+    rows = spark.sql(f"select array(map('k', {struct})) as held")
+    assert rows.selectExpr(json_of_column(rows, "held")).first()[0] == f'[{{"k":{text}}}]'
+
+
 def test_rows_of_a_test_have_their_nulls_and_microseconds(spark):
     rows = spark.sql(f"select cast(null as int) as n, {at(FINE)} as at union all select 1, {at(ROUND)}")
     assert rows_of(rows) == [{"n": None, "at": f"{FINE}Z"}, {"n": 1, "at": f"{ROUND}Z"}]

@@ -1,11 +1,13 @@
 """Rows and columns as JSON: SQL of Spark's `to_json`, which on its own cuts a time to milliseconds.
 
 A time of whole milliseconds has three digits of a second, as `to_json` writes it. A row with any time that is finer has
-six in all of its times: no pattern of Spark writes the one or the other by the value.
+six in all of its times: no pattern of Spark writes the one or the other by the value. So has a row with a time in one
+of several fields of a name.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +28,6 @@ Kind = str | Mapping[str, Any]
 
 def json_of_row(rows: DataFrame, *, with_nulls: bool = False) -> str:
     """A row as one object. `with_nulls`: a field that is null stands there too."""
-    names = [name.lower() for name in rows.columns]
-    if len(set(names)) < len(names):
-        return _to_json("struct(*)", with_nulls, _SIX_DIGITS)  # no SQL can ask for one of two columns of a name
     return _json("struct(*)", _any_is_finer("", rows.schema.jsonValue(), 0), with_nulls)
 
 
@@ -65,8 +64,14 @@ def _is_finer(sql: str, kind: Kind, depth: int) -> str:
 
 
 def _any_is_finer(before: str, struct: Mapping[str, Any], depth: int) -> str:
-    """`before`: what stands before the names of the fields."""
-    return _either(*(_is_finer(f"{before}{quoted(field['name'])}", field["type"], depth) for field in struct["fields"]))
+    """`before`: what stands before the names of the fields. SQL cannot ask for one of two fields of a name, and takes
+    names that differ in upper and lower case for one: a time in such a field counts as a finer one."""
+    count = Counter(field["name"].lower() for field in struct["fields"])
+    conditions: list[str] = []
+    for field in struct["fields"]:
+        is_finer = _is_finer(f"{before}{quoted(field['name'])}", field["type"], depth)
+        conditions.append("true" if is_finer and count[field["name"].lower()] > 1 else is_finer)
+    return _either(*conditions)
 
 
 def _some_is_finer(sql: str, element: Kind, depth: int) -> str:
