@@ -142,10 +142,11 @@ def test_dead_letters_that_are_never_kept_end_the_query(run_through, new_topic, 
     assert len(steps.troubles) > 1
 
 
+@pytest.mark.parametrize("most", [4_000_000, 2**31 - 1])
 def test_the_topic_of_dead_letters_takes_what_the_source_holds(
-    run_page, new_topic, new_name, produce, read_back, bootstrap_servers
+    run_page, new_topic, new_name, produce, read_back, bootstrap_servers, most: int
 ):
-    source, letters = new_topic(**{"max.message.bytes": "4000000"}), new_name("letters")
+    source, letters = new_topic(**{"max.message.bytes": str(most)}), new_name("letters")
     page, large = page_of_numbers(source, letters), b"x" * 3_900_000
     produce(source, [(None, b"no JSON")])
     assert run_page(page)[0].dead_letters == 1

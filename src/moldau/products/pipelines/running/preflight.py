@@ -20,6 +20,8 @@ from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicC
 CLUSTER_DEFAULT = -1
 MAX_MESSAGE_BYTES, KAFKA_MESSAGE_BYTES = "max.message.bytes", 1_048_588
 """The setting of a topic, and its default."""
+MOST_MESSAGE_BYTES = 2**31 - 1
+"""The setting's largest value."""
 _UNKNOWN_GROUP_IS_DEAD = 5
 _ANSWER_TIMEOUT_MS = 10_000
 
@@ -118,7 +120,8 @@ def _check_query(client: ClusterClient, page: PipelinePage, servers: str, query:
 def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
     """Makes the topic unless it is there. `message_bytes`: how large a batch of records it has to take at least, where
     that is more than Kafka's default. Raises PreflightError."""
-    room = (CreatableTopicConfig(MAX_MESSAGE_BYTES, str(message_bytes)),) if message_bytes > KAFKA_MESSAGE_BYTES else ()
+    largest = str(min(message_bytes, MOST_MESSAGE_BYTES))
+    room = (CreatableTopicConfig(MAX_MESSAGE_BYTES, largest),) if message_bytes > KAFKA_MESSAGE_BYTES else ()
     asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=CLUSTER_DEFAULT, configs=room)
     request = CreateTopicsRequest(topics=(asked,), timeout_ms=_ANSWER_TIMEOUT_MS)
 
