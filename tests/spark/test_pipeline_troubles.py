@@ -20,6 +20,7 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.running.runner import AS_ONE_SECONDS, run_pipeline
+from tests.support.postgresql import PostgresqlServer
 
 MOST_LOOKS = 3_000
 """Of a run that hangs: ten minutes of looks."""
@@ -184,3 +185,31 @@ def test_a_second_signal_cuts_the_batch_that_is_being_written(spark, run_through
     again.join(60)
     assert (state.state, state.records_read, steps.states[-2]) == ("stopped", 0, "stopping")
     assert list((tmp_path / "out").glob("*.parquet")) == []
+
+
+def test_a_second_signal_ends_the_wait_for_a_database_that_is_away(
+    run_through, new_topic, produce, postgresql: PostgresqlServer, tmp_path: Path
+):
+    source, log = new_topic(), tmp_path / "state" / "driver.log"
+    produce(source, [(None, b"a")])
+
+    def take_the_target_away() -> None:
+        postgresql.stop()
+        produce(source, [(None, b"b")])
+
+    again = threading.Timer(2 * AS_ONE_SECONDS, os.kill, (os.getpid(), signal.SIGTERM))
+    steps = Steps(
+        (lambda state: state.records_read == 1, take_the_target_away),
+        (lambda state: "batch 1 is tried again" in log.read_text("utf-8"), again.start),
+    )
+    page = f"""
+source: {{topic: {source}, format: string}}
+sql: select value from source
+sink: {{postgresql: "{postgresql.url}", table: cut}}
+"""
+    try:
+        state = run_through(page, steps)
+    finally:
+        postgresql.start()
+    again.join(60)
+    assert (state.state, state.records_read, steps.states[-2]) == ("stopped", 1, "stopping")

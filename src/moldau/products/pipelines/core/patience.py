@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -12,11 +14,30 @@ T = TypeVar("T")
 logger = logging.getLogger("moldau.pipelines")
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 10.0
+LOOK_SECONDS = 0.2
+"""How often a pause looks whether it is cut."""
+
+
+def _never() -> bool:
+    return False
+
+
+_IS_CUT: ContextVar[Callable[[], bool]] = ContextVar("is_cut", default=_never)
+
+
+@contextmanager
+def patient_until(is_cut: Callable[[], bool]) -> Iterator[None]:
+    """Within it, this thread tries nothing again once `is_cut`."""
+    token = _IS_CUT.set(is_cut)
+    try:
+        yield
+    finally:
+        _IS_CUT.reset(token)
 
 
 def keep_trying(act: Callable[[], T], may_pass: Callable[[Exception], bool], patience_ms: int, what: str) -> T:
     """Calls `act` until it raises no error that may pass, with pauses that double, and gives what it gave; after
-    `patience_ms` the error is raised. `what` names the work in the log."""
+    `patience_ms`, or once it is cut (`patient_until`), the error is raised. `what` names the work in the log."""
     deadline = time.monotonic() + patience_ms / 1_000
     pause = FIRST_PAUSE_SECONDS
     while True:
@@ -26,5 +47,16 @@ def keep_trying(act: Callable[[], T], may_pass: Callable[[Exception], bool], pat
             if not may_pass(error) or time.monotonic() + pause > deadline:
                 raise
             logger.warning("%s is tried again in %.1f s: %s", what, pause, error)
-        time.sleep(pause)
+            if _is_cut_within(pause):
+                raise
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _is_cut_within(seconds: float) -> bool:
+    is_cut, end = _IS_CUT.get(), time.monotonic() + seconds
+    while not is_cut():
+        left = end - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(left, LOOK_SECONDS))
+    return True

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.checkpoints.lease import WriterLease
+from moldau.products.pipelines.core.patience import patient_until
 from moldau.products.pipelines.targets.target import Target, TargetQuery
 from moldau.spark import spark_error
 
@@ -26,19 +27,27 @@ _MAY_PASS = ("BatchAbortedError", "ExecutorLostFailure", "FetchFailed", "Python 
 
 class BatchWriter:
     """Writes in this process. `may_start` is called before a batch writes its first record, and stops the query by
-    raising."""
+    raising. `is_cut`: a batch waits no longer for a target that is away."""
 
-    def __init__(self, target: Target, query: TargetQuery, may_start: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        query: TargetQuery,
+        may_start: Callable[[], None],
+        is_cut: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Raises MoldauError."""
         self._write = target.writer(query)
         self._query = query
         self._may_start = may_start
+        self._is_cut = is_cut
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         for attempt in range(1, WRITE_ATTEMPTS + 1):
             self._may_start()
             try:
-                self._write(batch, batch_id)
+                with patient_until(self._is_cut):
+                    self._write(batch, batch_id)
                 return
             except spark_error() as error:
                 if attempt == WRITE_ATTEMPTS or not any(reason in str(error) for reason in _MAY_PASS):

@@ -135,11 +135,13 @@ def start_query(
     note: str,
     lease: Lease,
     may_start_batch: Callable[[], None],
+    is_cut: Callable[[], bool] = lambda: False,
 ) -> StreamingQuery:
     """Starts one query. `once`: stop when all that is there now is processed. `note`:
     stands beside the offsets of the query's group. `lease`: on the page's checkpoint.
     `may_start_batch` is called before a batch writes its first record, and stops the query by raising; on a Spark
-    Connect server, the lease stops it. Raises FlowError for what no stream can do."""
+    Connect server, the lease stops it. `is_cut`: the batch that is being written waits no longer for a target that is
+    away. Raises FlowError for what no stream can do."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
@@ -161,7 +163,7 @@ def start_query(
     if is_connect(result.sparkSession):
         write = ServedBatchWriter(query.target, written, page.checkpoint, lease.token)
     else:
-        write = BatchWriter(query.target, written, may_start_batch)
+        write = BatchWriter(query.target, written, may_start_batch, is_cut)
     try:
         with state_store_for(result.sparkSession, query.step.flows):
             return writer.foreachBatch(write).start()

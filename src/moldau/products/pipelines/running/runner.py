@@ -64,8 +64,9 @@ class StopRequest:
     """What a signal asks for. The handler runs in the main thread, between any two of its steps: `threading.Event.set`
     would wait for ever there, if the main thread holds the event's lock just then. So the handler sets plain flags.
 
-    `is_urgent`: asked for again. One request may come as two signals, such as from a service manager that sends one to
-    each process, and from the process above this one: those of AS_ONE_SECONDS count as one.
+    `is_urgent`: asked for again, or the time for the batches is over. One request may come as two signals, such as from
+    a service manager that sends one to each process, and from the process above this one: those of AS_ONE_SECONDS count
+    as one.
     """
 
     def __init__(self) -> None:
@@ -191,6 +192,7 @@ def _start_all(
             note=note,
             lease=lease,
             may_start_batch=may_start_batch,
+            is_cut=lambda: stop.is_urgent,
         )
         supervised = Supervised(start, progress, retry_first_seconds)
         stack.callback(supervised.end)
@@ -229,8 +231,12 @@ def _until_the_end(
     if stop.is_asked:
         show([one.state if one.is_over else replace(one.state, state="stopping") for one in queries], force=True)
     deadline = time.monotonic() + STOP_WITHIN_SECONDS
-    last = [query.stop(lambda: stop.is_urgent or time.monotonic() > deadline) for query in queries]
-    return show(last, force=True)
+
+    def is_urgent() -> bool:
+        stop.is_urgent = stop.is_urgent or time.monotonic() > deadline
+        return stop.is_urgent
+
+    return show([query.stop(is_urgent) for query in queries], force=True)
 
 
 def _raise_failures(page: PipelinePage, queries: Sequence[Supervised]) -> None:

@@ -132,10 +132,10 @@ class Supervised:
             self._progress.count(running)
             self._progress.look("stopping")
             if self._progress.reaches_clusters:
-                # idle, or ended by itself at the next batch's begin
+                # idle, or ended by itself at the next batch's begin; the caller's `is_urgent` is to come first
                 _wait_until(
                     lambda: is_urgent() or not running.isActive or not running.status["isTriggerActive"],
-                    STOP_WITHIN_SECONDS,
+                    2 * STOP_WITHIN_SECONDS,
                 )
             running.stop()
             self._progress.count(running)
