@@ -45,12 +45,12 @@ def test_a_broker_that_is_not_there_is_told_before_spark_starts():
 
 
 def test_a_missing_topic_is_told_with_the_line_that_makes_it(cluster: Cluster):
-    servers, topic = cluster.bootstrap_servers, cluster.topic()
+    servers, topic, other = cluster.bootstrap_servers, cluster.topic(), cluster.topic()
     expected = f"topic 'none' does not exist on {servers}; to create it: moldau topics create none --bootstrap-server"
     for source, sink in (("none", topic), (topic, "none")):
         with pytest.raises(PreflightError, match=expected):
             check_cluster(page(servers, source, sink))
-    check_cluster(page(servers, topic, topic))
+    check_cluster(page(servers, topic, other))
 
 
 def test_a_group_with_consumers_is_refused(cluster: Cluster):
@@ -63,7 +63,7 @@ def test_a_group_with_consumers_is_refused(cluster: Cluster):
             if consumer.assignment():
                 break
         with pytest.raises(PreflightError, match="group 'busy' has 1 members, the first is 'reader'"):
-            check_cluster(page(cluster.bootstrap_servers, topic, topic, "group: busy"))
+            check_cluster(page(cluster.bootstrap_servers, topic, cluster.topic(), "group: busy"))
     finally:
         consumer.close()
 
