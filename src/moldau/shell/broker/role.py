@@ -320,10 +320,11 @@ class Broker:
         return self.dynamic_settings.static
 
     async def submit(self, request: Any, client: Client | None = None) -> Any:
-        """The controller's answer to a change of topics or configs, once the change is committed, and the partitions
-        and logs here are as it wants them. Raises KafkaError."""
+        """The controller's answer to a change of topics or configs, once the change is committed; where no other broker
+        has a part of it, also once the partitions and logs here are as it wants them. Raises KafkaError."""
         response = await self.controller.submit(request, client)
-        await self.partitions.wait_settled()
+        if len(self.image.brokers) == 1:
+            await self.partitions.wait_settled()
         return response
 
     async def _allocate_producer_ids(self) -> AllocateProducerIdsResponse:

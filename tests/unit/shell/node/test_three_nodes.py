@@ -183,6 +183,20 @@ def test_a_broker_that_stops_hands_over_what_it_leads_first(leaver: int) -> None
     tell(story)
 
 
+def test_the_broker_beside_the_active_controller_answers_for_a_topic_before_its_logs_are_made() -> None:
+    """As all others do: 2,000 logs take a second."""
+
+    async def story(cluster: Cluster) -> None:
+        [broker] = (cluster.nodes[node_id].broker for node_id in NODE_IDS if cluster.nodes[node_id].quorum.is_leader)
+        request = CreateTopicsRequest((CreatableTopic("many", 300, 3),), 10_000)
+        [result] = (await broker.submit(request)).topics
+        assert result.error_code == 0
+        assert len(list(broker.partitions)) < 300
+        await cluster.until(lambda: len(list(broker.partitions)) == 300)
+
+    tell(story)
+
+
 def test_a_broker_whose_directories_are_cordoned_takes_no_new_replica_until_they_are_free_again() -> None:
     """KIP-1066. The controller knows at once: no other heartbeat was due."""
 
