@@ -54,9 +54,9 @@ async def start_with_one_in_each(start_node: Any, disks: tuple[MemoryDisk, Memor
 
 
 async def start_without_second(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk], reason: str) -> Any:
-    """A node whose second log directory cannot be opened, or fails at once."""
+    """A node whose second log directory cannot be opened, or fails at once. It gives other ids than the last life."""
     if reason == "unopened":
-        return await start_node(disk=disks[0], unopened_paths=("/disk1",))
+        return await start_node(disk=disks[0], unopened_paths=("/disk1",), seed=8)
     disks[1].fail(Fault("open", "io"))
     disks[1].fail(Fault("read", "io"))
-    return await start_node(disk=disks[0], further_disks=disks[1:])
+    return await start_node(disk=disks[0], further_disks=disks[1:], seed=8)

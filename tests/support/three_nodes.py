@@ -39,6 +39,8 @@ class Cluster:
         self.clock = SimulatedClock(loop)
         self.disks = {node_id: MemoryDisk() for node_id in NODE_IDS}
         self.nodes: dict[int, Node] = {}
+        self.unopened_paths: dict[int, tuple[str, ...]] = {}
+        """Further log directories of a node that its next life cannot open."""
         self._processes: dict[int, SimulatedProcess] = {}
         self._lives = 0
         for node_id, disk in self.disks.items():
@@ -67,7 +69,8 @@ class Cluster:
         }
         network = HostNetwork(self.network, host)
         random = SeededRandom(1_000 * node_id + self._lives)
-        doors = Doors(self.clock, random, self.disks[node_id], InlineWorkers(), network)
+        unopened = self.unopened_paths.get(node_id, ())
+        doors = Doors(self.clock, random, self.disks[node_id], InlineWorkers(), network, unopened_paths=unopened)
         node = self.nodes[node_id] = Node(parse_broker_settings(texts), doors)
         process = self._processes[node_id] = SimulatedProcess(host)
         await self.loop.run_in_process(process, node.start())

@@ -325,7 +325,7 @@ class Partitions:
             partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
             is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
             directory = self._place(named, is_copy=is_copy)
-            self._check_new(topic_partition, directory, is_noted=named is not None)
+            self._check_new(topic_id, topic_partition.partition, directory, is_noted=named is not None)
             settings = self.log_settings(image, topic_partition.topic)
             log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
         if assigned is not None and assigned != directory.directory_id:
@@ -354,14 +354,17 @@ class Partitions:
         directory.health.check()
         return directory
 
-    def _check_new(self, topic_partition: TopicPartition, directory: LogDirectory, *, is_noted: bool) -> None:
+    def _check_new(self, topic_id: Uuid, index: int, directory: LogDirectory, *, is_noted: bool) -> None:
         """A move that a crash cut short may have left all that there is in a directory that cannot be read now, though
         the metadata names the other one already. A crash soon after its first records, before the metadata had a note
         of its directory, leaves them in any. Raises StorageFailedError."""
-        found = None if self._found is None else self._found.partition(topic_partition)
+        # by its id: a new topic may have the name of one that was there at the start
+        topic = None if self._found is None else self._found.topics_by_id.get(topic_id)
+        found = None if topic is None else topic.partitions.get(index)
+        if found is None or self._node.node_id not in found.replicas:
+            return
         # the note of a move is a change; a partition that never changed never moved
-        may_lie_elsewhere = found is not None and (found.partition_epoch > 0 or not is_noted)
-        if may_lie_elsewhere and self.logs.is_any_out_of_reach:
+        if (found.partition_epoch > 0 or not is_noted) and self.logs.is_any_out_of_reach:
             raise StorageFailedError(
                 f"{directory.path} has no log of it, and a log directory is offline, where one may lie: take that "
                 "directory out of log.dirs if the partition shall begin anew"

@@ -8,6 +8,7 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
 from tests.support.log_directories import NOW_MS, append, start_with_one_in_each, start_without_second
 
@@ -95,3 +96,18 @@ async def test_a_partition_whose_directory_is_not_known_yet_is_not_begun_anew_be
     disks[1].faults.clear()
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     assert await append(node.connect(), lost) == (0, 1)
+
+
+@pytest.mark.parametrize("reason", ["unopened", "faulty"])
+async def test_a_topic_made_anew_begins_beside_a_directory_that_is_offline(start_node: Any, reason: str) -> None:
+    """Nothing of the new topic can lie there, whatever lies there of a deleted one with its name."""
+    disks = MemoryDisk(), MemoryDisk()
+    node, lost = await start_with_one_in_each(start_node, disks)
+    await node.node.stop()
+
+    node = await start_without_second(start_node, disks, reason)
+    assert await append(node.connect(), lost) == (56, -1)
+    await node.node.broker.submit(DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000))
+    await node.create_topic("t", 2)
+    client = node.connect()
+    assert [await append(client, index) for index in (0, 1)] == [(0, 0), (0, 0)]

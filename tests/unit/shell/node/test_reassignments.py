@@ -148,6 +148,25 @@ def test_a_reassignment_to_a_broker_that_is_down_waits_for_it() -> None:
     tell(story)
 
 
+def test_a_replica_is_moved_to_a_broker_one_of_whose_log_directories_is_offline() -> None:
+    """Nothing of the partition can lie there: the broker had no replica of it when it was started."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 2, by=1)
+        await cluster.all_know("t", 1, 1, 2)
+        assert await reassign(cluster, 2, 1, by=1) == 0
+        await until_settled(cluster, 2, 1)
+        await write(cluster, 1, 5)
+        cluster.kill(3)
+        cluster.unopened_paths[3] = ("/gone",)
+        await cluster.start(3)
+        assert await reassign(cluster, 1, 3, by=1) == 0
+        await until_settled(cluster, 1, 3)
+        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [5, -1, 5]
+
+    tell(story)
+
+
 def test_what_is_under_way_can_be_taken_back() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", 1, 2, by=1)
