@@ -57,9 +57,8 @@ class PartitionLog(Generic[Record]):
     async def replay(self, fold: Fold) -> None:
         """Folds the whole log. Of what one read gives, only the last record of each key is decoded and folded, as if
         compaction had been there: groups commit the same few positions again and again."""
-        log = self.partition.log
-        offset, goes_on = log.log_start_offset, True
-        while goes_on and offset < log.log_end_offset:
+        offset, goes_on = self.partition.log.log_start_offset, True
+        while goes_on and offset < self.end_offset:
             data = await self._read(offset)
             if not data:
                 return  # compaction left nothing up to the end
@@ -80,13 +79,17 @@ class PartitionLog(Generic[Record]):
                 await self._pauses.pause(len(records))
             goes_on = await fold(self._decoded(latest.values()))
             if offset == begin:
-                raise ProtocolError(f"{log.directory}: no whole record batch at offset {offset}")
+                directory = self.partition.log.directory
+                raise ProtocolError(f"{directory}: no whole record batch at offset {offset}")
 
     async def _read(self, offset: int) -> bytes:
-        log = self.partition.log
+        """What begins at `offset`, or where the log starts by now, if that is later."""
         for attempt in range(MAX_COLD_READS + 1):
             may_wait = attempt == MAX_COLD_READS
-            read = log.read(offset, max_bytes=LOAD_BYTES, end_offset=log.log_end_offset, may_wait=may_wait)
+            # the partition may have moved to another log directory since, and retention may have deleted segments
+            log = self.partition.log
+            start = max(offset, log.log_start_offset)
+            read = log.read(start, max_bytes=LOAD_BYTES, end_offset=log.log_end_offset, may_wait=may_wait)
             if read.cold is None:
                 break
             await self._workers.run(read.cold.run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from moldau.core.groups.records import OffsetRecord, decode_group_record, encode_group_record
 from moldau.errors import kafka_error
 from moldau.shell.coordination.partition_log import PartitionLog
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
@@ -271,6 +272,52 @@ async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(
     node = await restarted(start_node, node, is_clean=False)
     assert await committed(node.connect(), "t") == 99
     assert node.node.broker.coordinators.shard_for("g").host.state.offsets == shard.host.state.offsets
+
+
+class SlowWorkers(InlineWorkers):
+    """Something happens while a piece of work waits for its turn."""
+
+    def __init__(self, happens: Callable[[], Awaitable[None]]) -> None:
+        self._happens = happens
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        await self._happens()
+        return work()
+
+
+@pytest.mark.parametrize("event", ["it is moved", "retention"])
+async def test_a_load_goes_on_in_a_log_that_is_another_one_meanwhile(start_node: Any, event: str) -> None:
+    """It lies in another log directory, or begins later: some operators let retention delete from the topic, too."""
+    node = await start_node(SETTINGS, further_disks=(MemoryDisk(),))
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    partition = node.node.broker.coordinators.shard_for("g").partition
+    for offset in range(4):
+        assert await commit(client, "t", offset) == 0
+        partition.log.roll(NOW_MS)
+    (target,) = [each for each in node.node.broker.partitions.logs if partition.topic_partition not in each.logs]
+
+    async def happen() -> None:
+        if event == "it is moved":
+            node.node.broker.moves.move(partition, target)
+            await node.turns(50)
+            assert partition.topic_partition in target.logs
+        else:
+            partition.log.advance_log_start_offset(3)
+
+    folded: list[int] = []
+
+    async def fold(records: Iterable[Any]) -> bool:
+        folded.extend(record.offset for record in records)
+        if folded == [0]:
+            partition.log.disk.fail(Fault("read_cached", "cold", path_contains="__consumer_offsets", times=1))
+        return True
+
+    pauses = Pauses(asyncio.get_running_loop(), None)
+    log = PartitionLog(partition, SlowWorkers(happen), pauses, encode_group_record, decode_group_record)
+    await log.replay(fold)
+    assert folded == [0, 3]
 
 
 async def test_pending_commits_count_from_their_marker_on_whatever_came_between(start_node: Any) -> None:
