@@ -35,7 +35,6 @@ from moldau.core.coordination.machine import (
     State,
     Timer,
 )
-from moldau.core.log.damage import DamagedBatchError
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import (
     InvariantError,
@@ -156,12 +155,12 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         """Folds what `replay` gives, all of the log in order and in parts, until `fold` says False; then `begin`.
         `contents`: what the machine serves, in a word.
 
-        `replay` raises ProtocolError and DamagedBatchError, with the place, for what cannot be read. Requests that wait
-        get the error, which is raised only where it is our own.
+        `replay` raises ProtocolError and KafkaError, with the place, for what cannot be read. Requests that wait get
+        the error, which is raised only where it is our own.
         """
         try:
             await replay(self._fold)
-        except (DamagedBatchError, ProtocolError) as error:
+        except (KafkaError, ProtocolError) as error:
             # groups whose commits lie behind the damage would begin anew, and what they commit then would hide it
             place = self.host.topic_partition
             self.host.stop(f"{place} cannot be loaded, its {contents} are not served: {error}")

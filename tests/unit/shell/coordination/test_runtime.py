@@ -176,6 +176,17 @@ async def test_a_record_that_cannot_be_applied_stops_the_shard() -> None:
     assert code_of(again, Get("a")) == 15
 
 
+async def test_a_log_whose_file_is_gone_stops_the_shard_and_says_so() -> None:
+    async def replay(fold: Any) -> None:
+        raise kafka_error("KAFKA_STORAGE_ERROR", "the file is gone")
+
+    owner = Owner(MemoryDisk(), ManualClock())
+    await owner.runtime.load(replay, MetadataImage(), "values")
+    assert owner.runtime.loading is None
+    assert code_of(owner, Get("a")) == 15
+    assert owner.told == ["__store-0 cannot be loaded, its values are not served: the file is gone"]
+
+
 async def test_a_log_that_cannot_be_read_stops_the_shard_and_names_the_place() -> None:
     owner = await started()
     at_once(owner, Put("a", "1"))
