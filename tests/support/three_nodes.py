@@ -39,8 +39,9 @@ class Cluster:
         self.clock = SimulatedClock(loop)
         self.disks = {node_id: MemoryDisk() for node_id in NODE_IDS}
         self.nodes: dict[int, Node] = {}
+        self.further_disks: dict[int, tuple[MemoryDisk, ...]] = {}
         self.unopened_paths: dict[int, tuple[str, ...]] = {}
-        """Further log directories of a node that its next life cannot open."""
+        """The further log directories of the next life of a node: those that it opens, and those that it cannot."""
         self._processes: dict[int, SimulatedProcess] = {}
         self._lives = 0
         for node_id, disk in self.disks.items():
@@ -69,8 +70,15 @@ class Cluster:
         }
         network = HostNetwork(self.network, host)
         random = SeededRandom(1_000 * node_id + self._lives)
-        unopened = self.unopened_paths.get(node_id, ())
-        doors = Doors(self.clock, random, self.disks[node_id], InlineWorkers(), network, unopened_paths=unopened)
+        doors = Doors(
+            self.clock,
+            random,
+            self.disks[node_id],
+            InlineWorkers(),
+            network,
+            further_disks=self.further_disks.get(node_id, ()),
+            unopened_paths=self.unopened_paths.get(node_id, ()),
+        )
         node = self.nodes[node_id] = Node(parse_broker_settings(texts), doors)
         process = self._processes[node_id] = SimulatedProcess(host)
         await self.loop.run_in_process(process, node.start())

@@ -325,7 +325,10 @@ class Partitions:
             partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
             is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
             directory = self._place(named, is_copy=is_copy)
-            self._check_new(topic_id, topic_partition.partition, directory, is_noted=named is not None)
+            # who leads has all that was acknowledged, and a replica that is neither in sync nor eligible is a mere copy
+            may_lead = not is_copy or self._node.node_id in (*partition.isr, *partition.eligible_leader_replicas)
+            if named is not None or may_lead:
+                self._check_new(topic_id, topic_partition.partition, directory, is_noted=named is not None)
             settings = self.log_settings(image, topic_partition.topic)
             log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
         if assigned is not None and assigned != directory.directory_id:

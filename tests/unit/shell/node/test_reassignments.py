@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moldau.core.metadata.image import BrokerListener
+from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.network import HostNetwork
 from moldau.types import TopicPartition
@@ -163,6 +164,28 @@ def test_a_replica_is_moved_to_a_broker_one_of_whose_log_directories_is_offline(
         assert await reassign(cluster, 1, 3, by=1) == 0
         await until_settled(cluster, 1, 3)
         assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [5, -1, 5]
+
+    tell(story)
+
+
+def test_a_broker_copies_what_was_created_while_it_was_down_also_beside_an_offline_directory() -> None:
+    """The metadata names no log directory for it yet, of which the broker had two."""
+
+    async def story(cluster: Cluster) -> None:
+        cluster.kill(3)
+        cluster.further_disks[3] = (MemoryDisk(),)
+        await cluster.start(3)
+        assert len(cluster.nodes[1].broker.image.brokers[3].log_directories) == 2
+        cluster.kill(3)
+        await cluster.until(lambda: cluster.nodes[1].broker.image.brokers[3].is_fenced)
+        await cluster.create("t", 1, 3, by=1)
+        await cluster.all_know("t", 1, 1)
+        del cluster.further_disks[3]
+        cluster.unopened_paths[3] = ("/gone",)
+        await cluster.start(3)
+        await cluster.all_know("t", 1, 1, 3)
+        await write(cluster, 1, 2)
+        assert [count_at(cluster, node_id) for node_id in (1, 2, 3)] == [2, -1, 2]
 
     tell(story)
 
