@@ -13,7 +13,15 @@ from moldau.errors import DamagedLogError
 from moldau.shell.io.disk import OsDisk
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
@@ -39,6 +47,21 @@ async def offsets(client: Any) -> list[int]:
     )
     answer = await client.ask(ApiKey.FETCH, 11, request)
     return [header.base_offset for _, header in iterate_batches(answer.responses[0].partitions[0].records)]
+
+
+async def commit(client: Any, offset: int) -> None:
+    rows = (OffsetCommitRequestPartition(partition_index=0, committed_offset=offset),)
+    request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, request)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def committed(client: Any, topic: str | None) -> int:
+    """The position of the group in t-0: of the topic of that name, or among all that are listed."""
+    topics = None if topic is None else (OffsetFetchRequestTopic(topic, partition_indexes=(0,)),)
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, OffsetFetchRequest(group_id="g", topics=topics))
+    assert answer.error_code == 0
+    return int(answer.topics[0].partitions[0].committed_offset)
 
 
 async def stopped(start_node: Any, path: Path) -> OsDisk:
@@ -129,6 +152,34 @@ async def test_a_repaired_metadata_log_leaves_strays_that_can_be_adopted(
     await append(node.connect())
     assert await offsets(node.connect()) == [0, 1, 2, 3, 4, 5]
     assert not [name for name in disk.list_directory("") if name.endswith("-stray")]
+
+
+async def test_positions_in_an_adopted_partition_are_listed_and_count_once_they_are_committed_again(
+    start_node: Any, tmp_path: Path
+) -> None:
+    """The topic that was created again has another id: `moldau offsets reset GROUP --shift-by 0` does this."""
+    disk = OsDisk(str(tmp_path))
+    node = await start_node(disk=disk)
+    client = node.connect()
+    await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    await node.create_topic("t")
+    await append(client, 5)
+    await commit(client, 3)
+    await node.node.stop()
+    metadata = (tmp_path / METADATA_LOG).read_bytes()
+    batches = [metadata[position : position + header.size] for position, header in iterate_batches(metadata)]
+    flip(tmp_path / METADATA_LOG, next(index for index, batch in enumerate(batches) if b"\x02t" in batch[61:]))
+    assert main(["log", "repair", str(tmp_path), "--execute"]) == 0
+    await (await start_node(disk=disk, seed=8)).node.stop()
+    (stray,) = [name for name in disk.list_directory("") if name.startswith("t-0.")]
+    node = await start_node(disk=disk, seed=9)
+    await node.create_topic("t")
+    await node.node.stop()
+    assert main(["log", "strays", "adopt", str(tmp_path), stray]) == 0
+    client = (await start_node(disk=disk, seed=10)).connect()
+    assert (await committed(client, None), await committed(client, "t")) == (3, -1)
+    await commit(client, 3)
+    assert (await committed(client, None), await committed(client, "t")) == (3, 3)
 
 
 async def test_a_damaged_quorum_state_is_put_aside(start_node: Any, tmp_path: Path, capsys: Any) -> None:
