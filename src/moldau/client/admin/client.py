@@ -12,10 +12,12 @@ from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
 from moldau.client.blocking.offsets import find_coordinator
+from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from moldau.wire.protocol.schema import Request
 
@@ -99,6 +101,29 @@ class ClusterAdmin:
             return response
 
         return self.retry(ask)
+
+    def coordinator(self, request: FindCoordinatorRequest) -> tuple[int, ClientConnection]:
+        """The coordinator of the one key that is asked for, and a connection to it; for use inside `retry`.
+
+        It is not looked for among the brokers of the cluster: FindCoordinator names a broker that has just died for a
+        while, and not to reach it is worth another try, as BROKER_NOT_AVAILABLE is not.
+        """
+        response = self.client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
+        if response.error_code:
+            raise error_of(response.error_code, response.error_message)
+        self.client.remember_address(response.node_id, response.host, response.port)
+        return response.node_id, self.client.connection_to(response.node_id)
+
+    def ask_coordinators_of(self, broker_id: int, request: Request[ResponseType]) -> ResponseType:
+        """As `ask_broker`, for a list of what the coordinators of the broker hold: they are waited for while one of
+        them loads. A broker that is not reached is an error at once."""
+        backoff = self.client.backoff()
+        while True:
+            response = self.ask_broker(broker_id, request)
+            code = next(each_error_code(response), 0)
+            if code not in COORDINATOR_ON_ITS_WAY:
+                return response
+            backoff.wait(error_of(code))
 
     def retry(self, action: Callable[[], Result]) -> Result:
         """As `retry` of a ClusterClient, but where nobody listens at all there is nothing to wait for."""

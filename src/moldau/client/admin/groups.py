@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from moldau.client.admin.client import COORDINATOR_ON_ITS_WAY, ClusterAdmin
+from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
+from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets
-from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, CommittedOffset, by_topic, coordinator_request
-from moldau.errors import KafkaError
+from moldau.client.protocol.offsets import CommittedOffset, by_topic, coordinator_request
+from moldau.errors import ERROR_CODES, KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.consumer_protocol import assigned_partitions
 from moldau.wire.protocol.messages.group_admin import (
@@ -28,6 +29,8 @@ from moldau.wire.protocol.messages.groups_classic import (
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 DEAD, EMPTY = "Dead", "Empty"
+GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
+UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 
 
 class GroupMember(msgspec.Struct, frozen=True):
@@ -62,7 +65,7 @@ def list_groups(
     found: list[ListedGroup] = []
     for broker_id in admin.cluster().broker_ids() if broker_ids is None else broker_ids:
         request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
-        response = admin.ask_broker(broker_id, request)
+        response = admin.ask_coordinators_of(broker_id, request)
         if response.error_code:
             raise error_of(response.error_code)
         found.extend(response.groups)
@@ -76,18 +79,19 @@ def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
 
 
 def _describe_once(admin: ClusterAdmin, group_id: str) -> GroupDescription:
-    node_id, address = _coordinator(admin, group_id)
-    response = admin.ask_broker(node_id, DescribeGroupsRequest(groups=(group_id,)))
+    node_id, connection = admin.coordinator(coordinator_request(group_id))
+    response = connection.request(DescribeGroupsRequest(groups=(group_id,)))
     row = response.groups[0]
-    if row.error_code:
-        error = error_of(row.error_code, row.error_message)
-        if row.error_code in COORDINATOR_ON_ITS_WAY:
-            raise error
-        return _describe_consumer_group(admin, group_id, node_id, address, error)
-    if row.group_state == DEAD:
-        # before v6 an unknown group was described so (KIP-1043)
-        raise error_of(69, f"Group {group_id} not found.")
-    return GroupDescription(group_id, row.group_state, row.protocol_data, address, node_id, _members(row))
+    # before v6 a group that is not there, or no classic one, was described as dead (KIP-1043)
+    code = row.error_code or (GROUP_ID_NOT_FOUND if row.group_state == DEAD else 0)
+    if code == GROUP_ID_NOT_FOUND:
+        described = _describe_consumer_group(connection, group_id, node_id)
+        if described is None:
+            raise error_of(code, row.error_message or f"Group {group_id} not found.")
+        return described
+    if code:
+        raise error_of(code, row.error_message)
+    return GroupDescription(group_id, row.group_state, row.protocol_data, str(connection), node_id, _members(row))
 
 
 def state_of(admin: ClusterAdmin, group_id: str) -> str:
@@ -100,24 +104,21 @@ def state_of(admin: ClusterAdmin, group_id: str) -> str:
         return DEAD
 
 
-def _describe_consumer_group(
-    admin: ClusterAdmin, group_id: str, node_id: int, address: str, error: KafkaError
-) -> GroupDescription:
-    """A group whose assignment the broker makes (KIP-848) is no classic group. Raises `error` where it is not one."""
+def _describe_consumer_group(connection: ClientConnection, group_id: str, node_id: int) -> GroupDescription | None:
+    """A group whose assignment the broker makes (KIP-848) is no classic group. None where it is neither."""
     from moldau.wire.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     try:
-        response = admin.ask_broker(
-            node_id,
-            ConsumerGroupDescribeRequest(group_ids=(group_id,)),
-        )
-    except KafkaError:
-        raise error from None
+        response = connection.request(ConsumerGroupDescribeRequest(group_ids=(group_id,)))
+    except KafkaError as error:
+        if error.code != UNSUPPORTED_VERSION:
+            raise
+        return None
     row = response.groups[0]
-    if row.error_code in COORDINATOR_ON_ITS_WAY:
-        raise error_of(row.error_code)
+    if row.error_code in (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION):
+        return None
     if row.error_code:
-        raise error
+        raise error_of(row.error_code, row.error_message)
     members = tuple(
         GroupMember(
             member.member_id,
@@ -134,14 +135,7 @@ def _describe_consumer_group(
         )
         for member in row.members
     )
-    return GroupDescription(group_id, row.group_state, row.assignor_name, address, node_id, members)
-
-
-def _coordinator(admin: ClusterAdmin, group_id: str) -> tuple[int, str]:
-    response = admin.client.any_connection().request(coordinator_request(group_id), max_version=FIND_ONE_COORDINATOR)
-    if response.error_code:
-        raise error_of(response.error_code, response.error_message)
-    return response.node_id, f"{response.host}:{response.port}"
+    return GroupDescription(group_id, row.group_state, row.assignor_name, str(connection), node_id, members)
 
 
 def _members(row: DescribedGroup) -> tuple[GroupMember, ...]:

@@ -8,7 +8,8 @@ import msgspec
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
-from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, by_topic, coordinator_request
+from moldau.client.blocking.connection import ClientConnection
+from moldau.client.protocol.offsets import by_topic, coordinator_request
 from moldau.client.protocol.transactions import TRANSACTION_KEY
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
@@ -90,7 +91,7 @@ def list_transactions(
     )
     found: list[TransactionListing] = []
     for broker_id in admin.cluster().broker_ids() if broker_ids is None else broker_ids:
-        response = admin.ask_broker(broker_id, request)
+        response = admin.ask_coordinators_of(broker_id, request)
         if response.error_code:
             raise error_of(response.error_code)
         found += [
@@ -122,8 +123,8 @@ def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> Transact
     """The state of a transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
 
     def describe() -> TransactionDescription:
-        coordinator_id = _coordinator(admin, transactional_id)
-        response = admin.ask_broker(coordinator_id, DescribeTransactionsRequest((transactional_id,)))
+        coordinator_id, connection = _coordinator(admin, transactional_id)
+        response = connection.request(DescribeTransactionsRequest((transactional_id,)))
         row = response.transaction_states[0]
         if row.error_code:
             raise error_of(row.error_code)
@@ -146,12 +147,8 @@ def _description(row: DescribedTransaction, coordinator_id: int) -> TransactionD
     )
 
 
-def _coordinator(admin: ClusterAdmin, transactional_id: str) -> int:
-    request = coordinator_request(transactional_id, TRANSACTION_KEY)
-    response = admin.client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
-    if response.error_code:
-        raise error_of(response.error_code, response.error_message)
-    return response.node_id
+def _coordinator(admin: ClusterAdmin, transactional_id: str) -> tuple[int, ClientConnection]:
+    return admin.coordinator(coordinator_request(transactional_id, TRANSACTION_KEY))
 
 
 def describe_producers(
@@ -290,7 +287,8 @@ def terminate_transaction(admin: ClusterAdmin, transactional_id: str) -> None:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=admin.request_timeout_ms)
 
     def fence() -> None:
-        response = admin.ask_broker(_coordinator(admin, transactional_id), request)
+        _, connection = _coordinator(admin, transactional_id)
+        response = connection.request(request)
         if response.error_code:
             raise error_of(response.error_code)
 
