@@ -22,7 +22,8 @@ from moldau.client.admin.topics import list_topics
 from moldau.client.admin.transactions import TransactionDescription, describe_open_transactions
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
-from moldau.products.console.silence import ListeningDialer
+from moldau.ports import Dialer
+from moldau.products.console.silence import ListeningDialer, SilentBrokerError
 from moldau.products.features import features_not_served
 from moldau.products.pipelines.core.note import CommitNote, read_notes
 from moldau.shell.io.tcp import TCP
@@ -47,6 +48,10 @@ MAX_IDLE_ADMINS = 4
 
 class ClusterError(MoldauError):
     """The cluster did not answer; the message is for people."""
+
+
+class SilentError(ClusterError):
+    """The one broker that knows does not answer; others do."""
 
 
 NO_NOTE = CommitNote()
@@ -192,10 +197,10 @@ def total(values: Iterable[int | None]) -> int | None:
 class Cluster:
     """One per page server; thread-safe: a question has a client of its own while it is asked."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, dialer: Dialer = TCP) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._idle: list[ClusterAdmin] = []
-        self._dialer = ListeningDialer(TCP)
+        self._dialer = ListeningDialer(dialer)
 
     def silent(self) -> tuple[str, ...]:
         """`host:port` of the brokers that were asked a moment ago and said nothing: what only they know is left out."""
@@ -364,7 +369,8 @@ class Cluster:
                 admin.client.close()
                 # while it was idle the broker may have closed its connections
                 if not was_idle or not getattr(error, "is_retriable", False):
-                    raise ClusterError(self._in_words(error)) from None
+                    kind = SilentError if isinstance(error, SilentBrokerError) else ClusterError
+                    raise kind(self._in_words(error)) from None
                 was_idle = False
             except BaseException:
                 admin.client.close()

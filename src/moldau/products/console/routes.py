@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
-from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, GroupFacts, TopicFacts
+from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, GroupFacts, SilentError, TopicFacts
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_in_sync
 from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
@@ -38,7 +38,7 @@ from moldau.products.console.pipelines import (
     pipelines_of,
     standing,
 )
-from moldau.products.console.sampler import Sampler, Snapshot, topic_series
+from moldau.products.console.sampler import Sampler, Snapshot, silent_brokers, topic_series
 from moldau.products.console.tail import MAX_TAIL_PARTITIONS, Tail, show_record
 from moldau.products.record_json import record_as_json
 from moldau.products.service.look.charts import draw
@@ -154,7 +154,7 @@ class Pages:
         if "broker" in path_parameters:
             return self._broker(path_parameters["broker"], snapshot, values)
         if "group" in path_parameters:
-            return self._group(path_parameters["group"], values)
+            return self._group(path_parameters["group"], snapshot, values)
         return self._topic(path, path_parameters["topic"], values)
 
     def _topic_list(self, snapshot: Snapshot, parameters: dict[str, str]) -> dict[str, Any]:
@@ -256,8 +256,13 @@ class Pages:
         """Without offsets and sizes."""
         return next((topic for topic in self.cluster.overview().topics if topic.name == name), None)
 
-    def _group(self, group_id: str, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
-        group = self.cluster.group(group_id)
+    def _group(self, group_id: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
+        try:
+            group = self.cluster.group(group_id)
+        except SilentError as error:
+            silent = silent_brokers(snapshot.overview, self.cluster.silent()) or (str(error),)
+            reason = f"Not answering: {', '.join(silent)}. Nobody else knows the members and offsets of this group."
+            return 503, "error.html", {"title": "The coordinator of the group does not answer", "reason": reason}
         if group.state == "Dead" and not group.rows:
             return 404, "error.html", {"title": "There is no such group", "reason": visible(group_id)}
         return 200, "group.html", values | {"group": group, "idle": _idle(group), "is_pipeline": is_pipeline(group)}
