@@ -63,6 +63,11 @@ class PendingOffsets(msgspec.Struct):
         """Does an open transaction hold a commit of this partition?"""
         return partition in self.producers.get(group_id, {}).get(topic, {})
 
+    def offsets_at(self, key: OffsetCommitKey) -> Iterator[CommittedOffset]:
+        """What each of the open transactions commits there."""
+        for producer_id in self.producers.get(key.group, {}).get(key.topic, {}).get(key.partition, ()):
+            yield self.by_producer[producer_id][key.group][key.topic][key.partition]
+
     def positions_of(self, group_id: str) -> Iterator[OffsetCommitKey]:
         """What open transactions commit for the group."""
         for topic, partitions in self.producers.get(group_id, {}).items():

@@ -11,6 +11,7 @@ from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, OffsetR
 from moldau.core.groups.requests import (
     AnyGroupRequest,
     ContinueDeletion,
+    ContinueOffsetDeletion,
     ExpireOffsets,
     ForgetTopics,
     GroupResponse,
@@ -133,19 +134,19 @@ class Draft:
         """The sync phase no longer ends by time."""
         self._cancel(("sync", group.group_id))
 
-    def continue_forgetting(self, firing: ForgetTopics) -> None:
-        """Goes on at once, with a decision of its own: one decision is one batch, and batches have a size."""
+    def continue_forgetting(self, firing: ForgetTopics, delay_ms: int = 0) -> None:
+        """Goes on with a decision of its own: one decision is one batch, and batches have a size."""
         key = ("forget", firing.topics)
-        self._timers[key] = Timer(key, self.now_ms, firing)
+        self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
     def arm_expiry(self, delay_ms: int, firing: ExpireOffsets) -> None:
         """Offsets and empty groups are looked through in `delay_ms`."""
         key = ("expire",)
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
-    def continue_deletion(self, firing: ContinueDeletion) -> None:
+    def continue_deletion(self, firing: ContinueDeletion | ContinueOffsetDeletion) -> None:
         """As `continue_forgetting`; the request that began it stays parked."""
-        key = ("delete", firing.group_id, firing.parked.request_id)
+        key = ("delete", firing.parked.request_id)
         self._timers[key] = Timer(key, self.now_ms, firing)
 
     def _cancel(self, key: Hashable) -> None:

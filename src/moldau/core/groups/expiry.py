@@ -21,16 +21,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moldau.core.coordination.host import TIMER_RETRY_MS
 from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.committed_offsets import CommittedOffset
 from moldau.core.groups.counters import OFFSET_DELETIONS, OFFSET_EXPIRATIONS
 from moldau.core.groups.draft import Draft
-from moldau.core.groups.requests import ContinueDeletion, DeleteGroup, ExpireOffsets, ForgetTopics
+from moldau.core.groups.requests import (
+    ContinueDeletion,
+    ContinueOffsetDeletion,
+    DeleteGroup,
+    ExpireOffsets,
+    ForgetTopics,
+    TopicsNotForgotten,
+)
+from moldau.core.groups.state import offsets_at
 from moldau.errors import ERROR_CODES
-from moldau.types import Pausing
+from moldau.types import Pausing, Uuid
 from moldau.wire.protocol.messages.group_admin import (
     DeletableGroupResult,
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -168,30 +178,41 @@ def _delete(draft: Draft, parked: Parked, group: Group) -> None:
     draft.reply(parked, DeletableGroupResult(group.group_id))
 
 
-def delete_offsets(draft: Draft, parked: Parked, message: OffsetDeleteRequest) -> Pausing[None]:
-    """Positions of topics that exist, by name. 86 where a member subscribes to the topic; what is not there is done."""
+def delete_offsets(
+    draft: Draft, parked: Parked, message: OffsetDeleteRequest, done: tuple[OffsetDeleteResponseTopic, ...] = ()
+) -> Pausing[None]:
+    """Positions of topics that exist, by name. 86 where a member subscribes to the topic; what is not there is done.
+
+    What does not fit one batch follows in others, and then the answer (Apache Kafka answers -1 to so many, and deletes
+    none). `done`: what was decided of the request before, the first topic of `message` in part.
+    """
     code = _deletion_fault(draft, message.group_id)
     if code:
         draft.reply(parked, OffsetDeleteResponse(error_code=code))
         return
     group = draft.state.groups[message.group_id]
     stored, pending = draft.state.offsets.get(message.group_id, {}), draft.state.pending
-    topics = []
+    topics = list(done[:-1])
     ended: dict[tuple[str, int], None] = {}
     subscribed = group.subscribed_topics()
-    for topic in message.topics:
+    for number, topic in enumerate(message.topics):
         code = _GROUP_SUBSCRIBED_TO_TOPIC if subscribed is None or topic.name in subscribed else 0
-        partitions = []
-        for partition in topic.partitions:
+        partitions = list(done[-1].partitions) if done and not number else []
+        for position, partition in enumerate(topic.partitions):
             index = partition.partition_index
-            if not code and (index in stored.get(topic.name, {}) or pending.has(message.group_id, topic.name, index)):
+            is_held = index in stored.get(topic.name, {}) or pending.has(message.group_id, topic.name, index)
+            if is_held and not code and (topic.name, index) not in ended:
+                if _is_full(draft):
+                    rest = OffsetDeleteRequestTopic(topic.name, topic.partitions[position:])
+                    again = OffsetDeleteRequest(message.group_id, (rest, *message.topics[number + 1 :]))
+                    topics.append(OffsetDeleteResponseTopic(topic.name, tuple(partitions)))
+                    draft.continue_deletion(ContinueOffsetDeletion(again, parked, tuple(topics)))
+                    return
                 ended[topic.name, index] = None
+                draft.end_position(OffsetCommitKey(message.group_id, topic.name, index), OFFSET_DELETIONS)
             partitions.append(OffsetDeleteResponsePartition(index, code))
             yield
         topics.append(OffsetDeleteResponseTopic(topic.name, tuple(partitions)))
-        yield
-    for name, index in ended:
-        draft.end_position(OffsetCommitKey(message.group_id, name, index), OFFSET_DELETIONS)
         yield
     draft.reply(parked, OffsetDeleteResponse(topics=tuple(topics)))
 
@@ -214,14 +235,27 @@ def _deletion_fault(draft: Draft, group_id: str) -> int:
 
 def forget_topics(draft: Draft, request: ForgetTopics) -> None:
     """Tombstones for the offsets of deleted topics, also of those that open transactions commit, so that a new topic
-    of the same name begins without any."""
+    of the same name begins without any. What the new topic has meanwhile stays."""
     state = draft.state
+    topics: dict[str, dict[Uuid, None]] = {}
+    for name, topic_id in request.topics:
+        topics.setdefault(name, {})[topic_id] = None
+    draft.if_refused.append(TopicsNotForgotten(request.topics))
     for group_id in dict.fromkeys((*state.offsets, *state.pending.producers)):
         committed, pending = state.offsets.get(group_id, {}), state.pending.producers.get(group_id, {})
-        for topic in request.topics:
+        for topic, ids in topics.items():
             for partition in dict.fromkeys((*committed.get(topic, ()), *pending.get(topic, ()))):
+                key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+                # a tombstone ends all that is held there, and what a transaction commits for the new topic must stay
+                if any(offset.topic_id not in ids for offset in offsets_at(state, key)):
+                    continue
                 if _is_full(draft):
                     draft.continue_forgetting(request)
                     return
-                key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
                 draft.end_position(key, OFFSET_DELETIONS)
+
+
+def topics_not_forgotten(draft: Draft, failed: TopicsNotForgotten) -> None:
+    """Tries again: should the offsets stay until the next load, the groups of a new topic of the name would have them
+    in their lists."""
+    draft.continue_forgetting(ForgetTopics(failed.topics), TIMER_RETRY_MS)

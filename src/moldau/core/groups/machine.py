@@ -22,13 +22,21 @@ from moldau.core.groups.classic.rebalance import join_phase_over, prepare
 from moldau.core.groups.classic.sync import group_not_written, sync, sync_phase_over
 from moldau.core.groups.describe import describe_group, list_groups
 from moldau.core.groups.draft import Draft, GroupDecision
-from moldau.core.groups.expiry import continue_deletion, delete_group, delete_offsets, expire, forget_topics
+from moldau.core.groups.expiry import (
+    continue_deletion,
+    delete_group,
+    delete_offsets,
+    expire,
+    forget_topics,
+    topics_not_forgotten,
+)
 from moldau.core.groups.offsets import commit_in_transaction, commit_offsets, fetch_offsets
 from moldau.core.groups.records import GroupRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
     CommitInTransaction,
     ContinueDeletion,
+    ContinueOffsetDeletion,
     DeleteGroup,
     DescribeGroup,
     EndTransaction,
@@ -42,12 +50,13 @@ from moldau.core.groups.requests import (
     JoinPhaseOver,
     SessionExpired,
     SyncPhaseOver,
+    TopicsNotForgotten,
     TransactionEnded,
 )
-from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end, topics_with_offsets
+from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end, topic_ids, topics_with_offsets
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.ports import Random
-from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId
+from moldau.types import ZERO_UUID, Offset, Pausing, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.group_admin import OffsetDeleteRequest
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
@@ -88,10 +97,14 @@ class GroupMachine:
             sync_phase_over(draft, request)
         elif isinstance(request, ForgetTopics):
             forget_topics(draft, request)
+        elif isinstance(request, TopicsNotForgotten):
+            topics_not_forgotten(draft, request)
         elif isinstance(request, ExpireOffsets):
             expire(draft, request)
         elif isinstance(request, ContinueDeletion):
             continue_deletion(draft, request)
+        elif isinstance(request, ContinueOffsetDeletion):
+            return _decided(draft, delete_offsets(draft, request.parked, request.message, request.done))
         elif isinstance(request, GroupNotWritten):
             group_not_written(draft, request)
         elif isinstance(request, GroupNotMade):
@@ -112,8 +125,9 @@ class GroupMachine:
             if len(group.members) > self._settings.group_max_size:
                 # the bound was lowered meanwhile: the last to join again are out
                 prepare(draft, group)
-        gone = tuple(name for name in topics_with_offsets(state) if image.topic(name) is None)
-        forget_topics(draft, ForgetTopics(gone))
+        gone = [name for name in topics_with_offsets(state) if image.topic(name) is None]
+        if gone:
+            forget_topics(draft, ForgetTopics(topic_ids(state, gone)))
         return draft.decision()
 
     def decide_metadata(
@@ -121,7 +135,10 @@ class GroupMachine:
     ) -> GroupDecision:
         """A new topic of the name of a deleted one begins without positions."""
         draft = Draft(state, self._settings, self._random, now)
-        forget_topics(draft, ForgetTopics(tuple(topic.name for topic in delta.deleted_topics.values())))
+        deleted = delta.deleted_topics.values()
+        gone = tuple((topic.name, topic_id) for topic in deleted for topic_id in (topic.topic_id, ZERO_UUID))
+        if gone:
+            forget_topics(draft, ForgetTopics(gone))
         return draft.decision()
 
     def apply(

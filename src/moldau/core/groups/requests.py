@@ -12,12 +12,13 @@ A request from a client is `GroupRequest(message, api_version, client_id, client
     DescribeGroup         -> DescribedGroup
     ListGroupsRequest     -> ListGroupsResponse     (this shard's part of the list)
     DeleteGroup           -> DeletableGroupResult   (may be parked)
-    OffsetDeleteRequest   -> OffsetDeleteResponse   (topics that exist)
+    OffsetDeleteRequest   -> OffsetDeleteResponse   (topics that exist; may be parked)
 
 OffsetFetch, DescribeGroups, ListGroups and DeleteGroups may touch several shards: their handler asks each shard and
 joins the parts. When topics are deleted, each shard is given `ForgetTopics`. Timers fire as `SessionExpired`,
-`JoinPhaseOver`, `SyncPhaseOver`, `ExpireOffsets` and `ContinueDeletion`. Nobody waits for a reply to these: they come
-under NO_REQUEST_ID. A transaction coordinator asks `EndTransaction`, and gets a `TransactionEnded`.
+`JoinPhaseOver`, `SyncPhaseOver`, `ExpireOffsets`, `ContinueDeletion` and `ContinueOffsetDeletion`. Nobody waits for a
+reply to these: they come under NO_REQUEST_ID. A transaction coordinator asks `EndTransaction`, and gets a
+`TransactionEnded`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ from __future__ import annotations
 import msgspec
 
 from moldau.core.groups.classic.group import Parked
-from moldau.types import ProducerEpoch, ProducerId
-from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
+from moldau.types import ProducerEpoch, ProducerId, Uuid
+from moldau.wire.protocol.messages.group_admin import (
+    DeletableGroupResult,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponseTopic,
+)
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     HeartbeatRequest,
@@ -160,9 +166,19 @@ class SyncPhaseOver(msgspec.Struct, frozen=True):
 
 
 class ForgetTopics(msgspec.Struct, frozen=True):
-    """These topics are gone: offsets committed for them end. Long lists of offsets end in several decisions."""
+    """These topics are gone: offsets committed for them end. Long lists of offsets end in several decisions.
 
-    topics: tuple[str, ...]
+    Each by its name and the id that the offsets were committed under, ZERO_UUID where none was noted: a topic of the
+    same name may be there again, with offsets of its own.
+    """
+
+    topics: tuple[tuple[str, Uuid], ...]
+
+
+class TopicsNotForgotten(msgspec.Struct, frozen=True):
+    """The ends of their offsets could not be appended: the log is full, or too few replicas have it."""
+
+    topics: tuple[tuple[str, Uuid], ...]
 
 
 class ExpireOffsets(msgspec.Struct, frozen=True):
@@ -176,6 +192,15 @@ class ContinueDeletion(msgspec.Struct, frozen=True):
 
     group_id: str
     parked: Parked
+
+
+class ContinueOffsetDeletion(msgspec.Struct, frozen=True):
+    """The rest of an OffsetDelete that named more positions than fit one batch; `parked` waits for the answer, which
+    begins with `done`."""
+
+    message: OffsetDeleteRequest
+    parked: Parked
+    done: tuple[OffsetDeleteResponseTopic, ...]
 
 
 class GroupNotWritten(msgspec.Struct, frozen=True):
@@ -198,8 +223,10 @@ AnyGroupRequest = (
     | JoinPhaseOver
     | SyncPhaseOver
     | ForgetTopics
+    | TopicsNotForgotten
     | ExpireOffsets
     | ContinueDeletion
+    | ContinueOffsetDeletion
     | GroupNotWritten
     | GroupNotMade
 )

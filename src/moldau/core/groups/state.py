@@ -8,13 +8,15 @@ successor), the fold carries it over into the living group, so that a failed app
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from moldau.core.groups.classic.group import Group, GroupState, group_from_record
 from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.committed_offsets import CommittedOffset, OffsetsByPartition, PendingOffsets, remove_position
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, OffsetRecord, OtherKindRecord
-from moldau.types import NO_PRODUCER_ID, Offset, Pausing, ProducerId
+from moldau.types import NO_PRODUCER_ID, Offset, Pausing, ProducerId, Uuid
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 
@@ -110,6 +112,26 @@ def fold_transaction_end(state: GroupsState, producer_id: ProducerId, committed:
             if present is None or present.record_offset < offset.record_offset:
                 target[key.partition] = offset
         yield
+
+
+def offsets_at(state: GroupsState, key: OffsetCommitKey) -> Iterator[CommittedOffset]:
+    """What is committed there, and what open transactions commit."""
+    committed = state.offsets.get(key.group, {}).get(key.topic, {}).get(key.partition)
+    if committed is not None:
+        yield committed
+    yield from state.pending.offsets_at(key)
+
+
+def topic_ids(state: GroupsState, names: Iterable[str]) -> tuple[tuple[str, Uuid], ...]:
+    """These topics with each id under which any offset of them is held, sorted."""
+    wanted = dict.fromkeys(names)
+    found: dict[tuple[str, Uuid], None] = {}
+    for positions in (state.offsets, *state.pending.by_producer.values()):
+        for topics in positions.values():
+            for topic, partitions in topics.items():
+                if topic in wanted:
+                    found |= {(topic, offset.topic_id): None for offset in partitions.values()}
+    return tuple(sorted(found))
 
 
 def topics_with_offsets(state: GroupsState) -> tuple[str, ...]:

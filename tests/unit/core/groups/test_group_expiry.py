@@ -13,7 +13,7 @@ from moldau.core.groups.expiry import MAX_POSITIONS_A_DECISION, MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, OtherKindRecord, decode_group_record
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, ExpireOffsets, FetchOffsets, ForgetTopics
 from moldau.errors import MoldauError
-from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.types import ZERO_UUID, Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.consumer_protocol import subscribed_topics
 from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteRequest,
@@ -238,7 +238,7 @@ def test_long_group_ids_keep_no_check_from_what_has_expired(shard) -> None:
 
 def test_positions_of_long_group_ids_end_with_their_topic(shard) -> None:
     commit_with_long_ids(shard)
-    shard.tell(ForgetTopics(("t",)))
+    shard.tell(ForgetTopics((("t", ZERO_UUID),)))
     assert shard.state.offsets == {}
 
 

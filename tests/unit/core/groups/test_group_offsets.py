@@ -10,7 +10,7 @@ from moldau.core.groups.expiry import MAX_TOMBSTONES
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, decode_group_record
 from moldau.core.groups.requests import DescribeGroup, FetchOffsets, ForgetTopics
 from moldau.core.groups.state import topics_with_offsets
-from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.types import ZERO_UUID, Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -200,10 +200,10 @@ def test_offsets_of_deleted_topics_end_in_batches_of_a_size(shard) -> None:
     count = 2 * MAX_TOMBSTONES + 2
     shard.ask(shard.committing(partition_count=count))
     before = len(shard.log)
-    shard.tell(ForgetTopics(("other",)))
+    shard.tell(ForgetTopics((("other", ZERO_UUID),)))
     assert len(shard.log) == before
     assert topics_with_offsets(shard.state) == ("t",)
-    shard.tell(ForgetTopics(("t",)))
+    shard.tell(ForgetTopics((("t", ZERO_UUID),)))
     assert topics_with_offsets(shard.state) == ()
     assert [value for _, value in shard.log[before:]] == [None] * count
     assert shard.batch_sizes[-3:] == [MAX_TOMBSTONES, MAX_TOMBSTONES, 2]

@@ -11,7 +11,7 @@ from moldau.core.groups.refusals import append_error, refusal
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets, ForgetTopics, GroupRequest
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import MoldauError, kafka_error
-from moldau.types import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, whole
+from moldau.types import NO_PRODUCER_ID, ZERO_UUID, Offset, ProducerEpoch, ProducerId, whole
 from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -227,7 +227,7 @@ def test_positions_of_a_deleted_topic_end_though_a_transaction_commits_them(shar
     shard.ask(shard.committing(4, partition=4))
     commit(shard, 5, partition_count=MANY)
     commit(shard, 5, group_id="h")
-    shard.tell(ForgetTopics(("t",)))
+    shard.tell(ForgetTopics((("t", ZERO_UUID),)))
     assert shard.state.pending.producers == {}
     assert shard.state.pending.by_producer == {}
     shard.end(1, is_commit=True)
