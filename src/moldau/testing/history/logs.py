@@ -150,11 +150,12 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """A reader that started at `start_line` found the end of the log at `offset`."""
+    """A reader that started at `start_line` found the end of the log at `offset`, and came by all from `begin` on."""
 
     offset: int
     start_line: int
     line: int
+    begin: int
 
 
 class Slot(msgspec.Struct, frozen=True):

@@ -17,12 +17,14 @@ class Resumption(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct):
-    """`next_offset` is None where nobody knows where the consumer starts. `line`: of what told it."""
+    """`next_offset` is None where nobody knows where the consumer starts. `line`: of what told it. `begin`: from where
+    on it has come by all, once that is known."""
 
     log: PartitionLog
     next_offset: int | None
     line: int
     resumption: Resumption | None = None
+    begin: int | None = None
 
 
 class Reader:
@@ -38,7 +40,7 @@ class Reader:
         self, where: str, log: PartitionLog, offset: int | None, line: int, resumption: Resumption | None = None
     ) -> Position:
         """The consumer goes to `offset`."""
-        position = self.positions[where] = Position(log, offset, line, resumption)
+        position = self.positions[where] = Position(log, offset, line, resumption, offset)
         return position
 
     def read(self, position: Position, offset: int, name: str, line: int, report: Report) -> None:
@@ -52,6 +54,8 @@ class Reader:
             report.add(Kind.NON_MONOTONIC_POLL, sentence, position.line, line, offset=offset)
         elif expected is not None and offset > expected:
             log.gaps.append(Gap(expected, offset, self.is_committed, position.line, line, self.name))
+        if position.begin is None:
+            position.begin = offset
         position.next_offset, position.line = offset + 1, line
 
     def _resume(self, position: Position, offset: int, line: int, report: Report) -> None:
@@ -71,7 +75,7 @@ class Reader:
     def end_reached(self, position: Position, offset: int, line: int) -> None:
         """Nothing is left between the position and the end of the log at `offset`."""
         log = position.log
-        log.ends.append(End(offset, self.line, line))
+        log.ends.append(End(offset, self.line, line, offset if position.begin is None else position.begin))
         if position.next_offset is not None and position.next_offset < offset:
             log.gaps.append(Gap(position.next_offset, offset, self.is_committed, position.line, line, self.name))
             position.next_offset, position.line = offset, line

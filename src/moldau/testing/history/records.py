@@ -8,26 +8,44 @@ from collections.abc import Collection
 
 from moldau.testing.history.evidence import Evidence
 from moldau.testing.history.findings import Kind, Report
-from moldau.testing.history.logs import NOTHING, Gap, Outcome, PartitionLog, Slot
+from moldau.testing.history.logs import NOTHING, Gap, Outcome, PartitionLog, Slot, Topic
 
 
 def judge_records(evidence: Evidence, report: Report, compacted: Collection[str], explained: Collection[int]) -> None:
     """`explained`: lines of polls that read from transactions too early, and are told as parts of a circle."""
     _judge_duplicates(evidence, report)
     _judge_order(evidence, report)
+    unplaced = _unplaced_sends(evidence, compacted)
     for log in evidence.logs():
         _judge_reads(evidence, log, report, explained)
-        survivors = Survivors(evidence, log) if log.topic.name in compacted else None
+        survivors = Survivors(evidence, log, unplaced) if log.topic.name in compacted else None
         _judge_skips(evidence, log, report, survivors)
         if log.gaps or log.ends:
             _judge_losses(evidence, log, report, survivors)
 
 
+Unplaced = dict[tuple[Topic, int], list[int]]
+"""By topic and key the sends that may stand anywhere behind the records that are known."""
+
+
+def _unplaced_sends(evidence: Evidence, compacted: Collection[str]) -> Unplaced:
+    """Those that nobody acknowledged with an offset, and nobody read: perhaps they were never written."""
+    found: Unplaced = {}
+    sends = evidence.sends
+    for row in range(len(sends)) if compacted else ():
+        if sends.offsets[row] != NOTHING or sends.outcomes[row] not in (Outcome.UNKNOWN, Outcome.DONE):
+            continue
+        transaction = evidence.transaction_of(row)
+        if sends.keys[row] != NOTHING and (transaction is None or transaction.may_be_committed):
+            found.setdefault((sends.topics[row], sends.keys[row]), []).append(row)
+    return found
+
+
 class Survivors:
     """Which records of a compacted partition the cleaner must leave."""
 
-    def __init__(self, evidence: Evidence, log: PartitionLog) -> None:
-        self._evidence, self._sends = evidence, evidence.sends
+    def __init__(self, evidence: Evidence, log: PartitionLog, unplaced: Unplaced) -> None:
+        self._evidence, self._sends, self._log, self._unplaced = evidence, evidence.sends, log, unplaced
         self._newest: dict[int, int] = {}
         for slot in log.slots():
             row = self._sends.writer(slot.send, log.partition, slot.offset)
@@ -42,6 +60,18 @@ class Survivors:
         if key == NOTHING or self._sends.tombstones[row] or (transaction is not None and not transaction.is_committed):
             return True
         return self._newest[key] > offset
+
+    def may_be_taken_by_another(self, row: int, offset: int, line: int) -> bool:
+        """Whether a record that nobody has seen may have taken the place of this one, which was gone at `line`.
+
+        Once a reader has come from here to the end of the log and has not seen it, it is not there: unless it is a
+        tombstone, which goes too.
+        """
+        is_searched = any(end.begin <= offset < end.offset and end.line >= line for end in self._log.ends)
+        return any(
+            self._sends.begins[other] < line and (self._sends.tombstones[other] or not is_searched)
+            for other in self._unplaced.get((self._log.topic, self._sends.keys[row]), ())
+        )
 
 
 def _judge_duplicates(evidence: Evidence, report: Report) -> None:
@@ -138,7 +168,7 @@ def _judge_skips(evidence: Evidence, log: PartitionLog, report: Report, survivor
         missed = [
             slot
             for offset in seen[bisect_left(seen, gap.start) : bisect_left(seen, gap.end)]
-            if not _is_excused(evidence, slot := log.slot(offset), log, survivors)
+            if not _is_excused(evidence, slot := log.slot(offset), log, survivors, gap.line)
         ]
         if missed:
             how = "in one poll" if gap.line == gap.line_before else "between two polls"
@@ -157,10 +187,11 @@ def _is_committed(evidence: Evidence, log: PartitionLog, slot: Slot) -> bool:
     return transaction.is_committed
 
 
-def _is_excused(evidence: Evidence, slot: Slot, log: PartitionLog, survivors: Survivors | None) -> bool:
+def _is_excused(evidence: Evidence, slot: Slot, log: PartitionLog, survivors: Survivors | None, line: int) -> bool:
     if survivors is None:
         return False
-    return survivors.may_be_gone(evidence.sends.writer(slot.send, log.partition, slot.offset), slot.offset)
+    row = evidence.sends.writer(slot.send, log.partition, slot.offset)
+    return survivors.may_be_gone(row, slot.offset) or survivors.may_be_taken_by_another(row, slot.offset, line)
 
 
 def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivors: Survivors | None) -> None:
@@ -185,6 +216,8 @@ def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivo
         gap = ways.past(slot.offset)
         lines = sends.begins[row], sends.ends[row], promised
         if gap is not None:
+            if survivors is not None and survivors.may_be_taken_by_another(row, slot.offset, gap.line):
+                continue
             sentence = f"{name}; nobody read it, and {gap.reader} came past"
             report.add(Kind.LOST_WRITE, sentence, *lines, gap.line_before, gap.line, offset=slot.offset)
             continue
