@@ -19,10 +19,18 @@ def parse_partitions(text: str, partitions_of: Callable[[str], list[int] | None]
     topic, colon, listed = text.rpartition(":")
     if not colon:
         topic, listed = text, ""
+    return named_partitions(topic, [int(number) for number in listed.split(",")] if colon else None, partitions_of)
+
+
+def named_partitions(
+    topic: str, numbers: list[int] | None, partitions_of: Callable[[str], list[int] | None]
+) -> list[TopicPartition]:
+    """These partitions of the topic, None: all, sorted. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     known = partitions_of(topic)
     if known is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")
-    numbers = [int(number) for number in listed.split(",")] if colon else known
+    if numbers is None:
+        numbers = known
     missing = [TopicPartition(topic, number) for number in numbers if number not in known]
     if missing:
         named = ",".join(str(partition) for partition in missing)

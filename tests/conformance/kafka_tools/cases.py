@@ -9,6 +9,7 @@ two partitions, `until NAME VALUE` waits until the broker acts by a setting. In 
 from __future__ import annotations
 
 from tests.conformance.kafka_tools.cluster_cases import CLUSTER
+from tests.conformance.kafka_tools.spelling_cases import SPELLINGS
 from tests.conformance.kafka_tools.step import Step
 from tests.conformance.kafka_tools.storage_cases import STORAGE, node_files
 
@@ -595,5 +596,5 @@ CASES: dict[str, tuple[Step, ...]] = {
     **CONSOLE,
     **CONFIGS,
     **CLUSTER,
-    **STORAGE,
+    **(STORAGE | SPELLINGS),
 }

@@ -200,9 +200,24 @@ def _check_names(arguments: Arguments, entities: Sequence[Entity]) -> None:
             raise ArgumentError(
                 f"The entity name for {entity.kind} must be a valid integer broker id, but it is: {entity.name}"
             )
+        if entity.kind == "ips" and entity.name and not _is_address(entity.name):
+            raise ArgumentError(
+                f"The entity name for {entity.kind} must be a valid IP or resolvable host, but it is: {entity.name}"
+            )
         if entity.name is None and (action == "alter" or entity.kind == "broker-loggers"):
             article = "An entity name" if entity.kind in _RESOURCES else "An entity-name or default entity"
             raise ArgumentError(f"{article} must be specified with --{action} of {entity.kind}")
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is an address, or the name of a host that has one."""
+    import socket
+
+    try:
+        socket.getaddrinfo(text, None)
+    except (OSError, UnicodeError):
+        return False
+    return True
 
 
 def parse_changes(arguments: Arguments) -> tuple[dict[str, str], list[str]]:

@@ -19,7 +19,7 @@ from moldau.cli.kafka.options import (
     check_required,
     command_config,
 )
-from moldau.cli.kafka.reset_offsets import GOALS, numbers_of, reset
+from moldau.cli.kafka.reset_offsets import GOALS, partitions_in, reset
 from moldau.client.admin import groups as group_questions
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
@@ -269,9 +269,9 @@ def delete_offsets(arguments: Arguments, admin: ClusterAdmin) -> None:
     partitions: list[TopicPartition] = []
     unknown: list[str] = []
     for text in arguments.texts("topic"):
-        topic, _, listed = text.partition(":")
-        if listed:
-            partitions += [TopicPartition(topic, number) for number in numbers_of(text)]
+        topic, numbers = partitions_in(text)
+        if numbers is not None:
+            partitions += [TopicPartition(topic, number) for number in numbers]
         elif topic in topics:
             partitions += [TopicPartition(topic, row.index) for row in topics[topic].partitions]
         else:

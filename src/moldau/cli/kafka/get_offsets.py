@@ -10,7 +10,8 @@ from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
 from moldau.cli.kafka.topics import topic_pattern
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.offsets import at_time
+from moldau.client.admin.error_texts import as_java_says, error_of
+from moldau.client.admin.offsets import each_at_time
 from moldau.client.admin.topics import TopicDescription, list_topics
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
@@ -120,6 +121,11 @@ def matching(topics: dict[str, TopicDescription], is_wanted: Filter, arguments: 
 
 
 def print_offsets(admin: ClusterAdmin, partitions: list[TopicPartition], timestamp: int) -> None:
-    for partition, offset in at_time(admin, partitions, timestamp).items():
-        if offset >= 0:
+    found = each_at_time(admin, partitions, timestamp)
+    for partition, offset in found.items():
+        if isinstance(offset, KafkaError):
+            told = as_java_says(error_of(offset.code))
+            print(f"Skip getting offsets for topic-partition {partition} due to error: {told}", file=sys.stderr)
+    for partition, offset in found.items():
+        if not isinstance(offset, KafkaError) and offset >= 0:
             print(f"{partition.topic}:{partition.partition}:{offset}")

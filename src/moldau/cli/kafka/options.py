@@ -4,6 +4,7 @@ are ignored. argparse differs in each of these points, and in the exit codes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Literal
@@ -98,11 +99,14 @@ class Arguments:
         value = self.text(name)
         if value is None:
             return None
-        bits = 63 if self._options[name].kind == "long" else 31
-        digits = value.removeprefix("-").removeprefix("+")
-        if not (digits.isascii() and digits.isdigit()) or not -(1 << bits) <= int(value) < 1 << bits:
+        if not is_number(value, 63 if self._options[name].kind == "long" else 31):
             raise ArgumentError(f"Cannot parse argument '{value}' of option {name}")
         return int(value)
+
+
+def is_number(text: str, bits: int) -> bool:
+    """Whether Java reads it as a whole number of so many bits, the sign left out: 31 or 63."""
+    return re.fullmatch(r"[-+]?[0-9]{1,400}", text) is not None and -(1 << bits) <= int(text) < 1 << bits
 
 
 def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:

@@ -6,8 +6,8 @@ import csv
 import time
 
 from moldau.cli.arguments import input_path
-from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError
-from moldau.cli.positions import parse_datetime, parse_duration_ms, parse_partitions
+from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError, is_number
+from moldau.cli.positions import named_partitions, parse_datetime, parse_duration_ms
 from moldau.client.admin import groups as group_questions
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import DEAD, EMPTY
@@ -47,7 +47,8 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
         if arguments.has("all-topics"):
             partitions = list(committed)
         elif arguments.has("topic"):
-            partitions = [row for text in arguments.texts("topic") for row in _partitions_of(text, topics)]
+            named = [partitions_in(text) for text in arguments.texts("topic")]
+            partitions = [row for topic, numbers in named for row in named_partitions(topic, numbers, topics.get)]
         else:
             partitions = list(from_file.get(name, {}))
         if is_from_file and name not in from_file:
@@ -67,19 +68,20 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
         _print_table(planned)
 
 
-def _partitions_of(text: str, topics: dict[str, list[int]]) -> list[TopicPartition]:
-    numbers_of(text)
-    return parse_partitions(text.removesuffix(":"), topics.get)
-
-
-def numbers_of(text: str) -> list[int]:
-    """Those of `topic:0,1`, none of a bare topic. Raises UsageError for what is no number."""
-    _, _, listed = text.partition(":")
-    numbers = listed.split(",") if listed else []
+def partitions_in(text: str) -> tuple[str, list[int] | None]:
+    """The topic of `topic:0,1` and the numbers, None for a bare topic, as Kafka's tools read it: what is empty behind
+    the last separator does not count. Raises UsageError."""
+    if ":" not in text:
+        return text, None
+    parts = text.rstrip(":").split(":")
+    if len(parts) != 2:
+        raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
+    topic, listed = parts
+    numbers = listed.rstrip(",").split(",")
     for number in numbers:
-        if not (number.isascii() and number.isdigit()):
+        if not is_number(number, 31):
             raise UsageError(f"Invalid partition '{number}' specified in topic arg '{text}''")
-    return list(map(int, numbers))
+    return topic, [int(number) for number in numbers]
 
 
 def _goal(arguments: Arguments, from_file: dict[TopicPartition, int]) -> Goal:

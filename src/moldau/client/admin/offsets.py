@@ -5,7 +5,7 @@ Both `moldau offsets reset` and `kafka-consumer-groups --reset-offsets` make the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -21,7 +21,7 @@ from moldau.client.protocol.offsets import (
     list_offsets_request,
     take_offsets,
 )
-from moldau.errors import KafkaError
+from moldau.errors import KafkaError, kafka_error
 from moldau.types import TopicPartition
 
 
@@ -38,6 +38,65 @@ def ends(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
 def at_time(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
     """The first offset of a record as late as this; -1 where there is none."""
     return _ask(admin, partitions, timestamp_ms)
+
+
+def each_at_time(
+    admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, int | KafkaError]:
+    """As `at_time`, also for `LATEST_TIMESTAMP` and its like, with the error of each partition that cannot be told."""
+    listed = list(partitions)
+    found: Offsets = {}
+    failed: dict[TopicPartition, KafkaError] = {}
+    backoff = admin.client.backoff()
+    while missing := [row for row in listed if row not in found and row not in failed]:
+        errors = _ask_each(admin, missing, timestamp_ms, found)
+        failed |= {row: error for row, error in errors.items() if not error.is_retriable}
+        again = {row: error for row, error in errors.items() if error.is_retriable}
+        try:
+            if again:
+                backoff.wait(next(iter(again.values())))
+        except KafkaError:
+            failed |= again
+    return {row: failed[row] if row in failed else found[row] for row in listed}
+
+
+def _ask_each(
+    admin: ClusterAdmin, partitions: Sequence[TopicPartition], timestamp_ms: int, found: Offsets
+) -> dict[TopicPartition, KafkaError]:
+    """Asks for the leaders, and each leader, once; gives the errors."""
+    errors: dict[TopicPartition, KafkaError] = {}
+    led: dict[int, dict[TopicPartition, int]] = {}
+    try:
+        topics = admin.client.refresh(by_topic(partitions))
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error)
+    for partition in partitions:
+        known_topic = topics.get(partition.topic)
+        leader = known_topic.partitions.get(partition.partition) if known_topic is not None else None
+        if leader is None:
+            errors[partition] = kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+        elif leader.leader_id < 0:
+            errors[partition] = kafka_error("LEADER_NOT_AVAILABLE")
+        else:
+            led.setdefault(leader.leader_id, {})[partition] = leader.leader_epoch
+    for leader_id, epochs in led.items():
+        request = list_offsets_request(dict.fromkeys(epochs, timestamp_ms), epochs, READ_UNCOMMITTED)
+        try:
+            response = admin.client.connection_to(leader_id).request(request)
+        except KafkaError as error:
+            errors |= dict.fromkeys(epochs, error)
+            continue
+        for topic in response.topics:
+            for row in topic.partitions:
+                partition = TopicPartition(topic.name, row.partition_index)
+                if row.error_code:
+                    errors[partition] = kafka_error(row.error_code)
+                else:
+                    found[partition] = row.offset
+        for partition in epochs:
+            if partition not in found:
+                errors.setdefault(partition, kafka_error("UNKNOWN_SERVER_ERROR"))
+    return errors
 
 
 def _ask(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:

@@ -1,0 +1,40 @@
+"""Values of flags that can be spelt in more than one way, or wrongly: what Kafka's tools take."""
+
+from __future__ import annotations
+
+from tests.conformance.kafka_tools.step import Step
+
+_RESET = "kafka-consumer-groups --bootstrap-server {b} --reset-offsets --group {p}g --to-earliest --dry-run"
+_FORGET = "kafka-consumer-groups --bootstrap-server {b} --delete-offsets --group {p}g"
+_CONFIGS = "kafka-configs --bootstrap-server {b}"
+_FILLED = (
+    Step("kafka-topics --bootstrap-server {b} --create --topic {p}t --partitions 2", is_quiet=True),
+    Step("produce {p}t 5", is_quiet=True),
+)
+
+SPELLINGS: dict[str, tuple[Step, ...]] = {
+    "spelling-of-partitions": (
+        *_FILLED,
+        Step(f"{_RESET} --topic {{p}}t:0,"),
+        Step(f"{_RESET} --topic {{p}}t:0:"),
+        Step(f"{_RESET} --topic {{p}}t:+1"),
+        Step(f"{_RESET} --topic {{p}}t:-1"),
+        Step(f"{_RESET} --topic {{p}}t:", says=True),
+        Step(f"{_RESET} --topic {{p}}t:0:1", says=True),
+        Step(f"{_RESET} --topic {{p}}t:0,,1", says=True),
+        Step(f"{_RESET} --topic {{p}}t:99999999999", says=True),
+        Step(f"{_FORGET} --topic {{p}}t:", says=True),
+        Step(f"{_FORGET} --topic {{p}}t:0:1", says=True),
+    ),
+    "spelling-of-times": (
+        *_FILLED,
+        Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --time -7", says=True),
+        Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --time +0", says=True),
+    ),
+    "spelling-of-addresses": (
+        Step(f"{_CONFIGS} --describe --entity-type ips --entity-name 999.1.1.1", says=True),
+        Step(f"{_CONFIGS} --alter --ip 999.1.1.1 --add-config connection_creation_rate=5", says=True),
+        Step(f"{_CONFIGS} --describe --ip localhost"),
+        Step(f"{_CONFIGS} --describe --ip ::1"),
+    ),
+}
