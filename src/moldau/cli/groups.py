@@ -68,6 +68,7 @@ def list_groups(arguments: argparse.Namespace) -> int:
 def describe_group(arguments: argparse.Namespace) -> int:
     from moldau.client.admin import groups as group_questions
     from moldau.client.admin import offsets
+    from moldau.client.protocol.offsets import LATEST_TIMESTAMP
     from moldau.errors import KafkaError
 
     group = arguments.group
@@ -81,7 +82,7 @@ def describe_group(arguments: argparse.Namespace) -> int:
         committed = group_questions.read_committed(admin, group)
         owners = {partition: member for member in description.members for partition in member.assignment}
         keys = sorted([*committed, *(partition for partition in owners if partition not in committed)])
-        ends = offsets.ends(admin, keys)
+        [ends] = offsets.of_led(admin, keys, LATEST_TIMESTAMP)
     rows: list[dict[str, object]] = []
     for key in keys:
         offset, end = committed[key].offset if key in committed else None, ends.get(key)
@@ -134,9 +135,15 @@ def describe_group(arguments: argparse.Namespace) -> int:
 def _lag(rows: list[dict[str, object]]) -> str:
     """The lag where it is known, and of how many partitions it is not: a missing offset is no lag of 0."""
     known = [row["lag"] for row in rows if isinstance(row["lag"], int)]
-    without = _counted(sum(row["committed_offset"] is None for row in rows), "partition")
     total = f"lag {sum(known)}" if known or not rows else "lag unknown"
-    return total if without.startswith("0 ") else f"{total} ({without} without a committed offset)"
+    uncommitted = sum(row["committed_offset"] is None for row in rows)
+    endless = sum(row["committed_offset"] is not None and row["end_offset"] is None for row in rows)
+    without = [
+        f"{_counted(count, 'partition')} without {what}"
+        for count, what in ((uncommitted, "a committed offset"), (endless, "a leader that tells its end"))
+        if count
+    ]
+    return f"{total} ({', '.join(without)})" if without else total
 
 
 def _counted(count: int, what: str) -> str:

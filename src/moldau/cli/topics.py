@@ -201,13 +201,14 @@ def list_topics(arguments: argparse.Namespace) -> int:
 def describe_topics(arguments: argparse.Namespace) -> int:
     from moldau.client.admin import offsets
     from moldau.client.admin.topics import list_topics as known_topics
+    from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
     from moldau.types import TopicPartition
 
     with cluster_admin(arguments) as admin:
         topics = known_topics(admin)
         names = matching_names(arguments.topic, list(topics), is_regex=arguments.regex, what="topic")
         keys = [TopicPartition(name, row.index) for name in names for row in topics[name].partitions]
-        starts, ends = offsets.starts(admin, keys), offsets.ends(admin, keys)
+        starts, ends = offsets.of_led(admin, keys, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
     rows: list[dict[str, object]] = []
     for name in names:
         for row in topics[name].partitions:

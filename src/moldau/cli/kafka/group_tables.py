@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import GroupDescription, GroupMember, read_committed
-from moldau.client.admin.offsets import ends
+from moldau.client.admin.offsets import of_led
+from moldau.client.protocol.offsets import LATEST_TIMESTAMP
 from moldau.types import TopicPartition
 
 MISSING = "-"
@@ -48,7 +49,7 @@ def _offset_rows(admin: ClusterAdmin, group: GroupDescription) -> list[OffsetRow
         owners += [(partition, member) for partition in member.assignment]
     owned = {partition for partition, _ in owners}
     owners += [(partition, None) for partition in committed if partition not in owned]
-    last = ends(admin, [partition for partition, _ in owners])
+    [last] = of_led(admin, [partition for partition, _ in owners], LATEST_TIMESTAMP)
     rows: list[OffsetRow] = []
     for partition, owner in owners:
         position = committed.get(partition)

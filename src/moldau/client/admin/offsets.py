@@ -11,6 +11,7 @@ import msgspec
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.blocking.offsets import list_offsets
+from moldau.client.protocol.metadata import TopicMetadata
 from moldau.client.protocol.offsets import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -38,6 +39,31 @@ def ends(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
 def at_time(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
     """The first offset of a record as late as this; -1 where there is none."""
     return _ask(admin, partitions, timestamp_ms)
+
+
+def of_led(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps_ms: int) -> list[Offsets]:
+    """The offsets at each of these times, or the ends, of the partitions that have a leader. The others are left out at
+    once, as by Kafka's tools, and those whose leader is not reached in time. Raises what is no matter of time."""
+    listed = list(partitions)
+    topics = admin.retry(lambda: admin.client.refresh(by_topic(listed))) if listed else {}
+    left = [row for row in listed if _leader_in(topics, row) >= 0]
+    told: list[Offsets] = []
+    for timestamp_ms in timestamps_ms:
+        found: Offsets = {}
+        for row, offset in each_at_time(admin, left, timestamp_ms).items():
+            if not isinstance(offset, KafkaError):
+                found[row] = offset
+            elif not offset.is_retriable:
+                raise offset
+        left = list(found)
+        told.append(found)
+    return told
+
+
+def _leader_in(topics: Mapping[str, TopicMetadata], partition: TopicPartition) -> int:
+    topic = topics.get(partition.topic)
+    leader = topic.partitions.get(partition.partition) if topic is not None else None
+    return -1 if leader is None else leader.leader_id
 
 
 def each_at_time(

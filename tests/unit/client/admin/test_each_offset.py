@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.offsets import each_at_time
+from moldau.client.admin.offsets import each_at_time, of_led
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.list_offsets import (
@@ -69,6 +70,25 @@ def test_partitions_that_answer_are_told_beside_those_that_do_not() -> None:
     found, took_ms = asked(Answers())
     assert found == {0: 10, 1: "LEADER_NOT_AVAILABLE", 2: "NETWORK_EXCEPTION", 3: 13}
     assert 10_000 < took_ms <= 15_000  # a leader may come
+
+
+def test_a_partition_without_a_leader_is_left_out_at_once_and_one_whose_leader_is_not_reached_in_the_end() -> None:
+    brokers = ScriptedBrokers({ONE: Answers()})
+    with ClusterAdmin(brokers, "one:9092", client_id="test") as admin:
+        assert of_led(admin, PARTITIONS[:2], -1) == [{PARTITIONS[0]: 10}]
+        assert brokers.now_ms == 0
+        ends = {PARTITIONS[0]: 10, PARTITIONS[3]: 13}
+        assert of_led(admin, PARTITIONS, -2, -1) == [ends, ends]
+        assert 10_000 < brokers.now_ms <= 15_000
+        assert of_led(admin, [TopicPartition("gone", 0)], -1) == [{}]
+        assert of_led(admin, [], -1) == [{}]
+
+
+def test_what_is_no_matter_of_time_is_raised() -> None:
+    with ClusterAdmin(ScriptedBrokers({ONE: Answers(NOT_ALLOWED)}), "one:9092", client_id="test") as admin:
+        with pytest.raises(KafkaError) as raised:
+            of_led(admin, PARTITIONS, -1)
+        assert raised.value.code == NOT_ALLOWED
 
 
 def test_a_leader_that_has_moved_is_asked_again_and_a_refusal_is_final() -> None:
