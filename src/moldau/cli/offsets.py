@@ -120,21 +120,22 @@ def partitions_of(admin: ClusterAdmin, texts: list[str]) -> list[TopicPartition]
 
 def list_offsets(arguments: argparse.Namespace) -> int:
     from moldau.client.admin import offsets
+    from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
+    timestamp_ms = {LATEST: LATEST_TIMESTAMP, EARLIEST: EARLIEST_TIMESTAMP}.get(arguments.at, arguments.at)
     with cluster_admin(arguments) as admin:
         partitions = partitions_of(admin, arguments.topic)
-        if arguments.at == LATEST:
-            found = offsets.ends(admin, partitions)
-        elif arguments.at == EARLIEST:
-            found = offsets.starts(admin, partitions)
-        else:
-            found = offsets.at_time(admin, partitions, arguments.at)
-    rows: list[dict[str, object]] = [
-        {"topic": row.topic, "partition": row.partition, "offset": offset if offset >= 0 else None}
-        for row, offset in found.items()
-    ]
-    print_rows(rows, ["topic", "partition", "offset"], as_json=arguments.json)
-    return 0
+        [found] = offsets.of_led(admin, partitions, timestamp_ms)
+    is_any_failed = len(found) < len(partitions)
+    rows: list[dict[str, object]] = []
+    for row in partitions:
+        offset = found.get(row, -1)
+        rows.append({"topic": row.topic, "partition": row.partition, "offset": offset if offset >= 0 else None})
+        if is_any_failed:
+            rows[-1]["error"] = None if row in found else "no leader tells it"
+    columns = ["topic", "partition", "offset", *(["error"] if is_any_failed else [])]
+    print_rows(rows, columns, as_json=arguments.json)
+    return 1 if is_any_failed else 0
 
 
 def reset_offsets(arguments: argparse.Namespace) -> int:
