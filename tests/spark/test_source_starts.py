@@ -3,6 +3,7 @@ and batches that wait for enough."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -109,6 +110,29 @@ def test_a_start_behind_the_last_stable_offset_waits_for_the_open_transaction(
     read = [[*one.batch(limit), *one.batch(limit)] for one in (stream, moved)]
     assert read == [[b"3", b"4"], [b"3", b"4"]]
     assert batch(cluster, topic, startingGroup=group) == [b"3", b"4"]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_batch_that_ends_behind_the_last_stable_offset_waits_for_the_open_transaction(
+    cluster: Cluster, producer: Producer, caplog: pytest.LogCaptureFixture, fails: str
+):
+    topic = cluster.topic()
+    cluster.produce(topic, b"0")
+    producer.produce(topic, b"1")
+    assert producer.flush(30) == 0
+    cluster.produce(topic, b"2", b"3")
+    ending = {"endingOffsets": json.dumps({topic: {"0": 3}}), "failOnDataLoss": fails}
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": topic, **ending}
+    reader = TopicBatchReader(parse_source_options(options, is_streaming=False), 2)
+    tasks = reader.partitions()
+    assert [(span.start_offset, span.end_offset) for task in tasks for span in task.ranges] == [(0, 3)]
+    assert "offsets 1 to 2 are not committed yet" in caplog.text
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    read = [value for task in tasks for one in reader.read(task) for value in one.column("value").to_pylist()]
+    assert read == [b"0", b"1", b"2"]
+    with pytest.raises(DataLossError, match=f"{topic}-0: the partition ends at 5, before offset 9"):
+        batch(cluster, topic, endingOffsets=json.dumps({topic: {"0": 9}}))
 
 
 def test_a_stream_starts_at_the_committed_offsets_of_a_group(cluster: Cluster):

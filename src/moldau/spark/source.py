@@ -164,25 +164,24 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
             start = planning.resolve_start(options, partitions, topics.lookup, topics.committed())
             end = planning.resolve_end(options, partitions, topics.lookup)
             latest = topics.lookup(dict.fromkeys(partitions, LATEST))
-            latest = planning.not_before(start, latest, topics.log_ends)
             if options.start.timestamps_ms or options.end.timestamps_ms:
                 # a time range that holds no record is empty, and nothing is lost
                 end = {partition: max(end[partition], start[partition]) for partition in partitions}
+            ahead = [partition for partition in partitions if max(start[partition], end[partition]) > latest[partition]]
+            log_ends = {**latest, **topics.log_ends(ahead)}
             ranges, losses = [], []
             for partition in partitions:
-                if end[partition] > latest[partition]:
-                    losses.append(
-                        f"{partition}: the partition ends at {latest[partition]}, before offset {end[partition]}"
-                    )
-                elif start[partition] > latest[partition]:
-                    losses.append(
-                        f"{partition}: the partition ends at {latest[partition]}, before offset {start[partition]}"
-                    )
-                last = min(end[partition], latest[partition])
+                bound = log_ends[partition]
+                if end[partition] > bound:
+                    losses.append(f"{partition}: the partition ends at {bound}, before offset {end[partition]}")
+                elif start[partition] > bound:
+                    losses.append(f"{partition}: the partition ends at {bound}, before offset {start[partition]}")
+                last = min(end[partition], bound)
                 ranges.append(_range(partition, min(start[partition], last), last, topic_ids))
             planning.raise_losses(losses, fail_on_data_loss=options.fail_on_data_loss)
             kept, gone = planning.check_bounds(ranges, topics.lookup, fail_on_data_loss=options.fail_on_data_loss)
         _warn(losses + gone)
+        _tell_of_waiting(kept, latest)
         return _tasks(kept, options, self.parallelism)
 
 
@@ -369,6 +368,20 @@ def _tasks(ranges: Sequence[PartitionRange], options: SourceOptions, parallelism
 def _range(partition: TopicPartition, start: int, end: int, topic_ids: Mapping[str, Uuid]) -> PartitionRange:
     known = {"topic_id": topic_ids[partition.topic]} if partition.topic in topic_ids else {}
     return PartitionRange(partition.topic, partition.partition, start, end, **known)
+
+
+def _tell_of_waiting(ranges: Sequence[PartitionRange], latest: Mapping[TopicPartition, int]) -> None:
+    """What lies behind the latest offset, and before the log's end, is not committed yet, and not lost."""
+    for span in ranges:
+        first = max(span.start_offset, latest[span.topic_partition])
+        if first < span.end_offset:
+            logger.warning(
+                "%s: offsets %d to %d are not committed yet: their task waits until the transaction that is open "
+                "before them ends",
+                span.topic_partition,
+                first,
+                span.end_offset - 1,
+            )
 
 
 def _warn(losses: Sequence[str]) -> None:
