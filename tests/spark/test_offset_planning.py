@@ -51,6 +51,9 @@ class FakeLog:
         offset = max(self.first, -(-what // self.step_ms))
         return offset if offset < self.end else -1
 
+    def log_ends(self, partitions):
+        return dict.fromkeys(partitions, self.end)
+
 
 def options(**more: str):
     return parse_source_options({"kafka.bootstrap.servers": "x:1", "subscribe": "a", **more}, is_streaming=False)
@@ -86,23 +89,26 @@ def test_what_is_named_must_exist(wanted: Subscription):
 
 def test_start_and_end_by_word_by_offset_and_by_time():
     log = FakeLog()
-    assert resolve_start(options(), [A0], log) == {A0: 10}
-    assert resolve_end(options(), [A0], log) == {A0: 100}
-    assert resolve_start(options(startingOffsets='{"a":{"0":42,"1":-2}}'), [A0, A1], log) == {A0: 42, A1: 10}
-    assert resolve_start(options(startingTimestamp="500"), [A0], log) == {A0: 50}
-    assert resolve_end(options(endingTimestamp="5000"), [A0], log) == {A0: 100}
+    assert resolve_start(options(), [A0], log, log.log_ends) == {A0: 10}
+    assert resolve_end(options(), [A0], log, log.log_ends) == {A0: 100}
+    assert resolve_start(options(startingOffsets='{"a":{"0":42,"1":-2}}'), [A0, A1], log, log.log_ends) == {
+        A0: 42,
+        A1: 10,
+    }
+    assert resolve_start(options(startingTimestamp="500"), [A0], log, log.log_ends) == {A0: 50}
+    assert resolve_end(options(endingTimestamp="5000"), [A0], log, log.log_ends) == {A0: 100}
 
 
 def test_a_start_after_the_last_record_is_an_error_unless_latest_is_meant():
     with pytest.raises(StartError, match="startingOffsetsByTimestampStrategy"):
-        resolve_start(options(startingTimestamp="5000"), [A0], FakeLog())
+        resolve_start(options(startingTimestamp="5000"), [A0], FakeLog(), FakeLog().log_ends)
     lenient = options(startingTimestamp="5000", startingOffsetsByTimestampStrategy="latest")
-    assert resolve_start(lenient, [A0], FakeLog()) == {A0: 100}
+    assert resolve_start(lenient, [A0], FakeLog(), FakeLog().log_ends) == {A0: 100}
 
 
 def test_offsets_must_name_every_partition():
     with pytest.raises(StartError, match="every partition"):
-        resolve_start(options(startingOffsets='{"a":{"0":1}}'), [A0, A1], FakeLog())
+        resolve_start(options(startingOffsets='{"a":{"0":1}}'), [A0, A1], FakeLog(), FakeLog().log_ends)
 
 
 def test_records_that_are_gone_fail_the_query_or_are_left_out():
@@ -166,9 +172,9 @@ def test_a_topic_made_anew_is_known_by_its_id():
 
 def test_a_start_at_a_group_takes_its_offsets_and_for_the_other_partitions_the_start_that_is_given():
     at_group = options(startingGroup="g", startingOffsets="earliest")
-    assert resolve_start(at_group, [A0, A1], FakeLog(), {A1: 42, B0: 7}) == {A0: 10, A1: 42}
+    assert resolve_start(at_group, [A0, A1], FakeLog(), FakeLog().log_ends, {A1: 42, B0: 7}) == {A0: 10, A1: 42}
     by_offsets = options(startingGroup="g", startingOffsets=json.dumps({"a": {"0": 11, "1": 12}}))
-    assert resolve_start(by_offsets, [A0, A1], FakeLog(), {A1: 42}) == {A0: 11, A1: 42}
+    assert resolve_start(by_offsets, [A0, A1], FakeLog(), FakeLog().log_ends, {A1: 42}) == {A0: 11, A1: 42}
 
 
 def test_a_start_at_a_group_asks_for_no_offset_that_the_group_has():
@@ -176,13 +182,13 @@ def test_a_start_at_a_group_asks_for_no_offset_that_the_group_has():
         raise AssertionError(wanted)
 
     late = options(startingGroup="g", startingTimestamp="999999")
-    assert resolve_start(late, [A0], unasked, {A0: 42}) == {A0: 42}
+    assert resolve_start(late, [A0], unasked, unasked, {A0: 42}) == {A0: 42}
 
 
 def test_a_start_at_a_group_without_any_offset_is_refused():
     with pytest.raises(StartError, match=r"group 'g' has no committed offset of a-0, a-1.*startingGroup"):
-        resolve_start(options(startingGroup="g"), [A0, A1], FakeLog(), {B0: 7})
-    assert resolve_start(options(startingGroup="g"), [], FakeLog(), {}) == {}
+        resolve_start(options(startingGroup="g"), [A0, A1], FakeLog(), FakeLog().log_ends, {B0: 7})
+    assert resolve_start(options(startingGroup="g"), [], FakeLog(), FakeLog().log_ends, {}) == {}
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,33 @@ def test_a_batch_that_ends_behind_the_last_stable_offset_waits_for_the_open_tran
         batch(cluster, topic, endingOffsets=json.dumps({topic: {"0": 9}}))
 
 
+def test_a_time_is_looked_for_among_the_records_of_an_open_transaction_too(cluster: Cluster, producer: Producer):
+    """A broker answers a reader of committed records with no record that late, and the last stable offset is no end of
+    the time: the records before it that are committed later would be in no range."""
+    topic = cluster.topic()
+    cluster.produce(topic, b"0", timestamp=1_000)
+    for number in (1, 2):
+        producer.produce(topic, b"%d" % number, timestamp=(number + 1) * 1_000)
+    assert producer.flush(30) == 0
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": topic}
+    first, second, later = (
+        TopicBatchReader(parse_source_options({**options, **times}, is_streaming=False), 2)
+        for times in (
+            {"endingTimestamp": "2500"},
+            {"startingTimestamp": "2500", "endingTimestamp": "9000"},
+            {"startingTimestamp": "9000", "startingOffsetsByTimestampStrategy": "latest"},
+        )
+    )
+    planned = [reader.partitions() for reader in (first, second, later)]
+    ranges = [[(span.start_offset, span.end_offset) for task in tasks for span in task.ranges] for tasks in planned]
+    assert ranges == [[(0, 2)], [(2, 3)], []]
+    stream = Stream(cluster, subscribe=topic, startingTimestamp="2500")
+    assert stream.batch() == []
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    assert stream.batch() == [b"2"]
+
+
 def test_a_stream_starts_at_the_committed_offsets_of_a_group(cluster: Cluster):
     topic, group = cluster.topic(partitions=3), "reader-before"
     for partition in range(3):

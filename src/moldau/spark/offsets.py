@@ -17,7 +17,7 @@ import msgspec
 
 from moldau.columnar import PartitionRange
 from moldau.errors import MoldauError
-from moldau.spark.options import EARLIEST, LATEST, SourceOptions, StartOrEnd, Subscription, offsets_to_json
+from moldau.spark.options import EARLIEST, SourceOptions, StartOrEnd, Subscription, offsets_to_json
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
 TOPIC_IDS = "@topic_ids"
@@ -28,6 +28,9 @@ SMALL_TASK_OFFSETS = 1_000
 
 OffsetLookup = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
 """Asks the cluster: LATEST, EARLIEST or a time in ms per partition gives an offset, -1 where no record is so late."""
+
+LogEnds = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
+"""Asks the cluster where the logs end, with what is not committed yet."""
 
 TopicIds = Mapping[str, Uuid]
 
@@ -117,6 +120,7 @@ def resolve_start(
     options: SourceOptions,
     partitions: Sequence[TopicPartition],
     lookup: OffsetLookup,
+    log_ends: LogEnds,
     committed: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, int]:
     """The first offset of every partition. `committed`: the offsets of the starting group, which go first.
@@ -133,8 +137,8 @@ def resolve_start(
                 "check the name of the group, or leave out startingGroup"
             )
         others = [partition for partition in partitions if partition not in known]
-        return {**_resolved_start(options, wanted, others, lookup), **known}
-    return _resolved_start(options, wanted, partitions, lookup)
+        return {**_resolved_start(options, wanted, others, lookup, log_ends), **known}
+    return _resolved_start(options, wanted, partitions, lookup, log_ends)
 
 
 def _resolved_start(
@@ -142,6 +146,7 @@ def _resolved_start(
     wanted: Mapping[TopicPartition, int],
     partitions: Sequence[TopicPartition],
     lookup: OffsetLookup,
+    log_ends: LogEnds,
 ) -> dict[TopicPartition, int]:
     found = _looked_up(wanted, partitions, lookup, is_time=options.start.timestamps_ms is not None)
     late = [partition for partition in partitions if found[partition] < 0]
@@ -150,13 +155,13 @@ def _resolved_start(
             f"no record of {late[0]} is at or after its starting timestamp {wanted[late[0]]}; "
             "set startingOffsetsByTimestampStrategy to latest to start at the end"
         )
-    return _with_latest(found, late, lookup)
+    return _with_log_ends(found, late, log_ends)
 
 
 def not_before(
     begin: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
-    log_ends: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
+    log_ends: LogEnds,
 ) -> dict[TopicPartition, int]:
     """The latest offsets, but none before the beginning where the log itself reaches so far: nothing is lost there. A
     reader of uncommitted records was ahead of the last stable offset, and what it has not read is not committed yet."""
@@ -166,12 +171,12 @@ def not_before(
 
 
 def resolve_end(
-    options: SourceOptions, partitions: Sequence[TopicPartition], lookup: OffsetLookup
+    options: SourceOptions, partitions: Sequence[TopicPartition], lookup: OffsetLookup, log_ends: LogEnds
 ) -> dict[TopicPartition, int]:
     """The end offset of every partition, exclusive."""
     wanted = _wanted(options.end, partitions, "ending")
     found = _looked_up(wanted, partitions, lookup, is_time=options.end.timestamps_ms is not None)
-    return _with_latest(found, [partition for partition in partitions if found[partition] < 0], lookup)
+    return _with_log_ends(found, [partition for partition in partitions if found[partition] < 0], log_ends)
 
 
 def check_first_batch(options: SourceOptions, end: StreamOffset) -> None:
@@ -330,10 +335,11 @@ def _looked_up(
     return {partition: answers.get(partition, wanted[partition]) for partition in partitions}
 
 
-def _with_latest(
-    found: dict[TopicPartition, int], late: Sequence[TopicPartition], lookup: OffsetLookup
+def _with_log_ends(
+    found: dict[TopicPartition, int], late: Sequence[TopicPartition], log_ends: LogEnds
 ) -> dict[TopicPartition, int]:
-    return {**found, **lookup(dict.fromkeys(late, LATEST))} if late else found
+    """Where no record is so late, all of them lie before the time: also those that are not committed yet."""
+    return {**found, **log_ends(late)} if late else found
 
 
 def _cut(span: PartitionRange, parts: int) -> list[PartitionRange]:

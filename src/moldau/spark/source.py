@@ -161,8 +161,8 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
         options = self.options
         with SubscribedTopics(options) as topics:
             partitions, topic_ids = topics.partitions()
-            start = planning.resolve_start(options, partitions, topics.lookup, topics.committed())
-            end = planning.resolve_end(options, partitions, topics.lookup)
+            start = planning.resolve_start(options, partitions, topics.lookup, topics.log_ends, topics.committed())
+            end = planning.resolve_end(options, partitions, topics.lookup, topics.log_ends)
             latest = topics.lookup(dict.fromkeys(partitions, LATEST))
             if options.start.timestamps_ms or options.end.timestamps_ms:
                 # a time range that holds no record is empty, and nothing is lost
@@ -214,7 +214,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         if self._initial is None:
             partitions, topic_ids = self._topics.partitions()
             topics = self._topics
-            start = planning.resolve_start(self.options, partitions, topics.lookup, topics.committed())
+            start = planning.resolve_start(self.options, partitions, topics.lookup, topics.log_ends, topics.committed())
             self._initial = StreamOffset(start, dict(topic_ids))
         return planning.offset_to_dict(self._initial)
 

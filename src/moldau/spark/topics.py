@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
+from moldau.client.protocol.offsets import READ_UNCOMMITTED
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.columnar.reader import ISOLATION_LEVELS
 from moldau.errors import KafkaError
@@ -62,15 +63,21 @@ class SubscribedTopics:
 
     def lookup(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Offsets for LATEST (the last stable offset, or the high watermark where what is not committed is read too),
-        EARLIEST or times in ms; -1 where no record is so late."""
-        if not wanted:
-            return {}
-        return list_offsets(self._client, wanted, isolation_level=ISOLATION_LEVELS[self._options.isolation])
+        EARLIEST or times in ms; -1 where no record is so late.
+
+        A time is looked for among all records: those of an open transaction have their times already, and a reader of
+        committed records would take the first of them for the end.
+        """
+        times = {partition: asked for partition, asked in wanted.items() if asked >= 0}
+        words = {partition: asked for partition, asked in wanted.items() if asked < 0}
+        level = ISOLATION_LEVELS[self._options.isolation]
+        found = list_offsets(self._client, words, isolation_level=level) if words else {}
+        return found | (list_offsets(self._client, times, isolation_level=READ_UNCOMMITTED) if times else {})
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The high watermarks: behind the last stable offset there may be records that are not committed yet."""
         asked = dict.fromkeys(partitions, LATEST)
-        return list_offsets(self._client, asked, isolation_level=ISOLATION_LEVELS["read_uncommitted"]) if asked else {}
+        return list_offsets(self._client, asked, isolation_level=READ_UNCOMMITTED) if asked else {}
 
     def committed(self) -> dict[TopicPartition, int] | None:
         """The offsets of the group that reading starts at; None where the options name none.
