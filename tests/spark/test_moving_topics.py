@@ -10,8 +10,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from moldau.spark.offsets import DataLossError, StartError
+from moldau.spark.options import LATEST, parse_source_options
 from moldau.spark.source import TopicStreamReader
+from moldau.spark.topics import SubscribedTopics
 from moldau.testing import Cluster
+from moldau.types import TopicPartition
 from tests.spark.streams import Stream, add_partitions, delete_records, through_text
 
 
@@ -227,6 +230,44 @@ def test_a_topic_of_a_pattern_that_is_deleted_is_a_loss_or_left_out(cluster: Clu
     cluster.create_topic(f"{prefix}-b")
     cluster.produce(f"{prefix}-b", b"again")
     assert tolerant.batch() == [b"again"]
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_before_its_offsets_are_asked_for_is_left_out(cluster: Cluster):
+    kept = cluster.topic("short-lived")
+    deleted = cluster.create_topic(f"{kept}-deleted")
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribePattern": f"{kept}.*"}
+    asked: list[list[str]] = []
+    with SubscribedTopics(parse_source_options({**options, "retryTimeoutMs": "300"}, is_streaming=True)) as topics:
+
+        def ask(partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+            asked.append([one.topic for one in partitions])
+            if len(asked) == 1:
+                cluster.delete_topic(deleted)
+            return topics.lookup(dict.fromkeys(partitions, LATEST))
+
+        found, topic_ids = topics.look(ask)
+    assert asked == [[kept, deleted], [kept]]
+    assert found == {TopicPartition(kept, 0): 0}
+    assert list(topic_ids) == [kept]
+
+
+def test_available_now_goes_on_without_a_topic_that_is_deleted_on_its_way(cluster: Cluster):
+    kept = cluster.topic("on-its-way")
+    deleted = cluster.create_topic(f"{kept}-deleted")
+    for topic in (kept, deleted):
+        cluster.produce(topic, *[b"%d" % number for number in range(4)])
+    options = {"subscribePattern": f"{kept}.*", "startingOffsets": "earliest", "retryTimeoutMs": "300"}
+    streams = [Stream(cluster, **options, failOnDataLoss=fails) for fails in ("true", "false")]
+    for stream in streams:
+        stream.reader.prepareForTriggerAvailableNow()
+        assert stream.batch(4) == [b"0", b"1", b"0", b"1"]
+    planned = [stream.plan(2) for stream in streams]
+    cluster.delete_topic(deleted)
+    with pytest.raises(DataLossError, match=f"{deleted}-0 is gone"):
+        streams[0].read(planned[0] or {})
+    assert streams[1].read(planned[1] or {}) == [b"2"]
+    streams[1].committed = dict(planned[1] or {})
+    assert [streams[1].batch(1), streams[1].plan(1)] == [[b"3"], None]
 
 
 def test_a_planned_batch_of_a_topic_that_was_deleted_is_a_loss_or_empty(cluster: Cluster):

@@ -195,14 +195,18 @@ def check_bounds(
 ) -> tuple[list[PartitionRange], list[str]]:
     """The ranges with what is still there of them, and what was lost, as sentences. Empty ranges are left out.
 
-    Raises DataLossError with those sentences if anything was lost and `fail_on_data_loss`.
+    `lookup` leaves out what is gone. Raises DataLossError with those sentences if anything was lost and
+    `fail_on_data_loss`.
     """
     asked = list(ranges)
     earliest = lookup({span.topic_partition: EARLIEST for span in asked}) if asked else {}
     kept: list[PartitionRange] = []
     losses: list[str] = []
     for span in asked:
-        first = earliest[span.topic_partition]
+        first = earliest.get(span.topic_partition)
+        if first is None:
+            losses.append(f"{span.topic_partition} is gone")
+            continue
         if span.size < 0:
             losses.append(
                 f"{span.topic}-{span.partition}: the next offset to read was {span.start_offset}, "

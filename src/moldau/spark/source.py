@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -60,6 +61,8 @@ COLUMNS = "key binary, value binary, topic string, partition int, offset bigint,
 HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
 
 logger = logging.getLogger("moldau.spark")
+
+_Offsets = Mapping[TopicPartition, int]
 
 
 def register(spark: SparkSession) -> None:
@@ -160,18 +163,9 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self.options
         with SubscribedTopics(options) as topics:
-            partitions, topic_ids = topics.partitions()
-            start = planning.resolve_start(options, partitions, topics.lookup, topics.log_ends, topics.committed())
-            end = planning.resolve_end(options, partitions, topics.lookup, topics.log_ends)
-            latest = topics.lookup(dict.fromkeys(partitions, LATEST))
-            if options.start.timestamps_ms or options.end.timestamps_ms:
-                # a time range that holds no record is empty, and nothing is lost
-                end = {partition: max(end[partition], start[partition]) for partition in partitions}
-            ahead = [partition for partition in partitions if max(start[partition], end[partition]) > latest[partition]]
-            log_ends = {**latest, **topics.log_ends(ahead)}
+            (start, end, latest, log_ends), topic_ids = topics.look(partial(self._offsets, topics))
             ranges, losses = [], []
-            for partition in partitions:
-                bound = log_ends[partition]
+            for partition, bound in log_ends.items():
                 if end[partition] > bound:
                     losses.append(f"{partition}: the partition ends at {bound}, before offset {end[partition]}")
                 elif start[partition] > bound:
@@ -179,10 +173,25 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
                 last = min(end[partition], bound)
                 ranges.append(_range(partition, min(start[partition], last), last, topic_ids))
             planning.raise_losses(losses, fail_on_data_loss=options.fail_on_data_loss)
-            kept, gone = planning.check_bounds(ranges, topics.lookup, fail_on_data_loss=options.fail_on_data_loss)
+            kept, gone = planning.check_bounds(
+                ranges, topics.lookup_of_those_there, fail_on_data_loss=options.fail_on_data_loss
+            )
         _warn(losses + gone)
         _tell_of_waiting(kept, latest)
         return _tasks(kept, options, self.parallelism)
+
+    def _offsets(self, topics: SubscribedTopics, partitions: Sequence[TopicPartition]) -> tuple[_Offsets, ...]:
+        """Of each partition: where reading starts and ends, the latest offset, and the log's end where one of the first
+        two lies behind the latest."""
+        options = self.options
+        start = planning.resolve_start(options, partitions, topics.lookup, topics.log_ends, topics.committed())
+        end = planning.resolve_end(options, partitions, topics.lookup, topics.log_ends)
+        latest = topics.lookup(dict.fromkeys(partitions, LATEST))
+        if options.start.timestamps_ms or options.end.timestamps_ms:
+            # a time range that holds no record is empty, and nothing is lost
+            end = {partition: max(end[partition], start[partition]) for partition in partitions}
+        ahead = [partition for partition in partitions if max(start[partition], end[partition]) > latest[partition]]
+        return start, end, latest, {**latest, **topics.log_ends(ahead)}
 
 
 class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -212,9 +221,12 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         """The same answer for the life of the reader: Spark asks twice, before and after the first `latestOffset`,
         and what "latest" means changes while records arrive."""
         if self._initial is None:
-            partitions, topic_ids = self._topics.partitions()
             topics = self._topics
-            start = planning.resolve_start(self.options, partitions, topics.lookup, topics.log_ends, topics.committed())
+            start, topic_ids = topics.look(
+                lambda partitions: planning.resolve_start(
+                    self.options, partitions, topics.lookup, topics.log_ends, topics.committed()
+                )
+            )
             self._initial = StreamOffset(start, dict(topic_ids))
         return planning.offset_to_dict(self._initial)
 
@@ -266,7 +278,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         ]
         fail = self.options.fail_on_data_loss
         ranges = self._still_there(ranges, after)
-        kept, losses = planning.check_bounds(ranges, self._topics.lookup, fail_on_data_loss=fail)
+        kept, losses = planning.check_bounds(ranges, self._topics.lookup_of_those_there, fail_on_data_loss=fail)
         self._warn_once(losses)
         return _tasks(kept, self.options, self.parallelism)
 
@@ -296,8 +308,9 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         return self._cluster
 
     def _latest(self) -> StreamOffset:
-        partitions, topic_ids = self._topics.partitions()
-        self._newest = StreamOffset(dict(self._topics.lookup(dict.fromkeys(partitions, LATEST))), dict(topic_ids))
+        topics = self._topics
+        latest, topic_ids = topics.look(lambda partitions: topics.lookup(dict.fromkeys(partitions, LATEST)))
+        self._newest = StreamOffset(latest, topic_ids)
         return self._newest
 
     def _is_delayed(self, begin: Mapping[TopicPartition, int], now: StreamOffset) -> bool:
@@ -319,8 +332,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         otherwise a stream that goes on without it would first run its batches over empty offsets, one after another."""
         if sum(max(0, end[partition] - begin[partition]) for partition in end) <= max_offsets:
             return dict(end)
-        first = self._topics.lookup(dict.fromkeys(end, EARLIEST))
-        there = {partition: min(max(begin[partition], first[partition]), end[partition]) for partition in end}
+        first = self._topics.lookup_of_those_there(dict.fromkeys(end, EARLIEST))
+        there = {one: min(max(begin[one], first.get(one, begin[one])), end[one]) for one in end}
         return planning.limit_offsets(there, end, max_offsets)
 
     def _begin(self, before: StreamOffset, after: StreamOffset) -> dict[TopicPartition, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
+from typing import TypeVar
 
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
 from moldau.client.protocol.offsets import READ_UNCOMMITTED
@@ -14,6 +15,8 @@ from moldau.spark.client_pool import client_settings
 from moldau.spark.offsets import subscribed_partitions
 from moldau.spark.options import LATEST, SourceOptions
 from moldau.types import TopicPartition, Uuid
+
+Result = TypeVar("Result")
 
 
 class SubscribedTopics:
@@ -50,6 +53,21 @@ class SubscribedTopics:
         topics = dict.fromkeys(one.topic for one in partitions)
         return partitions, {topic: found[topic].topic_id for topic in topics}
 
+    def look(self, ask: Callable[[list[TopicPartition]], Result]) -> tuple[Result, dict[str, Uuid]]:
+        """What `ask` finds of the partitions that are read, and the ids of their topics. A topic that a pattern has
+        matched, and that was deleted before it was asked for, is none of them. Raises StartError as `partitions`."""
+        partitions, topic_ids = self.partitions()
+        while True:
+            try:
+                return ask(partitions), topic_ids
+            except KafkaError as error:
+                if error.code not in NO_SUCH_TOPIC:
+                    raise
+                before = topic_ids
+                partitions, topic_ids = self.partitions()
+                if before.keys() <= topic_ids.keys():
+                    raise
+
     def known_ids(self, topics: Iterable[str]) -> dict[str, Uuid]:
         """The ids of these topics as the last look at them saw; a topic that does not exist is left out."""
         ids: dict[str, Uuid] = {}
@@ -73,6 +91,17 @@ class SubscribedTopics:
         level = ISOLATION_LEVELS[self._options.isolation]
         found = list_offsets(self._client, words, isolation_level=level) if words else {}
         return found | (list_offsets(self._client, times, isolation_level=READ_UNCOMMITTED) if times else {})
+
+    def lookup_of_those_there(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """As `lookup`; the partitions of a topic that is gone are left out."""
+        there = self.known_ids(dict.fromkeys(one.topic for one in wanted))
+        asked = {one: what for one, what in wanted.items() if one.topic in there}
+        try:
+            return self.lookup(asked)
+        except KafkaError as error:
+            if error.code not in NO_SUCH_TOPIC or self.known_ids(there).keys() == there.keys():
+                raise
+        return self.lookup_of_those_there(asked)
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The high watermarks: behind the last stable offset there may be records that are not committed yet."""
