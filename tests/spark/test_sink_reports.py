@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from moldau.errors import kafka_error
 from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
 from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import OptionError, SinkOptions
-from moldau.spark.source import TopicDataSource
+from moldau.spark.source import TopicDataSource, register
 from moldau.spark.transactions import (
     BatchAbortedError,
     SinkError,
@@ -77,6 +78,20 @@ def test_speculation_is_refused_unless_records_may_be_doubled():
     with pytest.raises(OptionError, match=r"^spark\.speculation is true"):
         speculative(options).streamWriter(None, False)
     assert speculative({**options, "delivery": "at_least_once"})._sink_options().delivery == "at_least_once"
+
+
+@pytest.mark.parametrize(("said", "meant"), [("true", True), (" TRUE", True), ("False", False), (None, False)])
+def test_speculation_is_known_in_whatever_case_the_setting_is_written(said, meant):
+    """As Spark reads its booleans. The session is known by what is asked of it."""
+    formats: list[type[TopicDataSource]] = []
+    register(
+        SimpleNamespace(
+            conf={} if said is None else {"spark.speculation": said},
+            sparkContext=SimpleNamespace(defaultParallelism=1),
+            dataSource=SimpleNamespace(register=formats.append),
+        )
+    )
+    assert [kind.is_speculative for kind in formats] == [meant]
 
 
 def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):

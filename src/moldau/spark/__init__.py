@@ -93,7 +93,8 @@ def check_stream(rows: DataFrame, mode: str) -> None:
     if is_connect(rows.sparkSession):
         return
     rows.writeStream.outputMode(mode)
-    if rows.sparkSession.conf.get("spark.sql.streaming.unsupportedOperationCheck") == "false":
+    is_checked = str(rows.sparkSession.conf.get("spark.sql.streaming.unsupportedOperationCheck"))
+    if is_checked.strip().lower() == "false":
         return
     jvm: Any = rows.sparkSession._jvm
     modes = jvm.org.apache.spark.sql.streaming.OutputMode

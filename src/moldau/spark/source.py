@@ -85,7 +85,8 @@ def _known(spark: SparkSession) -> dict[str, Any]:
     session."""
     return {
         "parallelism": count_tasks(spark) if is_connect(spark) else spark.sparkContext.defaultParallelism,
-        "is_speculative": spark.conf.get("spark.speculation", "false") == "true",
+        # Spark reads its booleans in any case
+        "is_speculative": str(spark.conf.get("spark.speculation", "false")).strip().lower() == "true",
     }
 
 
