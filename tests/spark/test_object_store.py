@@ -21,6 +21,7 @@ from moldau.products.pipelines.targets.delta import DeltaTarget
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
 from moldau.products.pipelines.targets.parquet import FilesTarget
 from moldau.products.pipelines.targets.target import Owner
+from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
 from moldau.spark.feeds import read_whole
 from tests.support.talking_process import TalkingProcess
 
@@ -144,3 +145,14 @@ def test_a_folder_in_a_store_belongs_to_one_pipeline(store):
         for pipeline in ("shop", "shops"):
             target.claim(pipeline)
         assert target.owner() == Owner("shop", f"delete {target.location}/.moldau-owner-shop")
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+def test_a_sink_reads_the_checkpoint_of_its_query_under_the_names_that_hadoop_has_for_a_store(store, scheme):
+    files, root = fs.FileSystem.from_uri(store)
+    with files.open_output_stream(f"{root}/a checkpoint%20/metadata") as stream:
+        stream.write(b'{"id":"abc"}')
+    checkpoint = f"{scheme}://{root}/a checkpoint%20"
+    assert query_id(checkpoint) == "abc"
+    with pytest.raises(CheckpointUnreadableError, match=f"^{scheme}://{root}/a checkpoint%20/offsets/0 cannot be read"):
+        batch_ends(checkpoint, 0)

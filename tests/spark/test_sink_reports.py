@@ -95,6 +95,9 @@ def test_speculation_is_known_in_whatever_case_the_setting_is_written(said, mean
 
 
 def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):
+    """Spark takes an address of a directory as it stands."""
+    tmp_path = tmp_path / "a directory%20"
+    tmp_path.mkdir()
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text('{"id":"abc"}\n')
     ours = {"t": {"0": 7, "1": 4}, "@topic_ids": {"t": uuid_to_text(HERE)}}
@@ -104,7 +107,7 @@ def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):
         StreamOffset({ONE: 7, TWO: 4}, {"t": HERE}),
         StreamOffset({ONE: 6, TopicPartition("u", 0): 1}, {}),
     ]
-    for location in (str(tmp_path), tmp_path.as_uri()):
+    for location in (str(tmp_path), f"file:{tmp_path}", f"file://{tmp_path}"):
         assert query_id(location) == "abc"
         assert batch_ends(location, 5) == expected
         with pytest.raises(CheckpointUnreadableError, match="offsets/6"):

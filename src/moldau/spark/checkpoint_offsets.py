@@ -8,16 +8,23 @@ something else than offsets by partition, and is left out.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from moldau.errors import MoldauError
 from moldau.spark.offsets import StreamOffset, offset_from_dict, topic_offsets
 from moldau.types import TopicPartition
 
+if TYPE_CHECKING:
+    from pyarrow import fs
+
 VERSION_LINE = "v1"
+
+_AMAZON = ("s3", "s3a", "s3n")
+"""What Hadoop calls the same stores."""
 
 
 class CheckpointUnreadableError(MoldauError):
@@ -66,12 +73,26 @@ def offsets_if_topics(nested: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 def _read(checkpoint: str, name: str) -> str:
     try:
-        if not urlsplit(checkpoint).scheme:
-            return (Path(checkpoint) / name).read_text("utf-8")
-        from pyarrow import fs
-
-        files, path = fs.FileSystem.from_uri(checkpoint)
+        found = re.match("file:(//[^/]*)?", checkpoint)
+        if found is not None or not urlsplit(checkpoint).scheme:
+            # Spark takes such an address as it stands: spaces and percent signs belong to the path
+            return (Path(checkpoint[found.end() if found is not None else 0 :]) / name).read_text("utf-8")
+        files, path = _store(checkpoint)
         with files.open_input_stream(f"{path.rstrip('/')}/{name}") as stream:
             return str(stream.read().decode("utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointUnreadableError(f"{checkpoint}/{name} cannot be read: {error}") from error
+        said = str(error).partition("\n")[0]  # Arrow names each file in which it looked for a JVM to reach HDFS
+        raise CheckpointUnreadableError(f"{checkpoint}/{name} cannot be read: {said}") from error
+
+
+def _store(checkpoint: str) -> tuple[fs.FileSystem, str]:
+    """The file system of Arrow, and the path in it."""
+    from pyarrow import fs
+
+    from moldau.spark.folders import opened
+
+    scheme, _, rest = checkpoint.partition(":")
+    if scheme in _AMAZON:
+        return opened(f"s3:{rest}")
+    files, path = fs.FileSystem.from_uri(checkpoint)
+    return files, path
