@@ -6,9 +6,20 @@ import os
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from moldau.columnar.reader import read_topic
+from moldau.columnar.writer import TopicWriter
+from moldau.spark.options import SinkOptions
+from moldau.spark.transactions import (
+    BatchAbortedError,
+    SinkTransaction,
+    TaskReport,
+    abort_transaction,
+    begin_transaction,
+    commit_transaction,
+)
 
 PATIENCE_S = 60
 """A bound for a sink that writes nothing, far above what it needs."""
@@ -51,3 +62,29 @@ def test_a_stage_that_ran_twice_aborts_its_batch(spark, new_topic, bootstrap_ser
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     keys = [int(key) for batch in read_topic(bootstrap_servers, topic) for key in batch.column("key").to_pylist()]
     assert sorted(keys) == list(range(4_000))
+
+
+def test_a_partition_that_no_report_tells_of_aborts_the_batch(new_topic, bootstrap_servers, read_back):
+    """The rows of an attempt that was lost went to another partition than those of the attempt that reports."""
+    topic = new_topic(3)
+    options = SinkOptions(bootstrap_servers, topic=topic)
+
+    def write(transaction: SinkTransaction, partition: int, attempt: int):
+        rows = pa.table({"value": [f"of attempt {attempt}"], "partition": pa.array([partition], pa.int32())})
+        with TopicWriter(bootstrap_servers, topic, producer=transaction.producer, claim=attempt) as writer:
+            writer.write(rows)
+            return writer.flush()
+
+    for lost in (2, None):
+        transaction = begin_transaction(options, is_streaming=False)
+        if lost is not None:
+            write(transaction, lost, attempt=1)
+        written = write(transaction, 0, attempt=2) | write(transaction, 1, attempt=2)
+        report = TaskReport(transaction, 3, partition_id=0, attempt=0, query=None, batch_id=None, written=written)
+        if lost is not None:
+            with pytest.raises(BatchAbortedError, match=f"^{topic}-2 is in the transaction, and no task has reported"):
+                commit_transaction(options, [report], None)
+            abort_transaction(options, [report], transaction)
+        else:
+            commit_transaction(options, [report], None)
+    assert read_back(topic) == [(None, b"of attempt 2")] * 2

@@ -7,7 +7,8 @@ it aborts. A task that is not accounted for may still write: what it writes befo
 with it, and after the end its epoch is an old one, which the broker refuses. Between EndTxn and the markers a record of
 a stray task could join a commit (KIP-890), so the driver never commits with a task unaccounted for. An attempt that no
 report tells of, of a stage that Spark ran again, has no claim on the partitions that are committed
-(`columnar.claims`): it writes nothing there.
+(`columnar.claims`): it writes nothing there. What it wrote to any other partition the driver sees in the transaction,
+and aborts.
 
 The offsets behind the batch in its source topics are committed in the same transaction, in a consumer group, and beside
 each the query and the number of the batch. A batch that the group already has is not written again, however often Spark
@@ -35,6 +36,7 @@ from moldau.client.blocking.transactions import (
     begin_producer,
     commit_offsets_in_transaction,
     end_transaction,
+    partitions_of_transaction,
     transaction_max_timeout_ms,
 )
 from moldau.client.protocol.metadata import TopicMetadata
@@ -176,6 +178,7 @@ def commit_transaction(
         with _client(options, had_contact=True) as client:
             offsets = _positions(client, options, batch_id, written)
             if offsets or written:
+                _check_partitions(client, transaction, written)
                 _commit(client, transaction, offsets, _note(options, first.query, batch_id))
     except KafkaError as error:
         raise SinkError(why_it_ended(transaction, error)) from error
@@ -224,6 +227,18 @@ def _accounted_for(messages: Sequence[WriterCommitMessage | None]) -> list[TaskR
     if len({(report.stage_id, report.transaction.producer, report.is_skipped) for report in reports}) > 1:
         raise BatchAbortedError("the tasks are of several stages or transactions")
     return reports
+
+
+def _check_partitions(
+    client: ClusterClient, transaction: SinkTransaction, written: Mapping[TopicPartition, Written]
+) -> None:
+    """Raises BatchAbortedError where the transaction has a partition that no report tells of."""
+    others = [one for one in partitions_of_transaction(client, transaction.producer) if one not in written]
+    if others:
+        raise BatchAbortedError(
+            f"{min(others)} is in the transaction, and no task has reported it: an attempt that was lost has written "
+            "there"
+        )
 
 
 def _commit(

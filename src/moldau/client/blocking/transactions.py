@@ -20,6 +20,7 @@ from moldau.client.protocol.transactions import (
     check_offsets,
     offsets_request,
     take_next_producer,
+    take_partitions,
     take_producer,
 )
 from moldau.errors import kafka_error
@@ -27,7 +28,7 @@ from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
-from moldau.wire.protocol.messages.transactions import EndTxnRequest
+from moldau.wire.protocol.messages.transactions import DescribeTransactionsRequest, EndTxnRequest
 
 DEFAULT_TRANSACTION_MAX_TIMEOUT_MS = 900_000
 """Of `transaction.max.timeout.ms`, here and in Apache Kafka."""
@@ -104,6 +105,17 @@ def end_transaction(
         return take_next_producer(producer, coordinator.request(request))
 
     return client.retry(end)
+
+
+def partitions_of_transaction(client: ClusterClient, producer: TransactionalProducer) -> list[TopicPartition]:
+    """The partitions that are in this producer's open transaction; none where another producer has taken over."""
+
+    def ask() -> list[TopicPartition]:
+        coordinator = find_coordinator(client, producer.transactional_id, TRANSACTION_KEY)
+        response = coordinator.request(DescribeTransactionsRequest((producer.transactional_id,)))
+        return take_partitions(producer, response)
+
+    return client.retry(ask)
 
 
 def _check_version(coordinator: ClientConnection, api_key: ApiKey, needed: int) -> None:

@@ -16,6 +16,7 @@ from moldau.errors import kafka_error
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdResponse
 from moldau.wire.protocol.messages.transactions import (
+    DescribeTransactionsResponse,
     EndTxnResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -61,6 +62,18 @@ def take_next_producer(producer: TransactionalProducer, response: EndTxnResponse
     if response.error_code:
         raise kafka_error(response.error_code, f"the end of a transaction of {producer.transactional_id!r}")
     return TransactionalProducer(producer.transactional_id, response.producer_id, response.producer_epoch)
+
+
+def take_partitions(producer: TransactionalProducer, response: DescribeTransactionsResponse) -> list[TopicPartition]:
+    """The partitions that are in the producer's open transaction; none where the transaction is another producer's.
+    Raises KafkaError."""
+    found: list[TopicPartition] = []
+    for state in response.transaction_states:
+        if state.error_code:
+            raise kafka_error(state.error_code, f"the transaction of {producer.transactional_id!r}")
+        if (state.producer_id, state.producer_epoch) == (producer.producer_id, producer.producer_epoch):
+            found += [TopicPartition(row.topic, number) for row in state.topics for number in row.partitions]
+    return found
 
 
 def offsets_request(
