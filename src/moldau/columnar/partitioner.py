@@ -17,12 +17,14 @@ def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
     """Kafka's 32-bit murmur2 of each entry of a binary array without nulls (`Utils.murmur2` of the Java client)."""
     count = len(keys)
     bounds = np.frombuffer(keys.buffers()[1], dtype=np.int32, count=count + 1, offset=4 * keys.offset).astype(np.int64)
-    positions, lengths = bounds[:-1].copy(), np.diff(bounds)
+    first = int(bounds[0])
+    positions, lengths = bounds[:-1] - first, np.diff(bounds)
     data_buffer = keys.buffers()[2]
-    # four bytes more, so that a read of a whole word may begin at the last byte
-    data = np.zeros((data_buffer.size if data_buffer is not None else 0) + 4, dtype=np.uint8)
+    # only the bytes of these keys: a slice has the buffer of the whole column. Four bytes more, so that a read of a
+    # whole word may begin at the last byte
+    data = np.zeros(int(bounds[-1]) - first + 4, dtype=np.uint8)
     if data_buffer is not None:
-        data[:-4] = np.frombuffer(data_buffer, dtype=np.uint8)
+        data[:-4] = np.frombuffer(data_buffer, dtype=np.uint8)[first : first + len(data) - 4]
     hashes = _SEED ^ lengths.astype(np.uint32)
     with np.errstate(over="ignore"):
         _mix_words(hashes, data, positions, lengths)

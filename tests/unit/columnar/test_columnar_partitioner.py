@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -13,8 +15,20 @@ from moldau.columnar.partitioner import StickyPartitions, murmur2, partitions_of
 
 @given(st.lists(st.binary(max_size=40), max_size=30))
 def test_murmur2_is_kafkas(keys):
-    column = pa.array([b"before", *keys], pa.binary()).slice(1)
+    column = pa.array([b"before", *keys, b"behind"], pa.binary()).slice(1, len(keys))
     assert murmur2(column).tolist() == [kafka_python_murmur2(key) & 0xFFFFFFFF for key in keys]
+
+
+def test_the_keys_of_a_slice_cost_what_they_are_not_what_the_whole_column_is():
+    """A writer hashes the keys of a large table slice by slice."""
+    column = pa.array([b"%08d" % number for number in range(500_000)], pa.binary())
+    murmur2(column.slice(0, 10))
+    tracemalloc.start()
+    try:
+        murmur2(column.slice(250_000, 1_000))
+        assert tracemalloc.get_traced_memory()[1] < column.nbytes / 10
+    finally:
+        tracemalloc.stop()
 
 
 def test_partitions_are_those_of_the_java_client():
