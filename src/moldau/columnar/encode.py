@@ -115,6 +115,10 @@ def binary_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     if not is_bytes and not is_text and not pa.types.is_fixed_size_binary(kind):
         raise ValueError(f"column {name} is {kind}; it must be binary or string")
+    if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
+        # the cast looks at the offsets, and a slice has those of a column that may be larger than 2 GiB: a copy counts
+        # its own from 0
+        column = pa.concat_arrays([column])
     return column.cast(pa.binary())
 
 

@@ -98,6 +98,25 @@ def test_slices_and_other_types_of_the_same_columns():
     ]
 
 
+def test_a_slice_of_a_column_of_more_than_2_gib_is_encoded(tmp_path):
+    """Its offsets need 64 bits. The file has holes: only the pages of the last row take place."""
+    start = 1 << 31
+    with open(tmp_path / "column", "wb+") as file:
+        file.truncate(start)
+        file.seek(start)
+        file.write(b"last")
+    offsets = pa.array([0, start, start + 4], pa.int64()).buffers()[1]
+    with pa.memory_map(str(tmp_path / "column")) as mapped:
+        buffers = [None, offsets, mapped.read_buffer()]
+        for column in (
+            pa.LargeStringArray.from_buffers(2, offsets, buffers[2]),
+            pa.Array.from_buffers(pa.large_binary(), 2, buffers),
+        ):
+            batch = pa.RecordBatch.from_arrays([column, column], ["key", "value"])
+            (encoded,) = encode(batch.slice(1))
+            assert [(record.key, record.value) for record in read_records(encoded)] == [(b"last", b"last")]
+
+
 def test_only_a_value_is_needed():
     (encoded,) = encode(pa.RecordBatch.from_pydict({"value": [b"a", None]}))
     assert [(r.key, r.value, r.timestamp) for r in read_records(encoded)] == [
