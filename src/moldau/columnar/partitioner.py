@@ -82,11 +82,16 @@ def partitions_of_keys(keys: pa.Array, partition_count: int) -> IntArray:
 
 
 class StickyPartitions:
-    """Partitions for records without a key: a run of about `run_bytes` to one, then to the next, for full batches."""
+    """Partitions for records without a key: a run of about `run_bytes` to one, then to the next, for full batches.
 
-    def __init__(self, partition_count: int, run_bytes: int) -> None:
-        self._partition_count = partition_count
+    `first`: where the first run goes, modulo the partitions. Writers of a few records each would all write to one
+    partition if they began with the same.
+    """
+
+    def __init__(self, partition_count: int, run_bytes: int, first: int = 0) -> None:
+        self.partition_count = partition_count
         self._run_bytes = run_bytes
+        self._first = first
         self._written_bytes = 0
 
     def assign(self, sizes: IntArray) -> IntArray:
@@ -94,7 +99,7 @@ class StickyPartitions:
         ends = np.cumsum(sizes) + self._written_bytes
         if ends.size:
             starts = ends - sizes
-            self._written_bytes = int(ends[-1]) % (self._run_bytes * self._partition_count)
-            result: IntArray = (starts // self._run_bytes) % self._partition_count
+            self._written_bytes = int(ends[-1]) % (self._run_bytes * self.partition_count)
+            result: IntArray = (starts // self._run_bytes + self._first) % self.partition_count
             return result
         return ends

@@ -241,6 +241,7 @@ class TopicWriter:
             # what the client remembers may be older than the partition
             self._client.forget(topic)
             partition_count = len(self._client.topic_to_write(topic).partitions)
+            partitions = self._partitions(topic, batch, columns, partition_count)
         _check_partitions(topic, partitions, columns, partition_count)
         if partition_count == 1 or (partitions == partitions[0]).all():
             self._append({TopicPartition(topic, int(partitions[0])): columns})
@@ -265,7 +266,10 @@ class TopicWriter:
         if keyless.size and self._keyless_partition is not None:
             partitions[keyless] = self._keyless_partition % partition_count
         elif keyless.size:
-            sticky = self._sticky.setdefault(topic, StickyPartitions(partition_count, self._batch_bytes))
+            sticky = self._sticky.get(topic)
+            if sticky is None or sticky.partition_count != partition_count:
+                first = self.producer_id + self.producer_epoch
+                sticky = self._sticky[topic] = StickyPartitions(partition_count, self._batch_bytes, first)
             sizes = pc.binary_length(columns.values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
             partitions[keyless] = sticky.assign(sizes[keyless] + RECORD_OVERHEAD)
         if "partition" in batch.schema.names:

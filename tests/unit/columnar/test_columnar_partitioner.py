@@ -46,3 +46,4 @@ def test_records_without_a_key_go_in_runs_to_each_partition_in_turn():
     second = sticky.assign(np.full(4, 50)).tolist()
     assert first + second == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2]
     assert sticky.assign(np.array([], dtype=np.int64)).tolist() == []
+    assert StickyPartitions(3, 100, first=7).assign(np.full(7, 50)).tolist() == [1, 1, 2, 2, 0, 0, 1]

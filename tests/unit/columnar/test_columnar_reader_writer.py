@@ -26,6 +26,7 @@ from moldau.columnar import (
     read_topic,
     write_table,
 )
+from moldau.columnar.partitioner import partitions_of_keys
 from moldau.columnar.reader import TopicRecreatedError
 from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
@@ -138,6 +139,30 @@ def test_a_row_may_name_a_partition_that_was_added_since_the_writer_began(broker
             writer.write(pa.table({"value": ["wrong"], "partition": [3]}))
         with pytest.raises(ValueError, match=f"topic '{topic}' has no partition -1"):
             writer.write(pa.table({"value": ["wrong"], "partition": [-1]}))
+
+
+def test_rows_without_a_partition_reach_one_that_was_added_since_the_writer_began(broker):
+    topic = broker.create_topic(partitions=2)
+    with TopicWriter(broker.bootstrap_servers, topic, batch_bytes=1_000) as writer:
+        writer.write(pa.table({"value": ["before"] * 200}))
+        assert sorted(writer.flush()) == [TopicPartition(topic, number) for number in range(2)]
+        broker.add_partitions(topic, 4)
+        keys = [b"%d" % number for number in range(50)]
+        writer.write(pa.table({"key": [None, *keys], "value": ["x"] * 51, "partition": pa.array([3] + [None] * 50)}))
+        writer.write(pa.table({"value": ["after"] * 400}))
+        assert sorted(writer.flush()) == [TopicPartition(topic, number) for number in range(4)]
+    back = read(broker, topic)
+    keyed = back.filter(pa.compute.is_valid(back["key"]))
+    assert keyed["partition"].to_pylist() == partitions_of_keys(keyed["key"].combine_chunks(), 4).tolist()
+    keyless = back.filter(pa.compute.equal(back["value"], b"after"))
+    assert sorted(keyless["partition"].unique().to_pylist()) == [0, 1, 2, 3]
+
+
+def test_writers_of_a_few_rows_without_a_key_do_not_all_begin_with_one_partition(broker):
+    topic = broker.create_topic(partitions=3)
+    for _ in range(6):
+        write_table(broker.bootstrap_servers, topic, pa.table({"value": ["x"]}))
+    assert sorted(read(broker, topic)["partition"].to_pylist()) == [0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
