@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
+_JOB_GROUP = "spark.jobGroup.id"
 """What Spark calls them among the properties of a task, from MicroBatchExecution and StreamExecution."""
 
 # what each column may be, in Spark's own words for its types
@@ -152,6 +154,16 @@ def _batch_id(context: TaskContext) -> int | None:
     return int(number) if number is not None and number.isdecimal() else None
 
 
+def _run_id(context: TaskContext) -> str | None:
+    """Of the run of the query: Spark makes it the group of the run's jobs. A user may set another group, which would be
+    the same in each run; it is hardly a UUID."""
+    group = context.getLocalProperty(_JOB_GROUP)
+    try:
+        return None if group is None else str(UUID(group))
+    except ValueError:
+        return None
+
+
 def write_in_transaction(
     options: SinkOptions, transaction: SinkTransaction, batches: Iterator[pa.RecordBatch], *, is_streaming: bool
 ) -> TaskReport:
@@ -168,13 +180,16 @@ def write_in_transaction(
         attempt=context.attemptNumber(),
         query=transaction.query or context.getLocalProperty(_QUERY_ID),
         batch_id=batch_id if is_streaming else options.batch_id,
+        run=_run_id(context),
     )
     if report.attempt > 0:
         return report
     if report.batch_id is None and batch_id is not None:
         return replace(report, error=_BATCH_WITHOUT_NUMBER)
     if transaction.has(report.query, report.batch_id):
-        another = None if is_streaming else transaction.why_not_skipped(report.query, report.batch_id, options.topic)
+        another = None
+        if not is_streaming:
+            another = transaction.why_not_skipped(report.query, report.batch_id, options.topic, report.run)
         if another is not None:
             return replace(report, error=another)
         for _ in batches:

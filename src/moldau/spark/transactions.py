@@ -26,12 +26,13 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.offsets import committed_offsets
+from moldau.client.blocking.offsets import commit_offsets, committed_offsets
 from moldau.client.blocking.transactions import (
     begin_producer,
     commit_offsets_in_transaction,
@@ -66,8 +67,9 @@ class BatchAbortedError(MoldauError):
 @dataclass(frozen=True)
 class SinkTransaction:
     """What the tasks and the commit know of an open transaction. `committed`: by query, the newest batch that the group
-    has; `topics`: the option `topic` of the write in `foreachBatch` that wrote it, where the group says so. `began_ms`:
-    of the driver's wall clock."""
+    has; `topics`: the option `topic` of the write in `foreachBatch` that wrote it, where the group says so; `runs`: the
+    last run of the query that wrote it, or that left it out because it was written. `began_ms`: of the driver's wall
+    clock."""
 
     producer: TransactionalProducer
     group_id: str
@@ -76,19 +78,26 @@ class SinkTransaction:
     query: str | None = None
     committed: dict[str, int] = field(default_factory=dict)
     topics: dict[str, str | None] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
 
     def has(self, query: str | None, batch_id: int | None) -> bool:
         """Whether this batch is committed already."""
         return query is not None and batch_id is not None and self.committed.get(query, -1) >= batch_id
 
-    def why_not_skipped(self, query: str | None, batch_id: int | None, topic: str | None) -> str | None:
+    def why_not_skipped(
+        self, query: str | None, batch_id: int | None, topic: str | None, run: str | None
+    ) -> str | None:
         """Of a batch that is committed already: a sentence where another write of the same batch has committed it, so
-        that this write's rows would be lost if it were skipped. `topic`: the option of this write."""
-        if query is None or self.committed.get(query) != batch_id or self.topics.get(query, topic) == topic:
+        that this write's rows would be lost if it were skipped. `topic`: the option of this write; `run`: of the query.
+        Spark runs a batch again in another run only, so a batch that this run has met before is another write's."""
+        if query is None or self.committed.get(query) != batch_id:
+            return None
+        is_of_this_run = run is not None and self.runs.get(query) == run
+        if not is_of_this_run and self.topics.get(query, topic) == topic:
             return None
         return (
-            f"batch {batch_id} of this query has been written to {_of_rows(self.topics[query])}, and the group "
-            f"{self.group_id!r} has it: set another kafka.transactional.id for each write of a batch, and no "
+            f"batch {batch_id} of this query has been written to {_of_rows(self.topics.get(query, topic))}, and the "
+            f"group {self.group_id!r} has it: set another kafka.transactional.id for each write of a batch, and no "
             "kafka.group.id that two writes share; or, if the topic of this write was changed, start the query once "
             "more with the former topic, until the batch is done"
         )
@@ -96,8 +105,9 @@ class SinkTransaction:
 
 @dataclass(frozen=True)
 class TaskReport(WriterCommitMessage):
-    """What a task of a transaction tells the driver. `error`: why nothing of the batch may count, as a sentence; a task
-    that reports it has not failed in Spark's eyes, so it is not run again in vain."""
+    """What a task of a transaction tells the driver. `run`: of the query, where Spark says so in `foreachBatch`.
+    `error`: why nothing of the batch may count, as a sentence; a task that reports it has not failed in Spark's eyes,
+    so it is not run again in vain."""
 
     transaction: SinkTransaction
     stage_id: int
@@ -108,6 +118,7 @@ class TaskReport(WriterCommitMessage):
     written: dict[TopicPartition, Written] = field(default_factory=dict)
     is_skipped: bool = False
     error: str | None = None
+    run: str | None = None
 
 
 # --- the driver: before the tasks ---
@@ -137,27 +148,37 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
         began_ms = _wall_ms()
         producer = begin_producer(client, transactional_id, timeout_ms)
         # only now: no earlier driver can commit any more
-        committed, topics = _committed_batches(client, group_id) if has_batches else ({}, {})
-    return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, committed, topics)
+        notes = _newest_notes(client, group_id) if has_batches else {}
+    return SinkTransaction(
+        producer,
+        group_id,
+        timeout_ms,
+        began_ms,
+        query,
+        committed={name: note["batch"] for name, note in notes.items()},
+        topics={name: note["topic"] for name, note in notes.items() if "topic" in note},
+        runs={name: note["run"] for name, note in notes.items() if "run" in note},
+    )
 
 
-def _committed_batches(client: ClusterClient, group_id: str) -> tuple[dict[str, int], dict[str, str | None]]:
-    """The newest batch of each query that left a note in the group, and the topic in that note, where one is."""
-    newest: dict[str, int] = {}
-    topics: dict[str, str | None] = {}
+def _newest_notes(client: ClusterClient, group_id: str) -> dict[str, dict[str, Any]]:
+    """By query, the note that its newest batch left in the group."""
+    newest: dict[str, dict[str, Any]] = {}
     for position in committed_offsets(client, group_id, require_stable=True).values():
-        try:
-            # some clients end a text with a NUL where they copy the offsets of a group
-            note = json.loads(position.metadata.rstrip("\0"))
-            query, batch_id = str(note["query"]), int(note["batch"])
-        except (ValueError, KeyError, TypeError):
-            continue  # committed by somebody else: no note of ours
-        if batch_id > newest.get(query, -1):
-            newest[query] = batch_id
-            topics.pop(query, None)
-            if "topic" in note:
-                topics[query] = note["topic"]
-    return newest, topics
+        note = _note_in(position.metadata)
+        if note and note["batch"] > newest.get(note["query"], {"batch": -1})["batch"]:
+            newest[note["query"]] = note
+    return newest
+
+
+def _note_in(metadata: str) -> dict[str, Any]:
+    """What `_note` has made; nothing for what was committed by somebody else."""
+    try:
+        # some clients end a text with a NUL where they copy the offsets of a group
+        note = json.loads(metadata.rstrip("\0"))
+        return {**note, "query": str(note["query"]), "batch": int(note["batch"])}
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 # --- the driver: after the tasks ---
@@ -169,17 +190,20 @@ def commit_transaction(
     """Commits where all tasks are accounted for. Raises SinkError or BatchAbortedError where nothing may be committed,
     and KafkaError; the caller then aborts. `batch_id`: None for a batch write on its own."""
     reports = _accounted_for(messages)
-    if not reports or all(report.is_skipped for report in reports):
+    if not reports:
         return
     first = reports[0]
     transaction = first.transaction
     written = {partition: at for report in reports for partition, at in report.written.items()}
     try:
+        if all(report.is_skipped for report in reports):
+            _note_run(options, first)
+            return
         with _client(options, had_contact=True) as client:
             offsets = _positions(client, options, batch_id, written)
             if offsets or written:
                 _check_partitions(client, transaction, written)
-                _commit(client, transaction, offsets, _note(options, first.query, batch_id))
+                _commit(client, transaction, offsets, _note(options, first.query, batch_id, first.run))
     except KafkaError as error:
         raise SinkError(why_it_ended(transaction, error)) from error
 
@@ -247,19 +271,36 @@ def _commit(
     offsets: Mapping[TopicPartition, int],
     note: Mapping[str, object],
 ) -> None:
-    """Ends the transaction. `offsets` go into its group, and beside each `note`, which `_committed_batches` finds."""
+    """Ends the transaction. `offsets` go into its group, and beside each `note`, which `_newest_notes` finds."""
     member = GroupMember(transaction.group_id)
     commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(note))
     end_transaction(client, transaction.producer, committed=True)
 
 
-def _note(options: SinkOptions, query: str | None, batch_id: int | None) -> dict[str, object]:
-    """A stream has one write of each batch; of several ones in `foreachBatch`, the topic tells which it was."""
+def _note_run(options: SinkOptions, report: TaskReport) -> None:
+    """A write in `foreachBatch` that was left out, because an earlier run has it, is noted too: a second write of the
+    batch under the same names would be taken for it otherwise."""
+    transaction, query = report.transaction, report.query
+    if options.batch_id is None or report.run is None or transaction.committed.get(query or "") != report.batch_id:
+        return
+    with _client(options, had_contact=True) as client:
+        for partition, position in committed_offsets(client, transaction.group_id).items():
+            note = _note_in(position.metadata)
+            if (note.get("query"), note.get("batch")) == (query, report.batch_id):
+                noted = json.dumps({**note, "run": report.run})
+                commit_offsets(client, transaction.group_id, {partition: position.offset}, noted)
+
+
+def _note(options: SinkOptions, query: str | None, batch_id: int | None, run: str | None = None) -> dict[str, object]:
+    """A stream has one write of each batch; of several ones in `foreachBatch`, the topic and the run tell which it
+    was."""
     note: dict[str, object] = {"query": query, "batch": batch_id}
     if options.group_note is not None:
         note["note"] = options.group_note
     if options.batch_id is not None:
         note["topic"] = options.topic
+        if run is not None:
+            note["run"] = run
     return note
 
 
