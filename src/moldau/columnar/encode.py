@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.columnar.origins import origins_of
+from moldau.columnar.origins import origin_text, origins_of
 from moldau.columnar.varints import IntArray, UnsignedArray, VarintColumns, varint_widths, zigzag
 from moldau.wire.records.batch import TRANSACTIONAL_FLAG
 from moldau.wire.records.builder import assemble_batch
@@ -167,7 +167,7 @@ def encode_batches(
         return
     value_lengths = _lengths(columns.values)
     key_lengths = None if columns.keys is None else _lengths(columns.keys)
-    header_counts, header_bytes = _encode_headers(columns.headers, count)
+    header_counts, header_bytes = _encode_headers(columns)
     sizes = np.maximum(value_lengths, 0) + RECORD_OVERHEAD
     if key_lengths is not None:
         sizes += np.maximum(key_lengths, 0)
@@ -293,8 +293,9 @@ def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(b""), null_handling="replace", null_replacement=b"")
 
 
-def _encode_headers(headers: pa.Array | None, count: int) -> tuple[IntArray | None, pa.Array | None]:
+def _encode_headers(columns: RecordColumns) -> tuple[IntArray | None, pa.Array | None]:
     """(how many headers each record has, their bytes), both None where no record has any."""
+    headers, count = columns.headers, len(columns)
     if headers is None:
         return None, None
     counts: IntArray = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -304,11 +305,12 @@ def _encode_headers(headers: pa.Array | None, count: int) -> tuple[IntArray | No
     # by name: pa.table() takes the order of the fields from the first dict that it sees
     keys, values = structs.field("key").cast(pa.binary()), structs.field("value").cast(pa.binary())
     if keys.null_count:
-        raise ValueError("a record header without a key")
+        row = int(np.searchsorted(np.cumsum(counts), int(np.argmax(keys.is_null())), side="right"))
+        raise ValueError(f"a record header without a key{origin_text(columns.origins, row)}")
     front, middle = VarintColumns(len(structs)), VarintColumns(len(structs))
-    for columns, part in ((front, keys), (middle, values)):
+    for part_columns, part in ((front, keys), (middle, values)):
         lengths = zigzag(_lengths(part))
-        columns.append_varints(lengths, varint_widths(lengths))
+        part_columns.append_varints(lengths, varint_widths(lengths))
     encoded = _join(_binary(front), keys, _binary(middle), values)
     # the headers of a record lie side by side in the joined bytes already: only the borders between records stay
     borders = np.zeros(count + 1, dtype=np.int64)

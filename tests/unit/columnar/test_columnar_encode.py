@@ -147,6 +147,13 @@ def test_columns_of_the_wrong_type_are_named(columns, word):
         encode(pa.RecordBatch.from_pydict(columns))
 
 
+def test_a_header_without_a_key_names_the_input_record_of_its_row():
+    headers = [None, [{"key": "a", "value": b""}] * 3, [], [{"key": "b", "value": b""}, {"key": None, "value": b""}]]
+    origins = {"_topic": ["in"] * 4, "_partition": [2] * 4, "_offset": [10, 11, 12, 13]}
+    with pytest.raises(ValueError, match="a record header without a key; the input record is in-2 at offset 13"):
+        encode(pa.RecordBatch.from_pydict({"value": [b"a"] * 4, "headers": headers, **origins}))
+
+
 def test_a_header_is_read_by_the_names_of_its_fields():
     batch = pa.RecordBatch.from_pydict({"value": [b"a"], "headers": [[{"value": b"Ada", "key": "waiter"}]]})
     assert batch.schema.field("headers").type.value_type.field(0).name == "value"
