@@ -32,6 +32,7 @@ from moldau.columnar.encode import (
     RECORD_OVERHEAD,
     BatchIdentity,
     RecordColumns,
+    binary_column,
     columns_of,
     encode_batches,
 )
@@ -224,9 +225,10 @@ class TopicWriter:
                     continue
                 if "topic" not in piece.schema.names or piece.column("topic").null_count:
                     raise ValueError("no topic was given, so every row needs one in the column topic")
-                topics = piece.column("topic")
+                topics = binary_column(piece, "topic").cast(pa.string())
+                rows = _without_views(piece)
                 for topic in topics.unique().to_pylist():
-                    self._write_topic(topic, piece.filter(pc.equal(topics, topic)))
+                    self._write_topic(topic, rows.filter(pc.equal(topics, topic)))
 
     def _write_topic(self, topic: str, batch: pa.RecordBatch) -> None:
         columns = columns_of(batch, now_ms=time.time_ns() // 1_000_000)
@@ -524,6 +526,16 @@ def _slices(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         return []
     rows = min(SLICE_ROWS, max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1)))
     return [batch.slice(start, rows) for start in range(0, batch.num_rows, rows)]
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Arrow picks no rows of columns that are views of text or bytes: these are copied."""
+    for place, field in enumerate(batch.schema):
+        is_text = pa.types.is_string_view(field.type)
+        if is_text or pa.types.is_binary_view(field.type):
+            copied = batch.column(place).cast(pa.string() if is_text else pa.binary())
+            batch = batch.set_column(place, field.name, copied)
+    return batch
 
 
 def write_table(

@@ -128,6 +128,21 @@ def test_a_row_may_name_its_partition_and_its_topic(broker):
     assert read(broker, two)["value"].to_pylist() == [b"d", b"b"]
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string_view(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
+)
+def test_the_topic_of_a_row_is_text_of_any_kind(broker, kind):
+    one, two = broker.create_topic(), broker.create_topic()
+    topics = pa.array([one, two, one]).cast(kind)
+    with TopicWriter(broker.bootstrap_servers) as writer:
+        writer.write(pa.table({"topic": topics, "value": pa.array(["a", "b", "c"]).cast(kind)}))
+        with pytest.raises(ValueError, match="column topic is int64"):
+            writer.write(pa.table({"topic": [1], "value": ["a"]}))
+    assert [read(broker, topic)["value"].to_pylist() for topic in (one, two)] == [[b"a", b"c"], [b"b"]]
+
+
 def test_a_row_may_name_a_partition_that_was_added_since_the_writer_began(broker):
     topic = broker.create_topic(partitions=2)
     with TopicWriter(broker.bootstrap_servers, topic) as writer:
