@@ -104,7 +104,10 @@ def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
 
 def binary_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     """This column as binary, where its values are bytes or text. Raises ValueError for anything else."""
-    column = batch.column(name)
+    return _as_binary(batch.column(name), name)
+
+
+def _as_binary(column: pa.Array, name: str) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
@@ -302,8 +305,8 @@ def _encode_headers(columns: RecordColumns) -> tuple[IntArray | None, pa.Array |
     if not counts.any():
         return None, None
     structs = headers.flatten()
-    # by name: pa.table() takes the order of the fields from the first dict that it sees
-    keys, values = structs.field("key").cast(pa.binary()), structs.field("value").cast(pa.binary())
+    # by name: pa.table() takes the order of the fields from the first dict that it sees; what a null has is null
+    keys, values = (_as_binary(pc.struct_field(structs, name), f"headers.{name}") for name in ("key", "value"))
     if keys.null_count:
         row = int(np.searchsorted(np.cumsum(counts), int(np.argmax(keys.is_null())), side="right"))
         raise ValueError(f"a record header without a key{origin_text(columns.origins, row)}")

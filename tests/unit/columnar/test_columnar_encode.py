@@ -140,6 +140,8 @@ def test_only_a_value_is_needed():
             "list<struct<key: string, value: binary>>",
         ),
         ({"value": [b"a"], "headers": [[{"key": "waiter"}]]}, "list<struct<key: string, value: binary>>"),
+        ({"value": [b"a"], "headers": [[{"key": 1, "value": b""}]]}, "headers.key is int64"),
+        ({"value": [b"a"], "headers": [[{"key": "waiter", "value": 1.5}]]}, "headers.value is double"),
     ],
 )
 def test_columns_of_the_wrong_type_are_named(columns, word):
@@ -152,6 +154,14 @@ def test_a_header_without_a_key_names_the_input_record_of_its_row():
     origins = {"_topic": ["in"] * 4, "_partition": [2] * 4, "_offset": [10, 11, 12, 13]}
     with pytest.raises(ValueError, match="a record header without a key; the input record is in-2 at offset 13"):
         encode(pa.RecordBatch.from_pydict({"value": [b"a"] * 4, "headers": headers, **origins}))
+
+
+def test_what_lies_under_a_null_is_no_header():
+    fields = [pa.array(["shown", "hidden"]), pa.array([b"1", b"2"])]
+    structs = pa.StructArray.from_arrays(fields, ["key", "value"], mask=pa.array([False, True]))
+    headers = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), structs)
+    with pytest.raises(ValueError, match="a record header without a key"):
+        encode(pa.RecordBatch.from_pydict({"value": [b"a"], "headers": headers}))
 
 
 def test_a_header_is_read_by_the_names_of_its_fields():
