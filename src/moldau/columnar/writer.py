@@ -41,7 +41,7 @@ from moldau.columnar.partitioner import StickyPartitions, partitions_of_keys
 from moldau.columnar.varints import IntArray
 from moldau.errors import KafkaError, kafka_error
 from moldau.shell.io.tcp import TCP
-from moldau.types import ZERO_UUID, TopicPartition
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.produce import (
     PartitionProduceData,
@@ -109,6 +109,13 @@ class _PartitionQueue:
         self.in_flight.clear()
 
 
+class _Sent(msgspec.Struct, frozen=True):
+    """A request on its way: a batch of each of these queues, and the topics' names by the ids that it was sent with."""
+
+    queues: list[_PartitionQueue]
+    names: dict[Uuid, str]
+
+
 class _BatchTooLargeError(Exception):
     """A batch of several records is larger than the topic allows."""
 
@@ -172,7 +179,7 @@ class TopicWriter:
         self._claim = claim
         self._sticky: dict[str, StickyPartitions] = {}
         self._connections: dict[int, ClientConnection] = {}
-        self._requests: dict[int, deque[list[_PartitionQueue]]] = {}
+        self._requests: dict[int, deque[_Sent]] = {}
         self._backoff = self._client.backoff()
         self._failure: KafkaError | None = None
         self._transactional_id: str | None = None
@@ -411,9 +418,7 @@ class TopicWriter:
         is_known = queue.written is not None or self._transactional_id is not None
         return bool(queue.unsent) and (is_known or not queue.in_flight)
 
-    def _send_request(
-        self, leader_id: int, requests: deque[list[_PartitionQueue]], queues: deque[_PartitionQueue]
-    ) -> None:
+    def _send_request(self, leader_id: int, requests: deque[_Sent], queues: deque[_PartitionQueue]) -> None:
         """One request with one batch from each queue, up to _REQUEST_BYTES; drops queues that have no more."""
         chosen: list[_PartitionQueue] = []
         size = 0
@@ -443,7 +448,7 @@ class TopicWriter:
             raise kafka_error("UNSUPPORTED_VERSION", f"{connection} has no transactions v2 (Produce {PRODUCE_FROM})")
         request = ProduceRequest(self._transactional_id, ACKS_ALL, self._request_timeout_ms, topics)
         connection.send(request, version)
-        requests.append(chosen)
+        requests.append(_Sent(chosen, {topic_id: topic for topic, topic_id in ids.items()}))
 
     def _connection(self, leader_id: int) -> ClientConnection:
         connection = self._connections.get(leader_id)
@@ -472,14 +477,10 @@ class TopicWriter:
                 response = self._connections[leader_id].receive_message(ProduceResponse)
                 self._take_response(requests.popleft(), response)
 
-    def _take_response(self, chosen: list[_PartitionQueue], response: ProduceResponse) -> None:
-        by_partition = {queue.topic_partition: queue for queue in chosen}
-        ids = {
-            self._client.topic(topic).topic_id: topic
-            for topic in dict.fromkeys(queue.topic_partition.topic for queue in chosen)
-        }
+    def _take_response(self, sent: _Sent, response: ProduceResponse) -> None:
+        by_partition = {queue.topic_partition: queue for queue in sent.queues}
         for topic in response.responses:
-            name = topic.name or ids.get(topic.topic_id, "")
+            name = topic.name or sent.names.get(topic.topic_id, "")
             for row in topic.partition_responses:
                 queue = by_partition.pop(TopicPartition(name, row.index), None)
                 if queue is None:

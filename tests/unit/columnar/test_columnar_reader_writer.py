@@ -156,6 +156,18 @@ def test_a_row_may_name_a_partition_that_was_added_since_the_writer_began(broker
             writer.write(pa.table({"value": ["wrong"], "partition": [-1]}))
 
 
+def test_an_answer_about_a_topic_that_was_made_again_since_ends_no_writer(broker):
+    topic = broker.create_topic(partitions=1)
+    with TopicWriter(broker.bootstrap_servers, topic) as writer:
+        writer.write(pa.table({"value": ["before"]}))
+        broker.delete_topic(topic)
+        broker.create_topic(2, name=topic)
+        # the writer looks at the topic again, while the answer to its first request is still to come
+        writer.write(pa.table({"value": ["after"], "partition": [1]}))
+        writer.flush()
+    assert read(broker, topic, partitions=[1])["value"].to_pylist() == [b"after"]
+
+
 def test_rows_without_a_partition_reach_one_that_was_added_since_the_writer_began(broker):
     topic = broker.create_topic(partitions=2)
     with TopicWriter(broker.bootstrap_servers, topic, batch_bytes=1_000) as writer:
