@@ -214,7 +214,7 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
         subscription=_parse_subscription(given),
         start=start,
         end=end,
-        group_id=given.get("kafka.group.id"),
+        group_id=_not_empty(given, "kafka.group.id"),
         use_latest_after_last_timestamp=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest"))
         == "latest",
         starting_group=_not_empty(given, "startingGroup"),
@@ -256,7 +256,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
             _refuse(name, "has no meaning beside write_id, which names the transactions and groups of its ranges")
     return SinkOptions(
         bootstrap_servers=_bootstrap_servers(given),
-        topic=given.get("topic"),
+        topic=_not_empty(given, "topic"),
         compression_type=_choice(given, "kafka.compression.type", COMPRESSION_TYPES),
         delivery=delivery,
         transactional_id=_not_empty(given, "kafka.transactional.id"),
