@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from moldau.testing import Cluster
+from tests.support.talking_process import TalkingProcess
 
 
 @pytest.fixture
@@ -181,6 +184,50 @@ def test_records_without_a_standard_input_are_asked_for(moldau_cluster: Cluster,
         1,
         "moldau: standard input is closed: name the records after the topic\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "code", "told"),
+    [
+        (("doctor", "ADDRESS"), ">&-", 0, ""),
+        (("consume", "TOPIC", "--until-end", "-b", "ADDRESS"), "2>&-", 0, ""),
+        (
+            ("kafka-console-consumer", "--topic", "TOPIC", "--bootstrap-server", "ADDRESS"),
+            ">&-",
+            1,
+            "standard output is closed\n",
+        ),
+        (
+            ("kafka-console-producer", "--topic", "TOPIC", "--bootstrap-server", "ADDRESS"),
+            "<&-",
+            1,
+            "standard input is closed\n",
+        ),
+    ],
+    ids=("doctor", "consume", "console consumer", "console producer"),
+)
+def test_a_closed_stream_is_no_traceback(
+    words: tuple[str, ...], closed: str, code: int, told: str, moldau_cluster: Cluster, moldau_topic: str
+) -> None:
+    names = {"TOPIC": moldau_topic, "ADDRESS": moldau_cluster.bootstrap_servers}
+    given = [names.get(word, word) for word in words]
+    command = ["sh", "-c", f'exec "$0" -m moldau.cli.main "$@" {closed}', sys.executable, *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (code, told)
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-"])
+def test_a_broker_one_of_whose_streams_is_closed_stops_cleanly(closed: str, tmp_path: Path) -> None:
+    words = ("up", "--no-page", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    command = ["sh", "-c", f'exec "$0" -m moldau.cli.main "$@" {closed}', sys.executable, *words]
+    process = TalkingProcess(command)
+    try:
+        assert process.wait_for(lambda line: line.startswith("ready "), time.monotonic() + 60), process.output
+        os.kill(process.pid, signal.SIGTERM)
+        # uvloop's library aborts a process that closes a socket with the number of a standard stream
+        assert process.live_on(60) == 0
+    finally:
+        process.kill()
 
 
 def test_a_reader_whose_broker_dies_says_so_and_goes_on(moldau_own_cluster: Cluster) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, seconds
@@ -72,8 +71,8 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def _say(finding: Finding) -> None:
-    print(f"{_MARKS[finding.level]}  {finding.step:<10}  {finding.text}")
-    sys.stdout.flush()  # a step may take seconds: show those before it
+    # a step may take seconds: show those before it
+    print(f"{_MARKS[finding.level]}  {finding.step:<10}  {finding.text}", flush=True)
 
 
 def _say_nothing(finding: Finding) -> None:

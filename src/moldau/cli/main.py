@@ -11,6 +11,7 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives the exit code. Errors that a user can cause are one sentence on standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _take_standard_descriptors()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal's letters cannot write
     try:
@@ -31,9 +32,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _take_standard_descriptors() -> None:
+    """Opens the null device in the place of what is closed (`<&-`). A socket or a file of records would get the number
+    else: what another library prints would go there, and libuv aborts the process that closes such a socket."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+
+
 def _write_no_more() -> None:
     """At its end Python writes what standard output still holds: it would complain again, and exit with code 120."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.stderr.close()
 
 

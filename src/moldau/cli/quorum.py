@@ -240,6 +240,6 @@ def _listed(partitions: Sequence[TopicPartition]) -> str:
 
 
 def _is_wanted() -> bool:
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError("nothing was changed: --yes does it without asking")
     return input("Go on? [y/N] ").strip().lower() in ("y", "yes")

@@ -85,6 +85,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 def run(arguments: Arguments) -> int:
     settings, left_out = check(arguments)
+    if sys.stdout is None:
+        raise ArgumentError("standard output is closed")
     formatter = make_formatter(arguments)
     printed = 0
     plan = make_plan(arguments, left_out)

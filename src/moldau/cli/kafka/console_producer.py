@@ -187,6 +187,8 @@ def producer_settings(arguments: Arguments) -> dict[str, str]:
 
 
 def _lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise ArgumentError("standard input is closed")
     is_terminal = sys.stdin.isatty()
     while True:
         if is_terminal:
