@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import threading
 import urllib.request
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from tests.support.running_broker import RunningBroker
@@ -71,3 +76,24 @@ def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> Non
     broker.process.wait(timeout=60)
     assert broker.stop() == 1
     assert broker.output[-1] == f"moldau: {tmp_path}/data is a file, not a directory\n"
+
+
+@pytest.mark.parametrize("brokers", ["1", "3"])
+def test_a_node_serves_also_where_nobody_reads_what_it_says(brokers: str, tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)  # as `| head -1` does
+    words = ("up", "--no-page", "--brokers", brokers, "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    command = [sys.executable, "-m", "moldau.cli.main", *words]
+    told = ""
+    with subprocess.Popen(command, stdout=write_end, stderr=subprocess.PIPE, text=True) as process:
+        os.close(write_end)
+        assert process.stderr is not None
+        bound = threading.Timer(60, process.kill)
+        bound.start()
+        for line in process.stderr:
+            told += line
+            if "standard output takes nothing: Broken pipe" in line:
+                process.terminate()
+        bound.cancel()
+    assert process.returncode == 0, told
+    assert told.count(" stopped\n") == int(brokers), told

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
     from moldau.shell.node.assemble import Node
+
+logger = logging.getLogger("moldau.node")
 
 METRICS = "metrics"
 READY = "ready "
@@ -19,23 +25,35 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
     from moldau import __version__
 
     address = node.bootstrap_servers
-
     is_whole = settings.is_alone and settings.is_broker
     which = "a cluster of one node" if is_whole else f"node {settings.node_id} of a cluster"
-    print(f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, no authentication")
-    for notice in settings.notices():
-        print(f"  note       {notice}")
-    print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
+    lines = [
+        f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, no authentication"
+    ]
+    lines += [f"  note       {notice}" for notice in settings.notices()]
+    lines.append(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
     if settings.is_broker:
-        print(f"  durability {durability(settings, is_in_memory)}")
-    print(f"  connect    bootstrap.{'servers' if settings.is_broker else 'controllers'}={address}")
+        lines.append(f"  durability {durability(settings, is_in_memory)}")
+    lines.append(f"  connect    bootstrap.{'servers' if settings.is_broker else 'controllers'}={address}")
     if page is not None:
-        print(f"  page       {page}")
+        lines.append(f"  page       {page}")
     if node.operations is not None:
-        print(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
+        lines.append(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
     if settings.is_broker:
-        print(f"  try        echo hello | moldau produce greetings -b {address}")
-    print(f"{READY}{address}", flush=True)
+        lines.append(f"  try        echo hello | moldau produce greetings -b {address}")
+    say([*lines, f"{READY}{address}"])
+
+
+def say(lines: Sequence[str]) -> None:
+    """Prints them. A node serves also where nobody reads that (`| head -1`), or a file takes no more: one line of the
+    log says so."""
+    try:
+        print("\n".join(lines), flush=True)
+    except OSError as error:
+        reason = error.strerror or error
+        logger.warning("standard output takes nothing: %s", reason, extra={"kind": "standard output", "fields": {}})
+        # Python writes at its end what standard output still holds
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def durability(settings: BrokerSettings, is_in_memory: bool) -> str:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from moldau import __version__
-from moldau.cli.announcement import METRICS, READY
+from moldau.cli.announcement import METRICS, READY, say
 from moldau.cli.local_cluster.layout import LocalNode
 from moldau.cli.output import CommandError
 
@@ -149,13 +149,15 @@ def announce_cluster(directory: Path, processes: Sequence[NodeProcess], page: st
     """As `announce` does for one node."""
     nodes = [process.node for process in processes]
     address = ",".join(node.address for node in nodes)
-    print(f"Moldau {__version__}: a cluster of {len(nodes)} brokers and controllers, Kafka protocol, no authentication")
+    lines = [
+        f"Moldau {__version__}: a cluster of {len(nodes)} brokers and controllers, Kafka protocol, no authentication"
+    ]
     for process in processes:
         node = process.node
-        print(f"  node {node.node_id}     {node.address}, process {process.pid}, {METRICS} {process.metrics}")
-    print(f"  records    {directory.resolve()}")
-    print(f"  connect    bootstrap.servers={address}")
+        lines.append(f"  node {node.node_id}     {node.address}, process {process.pid}, {METRICS} {process.metrics}")
+    lines.append(f"  records    {directory.resolve()}")
+    lines.append(f"  connect    bootstrap.servers={address}")
     if page is not None:
-        print(f"  page       {page}")
-    print(f"  try        echo hello | moldau produce greetings -b {nodes[0].address}")
-    print(f"{READY}{address}", flush=True)
+        lines.append(f"  page       {page}")
+    lines.append(f"  try        echo hello | moldau produce greetings -b {nodes[0].address}")
+    say([*lines, f"{READY}{address}"])
