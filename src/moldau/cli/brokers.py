@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all
 from moldau.cli.output import CommandError, print_rows
@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     describe = verbs.add_parser(
         "describe", help="show the replicas of a broker", examples=("moldau brokers describe 2",)
     )
-    describe.add_argument("broker", type=int, help="the id of the broker")
+    describe.add_argument("broker", type=int32, help="the id of the broker")
     add_cluster_arguments(describe, describe_broker)
 
     leave = verbs.add_parser(
@@ -38,7 +38,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "Clients are served throughout. The broker can be stopped then.",
         examples=("moldau brokers decommission 3", "moldau brokers decommission 3 --execute --throttle 50000000"),
     )
-    leave.add_argument("broker", type=int, help="the id of the broker")
+    leave.add_argument("broker", type=int32, help="the id of the broker")
     add_move_arguments(leave)
     add_cluster_arguments(leave, decommission, json=False)
 

@@ -70,6 +70,8 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
             raise CommandError(stranger_at(arguments.bootstrap_server) or str(error)) from error
         raise CommandError(str(error)) from error
     except ProtocolError as error:
+        if isinstance(error.__cause__, UnicodeEncodeError):
+            raise error.__cause__ from error  # a word of the command line, and no answer
         who = stranger_at(arguments.bootstrap_server)
         raise CommandError(who or f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
 

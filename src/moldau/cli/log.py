@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import STANDARD_INPUT, Subparsers
+from moldau.cli.arguments import STANDARD_INPUT, Subparsers, int64
 from moldau.cli.log_repair import add_verbs
 from moldau.cli.output import CommandError
 
@@ -61,7 +61,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="the records too, as those of __transaction_state",
     )
     dump.add_argument("--skip-record-metadata", action="store_true", help="print only keys and values of records")
-    dump.add_argument("--max-bytes", type=int, metavar="N", help="stop after N bytes of a segment")
+    dump.add_argument("--max-bytes", type=int64, metavar="N", help="stop after N bytes of a segment")
     dump.add_argument("--deep-iteration", action="store_true", help="has no effect; Kafka's tool has this flag")
     dump.set_defaults(run=dump_files)
     add_verbs(verbs)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.output import CommandError
 from moldau.cli.up import explained_failures, given_settings, up_alone
 
@@ -43,7 +43,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="the format of the log on standard error (default %(default)s)",
     )
     parser.add_argument(
-        "--page-port", type=int, metavar="PORT", help="serve the page too, on this port of 127.0.0.1 (default: none)"
+        "--page-port", type=int32, metavar="PORT", help="serve the page too, on this port of 127.0.0.1 (default: none)"
     )
     parser.set_defaults(run=run_one_node, in_memory=False)
 

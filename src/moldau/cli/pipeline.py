@@ -91,7 +91,7 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     run.add_argument("--once", action="store_true", help="process what is there now, then stop")
     run.add_argument(
         "--port",
-        type=int,
+        type=int32,
         metavar="PORT",
         help="serve the board, a page that shows the run, on http://127.0.0.1:PORT/ (0: a free port), with /metrics "
         "for Prometheus and /status.json; default: not at all",

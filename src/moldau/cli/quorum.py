@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_rows
 
@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add_cluster_arguments(add, add_voter, json=False)
 
     remove = verbs.add_parser("remove", help="take a voter out", examples=("moldau quorum remove 4",))
-    remove.add_argument("node", type=int, help="the id of the node")
+    remove.add_argument("node", type=int32, help="the id of the node")
     add_cluster_arguments(remove, remove_voter, json=False)
 
     recover = verbs.add_parser(

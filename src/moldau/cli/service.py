@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 
+from moldau.cli.arguments import int32
 from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
 from moldau.cli.output import CommandError
 
@@ -22,7 +23,7 @@ def add_service_arguments(parser: argparse.ArgumentParser, default_port: int) ->
     )
     parser.add_argument(
         "--port",
-        type=int,
+        type=int32,
         default=default_port,
         help="on 127.0.0.1; 0 picks a free one (default %(default)s)",
     )

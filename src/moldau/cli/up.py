@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, input_path, not_empty
+from moldau.cli.arguments import Subparsers, input_path, int32, not_empty
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument(
         "--brokers",
-        type=int,
+        type=int32,
         metavar="N",
         help="a cluster of N processes, each a broker and a controller (default: what the directory holds, else 1)",
     )
@@ -75,7 +75,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--no-page", action="store_true", help="do not serve the page")
     parser.add_argument(
-        "--page-port", type=int, metavar="PORT", help="the port of the page on 127.0.0.1 (default 9080, or a free one)"
+        "--page-port",
+        type=int32,
+        metavar="PORT",
+        help="the port of the page on 127.0.0.1 (default 9080, or a free one)",
     )
     parser.set_defaults(run=up)
 

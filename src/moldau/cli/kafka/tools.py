@@ -90,6 +90,8 @@ def run_tool(name: str, words: Sequence[str]) -> int:
             print(f"\nexample:\n  {example}", file=output)
         return 0 if is_fine else 1
     except (ArgumentError, ProtocolError) as error:
+        if isinstance(error.__cause__, UnicodeEncodeError):
+            raise error.__cause__ from error
         print(error, file=sys.stderr)
     return 1
 
