@@ -160,6 +160,25 @@ def test_no_node_outlives_the_command(tmp_path: Path) -> None:
     assert sum("stopped" in line for line in cluster.output) == 3
 
 
+def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    cluster = RunningBroker("--brokers", "3", "--data-dir", str(tmp_path / "data"))
+    assert cluster.wait_until_ended() == 1
+    assert cluster.output == [f"moldau: {tmp_path / 'data'} is a file, not a directory\n"]
+
+
+def test_a_cluster_that_runs_is_not_started_twice(tmp_path: Path) -> None:
+    arguments = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
+    cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
+    try:
+        second = RunningBroker(*arguments)
+        assert second.wait_until_ended() == 1
+        assert second.output == [f"moldau: {tmp_path / 'data'} is in use: `moldau up` runs there already\n"]
+    finally:
+        assert cluster.stop() == 0
+    assert not (tmp_path / "data" / ".lock").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [

@@ -127,16 +127,37 @@ def up_cluster(arguments: argparse.Namespace, given: dict[str, str], directory: 
 
     host, _, port = check_address(arguments.listen or DEFAULT_LISTEN).rpartition(":")
     given.setdefault("moldau.http.listener", DEFAULT_HTTP_LISTENER)
-    nodes = lay_out(directory, brokers, host, int(port), given, SystemClock(), SystemRandom())
-    page = listen_for_page(arguments)
-    bootstrap_servers = ",".join(node.address for node in nodes)
-    return asyncio.run(
-        run_nodes(
-            nodes,
-            arguments.log_format,
-            lambda processes: announce_cluster(directory, processes, open_page(page, bootstrap_servers)),
+    with locked(directory):
+        nodes = lay_out(directory, brokers, host, int(port), given, SystemClock(), SystemRandom())
+        page = listen_for_page(arguments)
+        bootstrap_servers = ",".join(node.address for node in nodes)
+        return asyncio.run(
+            run_nodes(
+                nodes,
+                arguments.log_format,
+                lambda processes: announce_cluster(directory, processes, open_page(page, bootstrap_servers)),
+            )
         )
-    )
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """A cluster of this machine has one command that lays it out and keeps its nodes. A second one would clear away
+    what the first is formatting, or blame a port that the first has taken."""
+    from moldau.shell.io.disk import OsDisk
+    from moldau.shell.node.directories import LOCK_FILE
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        release = OsDisk(str(directory)).lock(LOCK_FILE)
+    except FileExistsError as error:
+        raise CommandError(f"{directory} is a file, not a directory") from error
+    except BlockingIOError as error:
+        raise CommandError(f"{directory} is in use: `moldau up` runs there already") from error
+    try:
+        yield
+    finally:
+        release()
 
 
 def cluster_to_run(arguments: argparse.Namespace, given: dict[str, str]) -> tuple[Path, int] | None:

@@ -113,6 +113,12 @@ def test_what_each_node_has_of_its_own_cannot_be_set_for_all(tmp_path: Path) -> 
         pass
 
 
+def test_ports_that_are_none_are_refused(tmp_path: Path) -> None:
+    told = "3 brokers from port 65534 on would need ports beyond 65535"
+    with pytest.raises(CommandError, match=told):
+        lay_out(tmp_path, 3, "127.0.0.1", 65534, {}, SystemClock(), SystemRandom())
+
+
 def test_a_port_that_another_program_has_is_named_with_its_node(tmp_path: Path) -> None:
     with laid_out(tmp_path) as nodes:
         nodes[0].held[0].listen()

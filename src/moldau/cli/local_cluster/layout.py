@@ -36,6 +36,7 @@ from moldau.types import BrokerId, uuid_to_text
 from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
 
 LOOPBACK = "127.0.0.1"
+LAST_PORT = 65_535
 MAX_BROKERS = 9
 CONTROLLER = "CONTROLLER"
 _FORMING = "forming"
@@ -82,6 +83,8 @@ def lay_out(
     own = [name for name in OWN_SETTINGS if name in settings]
     if own:
         raise CommandError(f"with --brokers, {own[0]} is not yours to set: each node has its own")
+    if port + brokers - 1 > LAST_PORT:
+        raise CommandError(f"{brokers} brokers from port {port} on would need ports beyond {LAST_PORT}")
     directory.mkdir(parents=True, exist_ok=True)
     _end_forming(directory)
     known = brokers_in(directory)
