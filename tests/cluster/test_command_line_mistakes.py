@@ -138,6 +138,7 @@ HUGE = "99999999999999999999"
         (("produce", "\udcff", "x"), 1, "is not UTF-8"),
         (("groups", "describe", "\udcff"), 1, r"moldau: '\udcff' is not UTF-8"),
         (("topics", "create", "\udcff"), 1, r"moldau: '\udcff' is not UTF-8"),
+        (("log", "dump", f"{'x' * 300}.log"), 1, f"moldau: {'x' * 300}.log: File name too long\n"),
         (("brokers", "describe", "one"), 2, "BROKER: must be a whole number"),
         (("up", "--brokers", "three"), 2, "--brokers: must be a whole number"),
         (("page", "-b", "nonsense:xx"), 1, "'nonsense:xx' is not host:port"),
@@ -146,7 +147,7 @@ HUGE = "99999999999999999999"
     ],
 )
 def test_what_cannot_be_is_a_sentence(words: tuple[str, ...], code: int, told: str, moldau_cluster: Cluster) -> None:
-    at = () if "-b" in words or "doctor" in words else ("-b", moldau_cluster.bootstrap_servers)
+    at = () if {"-b", "doctor", "log"} & set(words) else ("-b", moldau_cluster.bootstrap_servers)
     assert told in run(*words, *at, code=code)
 
 

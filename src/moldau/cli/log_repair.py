@@ -107,20 +107,17 @@ def _for_each(arguments: argparse.Namespace, work: Callable[[Disk, str], str]) -
 @contextmanager
 def locked(directory: Path) -> Iterator[Disk]:
     """The disk door of a log directory that no broker uses. Errors of the work are CommandErrors."""
-    from moldau.errors import MoldauError
+    from moldau.cli.up import explained_failures
     from moldau.shell.io.disk import OsDisk
     from moldau.shell.node.directories import LOCK_FILE
 
     _check_is_log_directory(directory)
-    try:
+    with explained_failures(directory):
         disk = OsDisk(str(directory))
         release = disk.lock(LOCK_FILE)
-    except (MoldauError, OSError) as error:
-        raise CommandError(str(error)) from error
     try:
-        yield disk
-    except (MoldauError, OSError) as error:
-        raise CommandError(str(error)) from error
+        with explained_failures(directory):
+            yield disk
     finally:
         release()
 

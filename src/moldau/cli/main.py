@@ -26,8 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _write_no_more()
         return 0
     except OSError as error:
-        # Standard output takes no more, say on a full disk.
-        print(f"moldau: {error.strerror or error}", file=sys.stderr)
+        # Standard output takes no more, say on a full disk; or a file, which is named, is not for this user.
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"moldau: {where}{error.strerror or error}", file=sys.stderr)
         _write_no_more()
         return 1
 
