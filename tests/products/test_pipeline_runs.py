@@ -105,6 +105,19 @@ targets:
     ]
 
 
+def test_the_graph_is_not_cut_at_the_width_of_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = "a" * 200
+    file = tmp_path / "page.yaml"
+    file.write_text(f"""
+name: p
+bootstrap_servers: a:1
+source: {{topic: {topic}, format: string}}
+sql: select value from source
+sink: {{topic: c}}
+""")
+    assert f"topic {topic} (string), first run from the earliest offsets\n" in told(capsys, "graph", str(file))[1]
+
+
 def test_the_status_says_how_far_each_query_is_and_what_a_run_would_do(page: Path, capsys: pytest.CaptureFixture[str]):
     finish_batch(page, 0, 7, {"0": 2, "1": 1})
     code, text, _ = told(capsys, "status", str(page), "--json")

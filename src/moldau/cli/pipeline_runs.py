@@ -131,7 +131,8 @@ def show_graph(page: PipelinePage, arguments: argparse.Namespace) -> int:
             return 1
         print(f"{arguments.svg} is written")
         return 0
-    Console(highlight=False, soft_wrap=True).print(graph_of(page), markup=False)
+    # as wide as any line: a tree is cut at the width of a console, which in a pipe is 80
+    Console(highlight=False, soft_wrap=True, width=1 << 16).print(graph_of(page), markup=False)
     return 0
 
 
