@@ -55,6 +55,19 @@ def test_a_topic_made_meanwhile_appears_by_itself(running: BrokerWithPage, brows
     wait(browser, "made-meanwhile")
 
 
+def test_a_narrow_window_has_all_links_without_scrolling_sideways(running: BrokerWithPage, browser: Chrome) -> None:
+    narrow = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    try:
+        browser.get(f"{running.page}/")
+        furthest = browser.execute_script(
+            "return Math.max(...[...document.querySelectorAll('header a')].map((a) => a.getBoundingClientRect().right))"
+        )
+        assert furthest <= 360
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_a_long_value_leaves_room_for_the_key_and_for_other_records(
     running: BrokerWithPage, browser: Chrome, wait: Wait
 ) -> None:
