@@ -139,6 +139,7 @@ HUGE = "99999999999999999999"
         (("groups", "describe", "\udcff"), 1, r"moldau: '\udcff' is not UTF-8"),
         (("topics", "create", "\udcff"), 1, r"moldau: '\udcff' is not UTF-8"),
         (("log", "dump", f"{'x' * 300}.log"), 1, f"moldau: {'x' * 300}.log: File name too long\n"),
+        (("pipeline", "reset", "p.yaml", "--to", "earlist"), 2, "--to: takes earliest, latest, a time ("),
         (("brokers", "describe", "one"), 2, "BROKER: must be a whole number"),
         (("up", "--brokers", "three"), 2, "--brokers: must be a whole number"),
         (("page", "-b", "nonsense:xx"), 1, "'nonsense:xx' is not host:port"),
@@ -147,7 +148,7 @@ HUGE = "99999999999999999999"
     ],
 )
 def test_what_cannot_be_is_a_sentence(words: tuple[str, ...], code: int, told: str, moldau_cluster: Cluster) -> None:
-    at = () if {"-b", "doctor", "log"} & set(words) else ("-b", moldau_cluster.bootstrap_servers)
+    at = () if {"-b", "doctor", "log", "pipeline"} & set(words) else ("-b", moldau_cluster.bootstrap_servers)
     assert told in run(*words, *at, code=code)
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, seconds, time_ms
+from moldau.cli.arguments import TIMES, Subparsers, seconds, time_ms
 from moldau.cli.output import print_json, print_rows
 from moldau.cli.pipeline_pages import add_page, of_page
 
@@ -98,7 +98,12 @@ def _start(text: str) -> Start:
             return parse_offsets(text)
         except (ValueError, TypeError) as error:
             raise argparse.ArgumentTypeError(f"no offsets: {error}") from None
-    return time_ms(text)
+    try:
+        return time_ms(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"takes earliest, latest, a time ({TIMES}), or the offset of every partition as JSON, not {text!r}"
+        ) from None
 
 
 def write_first_page(arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@ port."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from types import TracebackType
@@ -23,7 +24,9 @@ class Board:
         try:
             self._listening = socket.create_server(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
-            raise PipelineFailedError(f"127.0.0.1:{port} cannot serve the board: {error}") from error
+            # Python's own text of such an OSError has the number of the error and the address once more
+            reason = str(error) if not isinstance(error, OSError) or error.errno is None else os.strerror(error.errno)
+            raise PipelineFailedError(f"127.0.0.1:{port} cannot serve the board: {reason}") from error
         self.port: int = self._listening.getsockname()[1]
         self._served = serve_board(self.state, self._listening)
 
