@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +19,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support.running_broker import RunningBroker
+from tests.support.talking_process import TalkingProcess
 
 WAIT_S = 30
 ATTACK = "<img src=x onerror='document.title=\"taken over\"'><script>document.title='taken over'</script>"
@@ -38,6 +42,17 @@ class BrokerWithPage:
         for key, value, headers in records:
             producer.produce(topic, value=value, key=key, headers=list(headers.items()))
         assert producer.flush(WAIT_S) == 0
+
+
+@contextmanager
+def page_of(bootstrap_servers: str) -> Iterator[str]:
+    process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", "page", "-b", bootstrap_servers, "--port", "0"])
+    try:
+        line = process.next_line(time.monotonic() + WAIT_S)
+        assert line is not None, process.output
+        yield line.split()[1].rstrip("/")
+    finally:
+        process.kill()
 
 
 @pytest.fixture(scope="module")

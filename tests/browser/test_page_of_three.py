@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +14,8 @@ from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import create_topic
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
-from tests.browser.conftest import WAIT_S
+from tests.browser.conftest import WAIT_S, page_of
 from tests.support.cluster_of_three import NODE_IDS, PARTITIONS, TOPIC, cluster_of_three, moldau_command
-from tests.support.talking_process import TalkingProcess
 
 Rows = dict[str, list[list[str]]]
 """The cells of each table of the page, by its id."""
@@ -28,17 +24,6 @@ READ_TABLES = (
     "return Object.fromEntries([...document.querySelectorAll('main table[id]')].map((table) => "
     "[table.id, [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))]))"
 )
-
-
-@contextmanager
-def page_of(bootstrap_servers: str) -> Iterator[str]:
-    process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", "page", "-b", bootstrap_servers, "--port", "0"])
-    try:
-        line = process.next_line(time.monotonic() + WAIT_S)
-        assert line is not None, process.output
-        yield line.split()[1].rstrip("/")
-    finally:
-        process.kill()
 
 
 def wait_for(browser: Chrome, is_shown: Callable[[Rows], bool]) -> Rows:
