@@ -6,12 +6,20 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives the exit code. Errors that a user can cause are one sentence on standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
     _take_standard_descriptors()
+    if sys.stderr is not None:
+        return _guarded(words)
+    with open(2, "w", encoding="utf-8", closefd=False) as nobody, redirect_stderr(nobody):
+        return _guarded(words)
+
+
+def _guarded(words: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal's letters cannot write
     try:
@@ -41,8 +49,6 @@ def _take_standard_descriptors() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
 
 
 def _write_no_more() -> None:
