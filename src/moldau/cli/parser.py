@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 USAGE_EXIT_CODE = 2
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_REQUIRED = "the following arguments are required: "
 _UNKNOWN_FLAG = re.compile(r"--?[^\s=]+")
 
 
@@ -130,13 +131,22 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One sentence, then the usage of this command; exit code 2."""
         sentence = re.sub(r"^argument ([^:]+): expected one argument$", r"\1 needs a value", message)
-        sentence = re.sub(r"^the following arguments are required: (.*)$", r"missing: \1", sentence)
+        if sentence.startswith(_REQUIRED):
+            sentence = f"missing: {', '.join(self._required(sentence.removeprefix(_REQUIRED)))}"
         sentence = re.sub(r"^one of the arguments (.*) is required$", r"one of these flags is needed: \1", sentence)
         sentence = re.sub(r"^argument ", "", sentence)
         self.exit(
             USAGE_EXIT_CODE,
             f"moldau: {sentence}\n\n{self.format_usage()}{self.prog} --help explains the flags.\n",
         )
+
+    def _required(self, names: str) -> Iterator[str]:
+        """Words as the usage has them, without those that no help shows."""
+        hidden = [action.metavar or action.dest.upper() for action in self._actions if action.help == argparse.SUPPRESS]
+        for name in names.split(", "):
+            shown = name if is_flag(name) else name.upper()
+            if shown not in hidden:
+                yield shown
 
     # --- help ---
 

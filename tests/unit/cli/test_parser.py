@@ -72,6 +72,9 @@ def test_a_value_may_begin_with_a_dash() -> None:
         (["produce", "T", "--key"], "--key needs a value", "usage: moldau produce "),
         (["produce", "T", "--key", "--json"], "--key needs a value", "usage: moldau produce "),
         (["produce"], "missing: TOPIC", "usage: moldau produce "),
+        (["configs", "describe"], "missing: KIND, NAME", "usage: moldau configs describe "),
+        (["brokers", "decommission"], "missing: BROKER", "usage: moldau brokers decommission "),
+        (["offsets", "delete"], "missing: GROUP, --topic", "usage: moldau offsets delete "),
         (["up", "--listen", ""], "it is empty", "usage: moldau up "),
         (["up", "--data-dir", ""], "it is empty", "usage: moldau up "),
         (["configs", "describe", "topics", "t"], "did you mean topic?", "usage: moldau configs describe "),
@@ -88,6 +91,12 @@ def test_a_misspelt_word_gets_a_hint_and_the_usage_of_its_command(
     assert first.startswith("moldau: ")
     assert sentence in first
     assert usage in rest
+
+
+def test_a_word_that_no_help_shows_is_not_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["completion"])
+    assert capsys.readouterr().err.startswith("moldau: missing: SHELL\n")
 
 
 @pytest.mark.parametrize("words", [[], ["topics"]])
