@@ -76,8 +76,10 @@ def test_calls_that_break_off_harm_nobody(host, tmp_path: Path):
     assert launched(host.address, tmp_path, "-m", "say_all").stdout
 
 
-def test_signals_to_all_processes_leave_the_host_to_its_driver(host, tmp_path: Path):
-    launched(host.address, tmp_path, "-m", "say_all")  # from now on it ignores them
+@pytest.mark.parametrize("is_ready", [False, True], ids=["while it starts", "once it serves"])
+def test_signals_to_all_processes_leave_the_host_to_its_driver(host, tmp_path: Path, is_ready: bool):
+    if is_ready:
+        launched(host.address, tmp_path, "-m", "say_all")
     for number in (signal.SIGINT, signal.SIGTERM):
         host.process.send_signal(number)
     assert launched(host.address, tmp_path, "-m", "say_all").stderr == f"{host.process.pid}\n"

@@ -59,6 +59,7 @@ def main() -> None:
     # Whoever stops the driver by a signal to all of its processes leaves their end to the driver, as the JVM does.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))  # held back by the one who started it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         for name in _IMPORTED_EARLY:

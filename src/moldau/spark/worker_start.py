@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 ADDRESS_VARIABLE = "MOLDAU_WORKER_HOST"
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAUNCHER = Path(__file__).with_name("worker_launch.py")
 
 
@@ -46,11 +48,16 @@ def worker_host(threads: str) -> WorkerHost:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(address))
         listener.listen(128)
-        process = subprocess.Popen(
-            (sys.executable, "-m", "moldau.spark.worker_host", str(listener.fileno()), str(folder)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            env=environment,
-            pass_fds=(listener.fileno(),),
-        )
+        # The host begins with these signals held back, until it ignores them: Ctrl-C while it imports was its end.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        try:
+            process = subprocess.Popen(
+                (sys.executable, "-m", "moldau.spark.worker_host", str(listener.fileno()), str(folder)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env=environment,
+                pass_fds=(listener.fileno(),),
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return WorkerHost(process, str(address))
