@@ -60,10 +60,13 @@ def _read_topic(place: Place) -> Iterable[Row]:
         yield (json.loads(message.value())["number"],)
 
 
-def _read_iceberg(place: Place) -> Iterable[Row]:
-    lake = place.folder / "lake"
-    target = IcebergTarget(mode="append", table="shop.out", warehouse=str(lake), catalog=lake / "catalog.db")
-    return _rows(target.open_catalog().load_table("shop.out").scan().to_arrow())
+def _read_iceberg(table: str) -> Callable[[Place], Iterable[Row]]:
+    def read(place: Place) -> Iterable[Row]:
+        lake = place.folder / "lake"
+        target = IcebergTarget(mode="append", table=table, warehouse=str(lake), catalog=lake / "catalog.db")
+        return _rows(target.open_catalog().load_table(table).scan().to_arrow())
+
+    return read
 
 
 def _read_postgresql(table: str) -> Callable[[Place], Iterable[Row]]:
@@ -90,7 +93,11 @@ KINDS = {
     ),
     "delta": Kind("delta: {folder}/delta, compact_every: 3", _read_delta("delta"), _PARTS),
     "delta-sums": Kind("delta: {folder}/delta-sums, " + _UPDATE, _read_delta("delta-sums"), _PARTS, "sums"),
-    "iceberg": Kind("iceberg: shop.out, warehouse: {folder}/lake", _read_iceberg, _PARTS),
+    "iceberg": Kind("iceberg: shop.out, warehouse: {folder}/lake", _read_iceberg("shop.out"), _PARTS),
+    "iceberg-sums": Kind(
+        "iceberg: shop.sums, warehouse: {folder}/lake, compact_every: 3, " + _UPDATE,
+        _read_iceberg("shop.sums"), _PARTS, "sums",
+    ),
     "postgresql": Kind('postgresql: "{server}", table: numbers', _read_postgresql("numbers"), _COPIED),
     "postgresql-sums": Kind(
         'postgresql: "{server}", table: sums, ' + _UPDATE, _read_postgresql("sums"), _COPIED, "sums"

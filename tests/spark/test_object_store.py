@@ -103,13 +103,19 @@ def test_a_batch_that_runs_again_is_there_once(store, spark, target_query):
     assert [one.base_name for one in there if one.is_file] == [name]
 
 
-def test_a_row_takes_the_place_of_the_older_one_of_its_key(store, spark, target_query):
-    target = DeltaTarget(mode="update", key=("id",), location=f"{store}/totals")
-    write = target.writer(target_query)
-    write(spark.sql("select id, 1 as n from range(10)"), 0)
-    write(spark.sql("select id, 2 as n from range(5, 15)"), 1)
-    rows = DeltaTable(target.location).to_pyarrow_table().sort_by("id").to_pylist()
-    assert rows == [{"id": number, "n": 1 if number < 5 else 2} for number in range(15)]
+def test_a_row_takes_the_place_of_the_older_one_of_its_key(store, spark, target_query, tmp_path):
+    delta = DeltaTarget(mode="update", key=("id",), location=f"{store}/totals")
+    iceberg = IcebergTarget(
+        mode="update", key=("id",), table="a.totals", warehouse=f"{store}/iceberg", catalog=tmp_path / "catalog.db"
+    )
+    for target in (delta, iceberg):
+        write = target.writer(target_query)
+        write(spark.sql("select id, 1 as n from range(10)"), 0)
+        write(spark.sql("select id, 2 as n from range(5, 15)"), 1)
+    table = iceberg.open_catalog().load_table("a.totals")
+    for rows in (DeltaTable(delta.location).to_pyarrow_table(), table.scan().to_arrow()):
+        wanted = [{"id": number, "n": 1 if number < 5 else 2} for number in range(15)]
+        assert rows.sort_by("id").to_pylist() == wanted
 
 
 @pytest.mark.slow

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 """Of Arrow columns: what a task holds at most, beside the batch that comes in."""
+FILE_BYTES = 4 * ROW_GROUP_BYTES
+"""Of Arrow columns too: about what goes to one file, where this process writes it."""
 
 
 class ParquetPart(msgspec.Struct, frozen=True):
@@ -47,6 +49,29 @@ def write_parts(frame: DataFrame, folder: Folder, prefix: str) -> list[ParquetPa
     if parts:
         folder.flush()
     return sorted(parts, key=lambda part: part.name)
+
+
+def write_rows(folder: Folder, prefix: str, batches: Iterator[pa.RecordBatch]) -> list[ParquetPart]:
+    """As `write_parts`, of rows that come to this process."""
+    parts = []
+    while (first := next(batches, None)) is not None:
+        for found in _write_part(folder, prefix, _rows_of_a_file(first, batches)):
+            name, size_bytes, rows = (column[0].as_py() for column in found.columns)
+            parts.append(ParquetPart(name, size_bytes, rows))
+    if parts:
+        folder.flush()
+    return parts
+
+
+def _rows_of_a_file(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    size, batch = 0, first
+    while True:
+        size += batch.nbytes
+        yield batch
+        following = next(more, None) if size < FILE_BYTES else None
+        if following is None:
+            return
+        batch = following
 
 
 def rows_of_parts(folder: Folder, parts: Sequence[ParquetPart]) -> pa.RecordBatchReader:

@@ -1,6 +1,7 @@
 """A pipeline's Iceberg table: its files are written by the tasks, and committed once for each batch, by `pyiceberg`.
 
-    sink: {iceberg: shop.orders, warehouse: lake}
+    sink: {iceberg: shop.orders, warehouse: lake}               # append: every row is another one
+    sink: {iceberg: shop.totals, mode: update, key: user}       # a row takes the place of the older one of its key
     sink: {iceberg: shop.orders, warehouse: s3://lake/shop, catalog: shop.db}      # in an object store
 
 The catalogue is an SQL catalogue that other readers of Iceberg open too: `catalog.db` in the warehouse directory, or
@@ -15,7 +16,8 @@ read before: of two drivers that write the same batch at once, the second one ha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -25,8 +27,10 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
 from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table
 from moldau.products.pipelines.targets.table_target import (
+    DELETED,
     TableTarget,
     TableTargetError,
+    check_keys,
     check_not_ahead,
     commit_again,
     evaluate,
@@ -41,9 +45,12 @@ if TYPE_CHECKING:
 
     from moldau.spark import DataFrame
     from moldau.spark.folders import Folder
+    from moldau.spark.parquet_parts import ParquetPart
 
 COMMIT_ATTEMPTS = 5
 """Of one batch, where another writer commits meanwhile."""
+COMPACT_EVERY = 100
+MOST_BATCHES = 1_000_000
 BATCH_PROPERTY = r"moldau\.(.+)\.[^.]+"
 """With the pipeline, and the id of its checkpoint."""
 NEW_TABLE = {
@@ -54,20 +61,33 @@ NEW_TABLE = {
 
 
 class IcebergTarget(TableTarget, frozen=True, kw_only=True):
+    """`compact_every`: in the mode update, after so many batches small files are joined to large ones. (What joins them
+    in the mode append would have to be a snapshot `replace`, for readers of new rows: pyiceberg makes none.)"""
+
     NAMED_BY = "iceberg"
-    KEYS = ("mode", *PLACE_KEYS)
+    KEYS = (*TableTarget.KEYS, "compact_every", *PLACE_KEYS)
     LACKS = ("void", "interval")
 
     table: str
     warehouse: str
     catalog: Path
+    compact_every: int = COMPACT_EVERY
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> IcebergTarget:
-        if (mode := cls.parse_mode(sink)) == "update":
-            sink.refuse("mode", "update cannot go to an Iceberg table here; use append, or `delta`")
+        mode = cls.parse_mode(sink)
+        if mode == "append" and sink.has("compact_every"):
+            sink.refuse("compact_every", "is for the mode update; with append another engine joins small files")
         table, warehouse, catalog = parse_table(sink, directory)
-        return cls(mode=mode, table=table, warehouse=warehouse, catalog=catalog)
+        return cls(
+            mode=mode,
+            key=cls.parse_key(sink, mode),
+            changes=cls.parse_changes(sink, mode),
+            table=table,
+            warehouse=warehouse,
+            catalog=catalog,
+            compact_every=sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES),
+        )
 
     def describe(self) -> tuple[str, str]:
         return f"Iceberg table {self.table} in {self.warehouse}", "exactly once: one snapshot for each batch"
@@ -104,7 +124,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         if self.catalog.exists():
             catalog = self.open_catalog()
             if catalog.table_exists(self.table):
-                _check_takes(catalog.load_table(self.table), arrow_schema(result))
+                _check_takes(catalog.load_table(self.table), arrow_schema(result.drop(DELETED)))
         return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
@@ -147,38 +167,89 @@ class _Writer:
             raise TableTargetError(f"{self._name} took no batch: {error}") from error
 
     def _make_table(self, batch: DataFrame) -> None:
-        import pyarrow as pa
-
-        from moldau.spark.parquet_parts import arrow_schema
-
         if not self._catalog.table_exists(self._target.table):
-            nullable = pa.schema([column.with_nullable(True) for column in arrow_schema(batch)])
             self._catalog.create_namespace_if_not_exists(self._target.table.rpartition(".")[0])
-            self._catalog.create_table_if_not_exists(self._target.table, nullable, properties=NEW_TABLE)
+            self._catalog.create_table_if_not_exists(self._target.table, _columns(batch), properties=NEW_TABLE)
 
     def _write_once(self, batch: DataFrame, batch_id: int) -> None:
-        from moldau.spark.parquet_parts import remove_other_parts, write_parts
-
         table = self._catalog.load_table(self._target.table)
         if is_committed(self._newest(table), batch_id):
             evaluate(batch)
-            return
+        elif self._target.mode == "append":
+            self._append(table, batch, batch_id)
+        else:
+            self._merge(table, batch, batch_id)
+
+    def _append(self, table: Table, batch: DataFrame, batch_id: int) -> None:
+        from moldau.spark.parquet_parts import remove_other_parts, write_parts
+
         folder, prefix = _data_folder(table), f"{self._prefix}-{batch_id:010}"
         parts = write_parts(batch, folder, prefix)
         if not parts:
             return
         with _once(table).transaction() as transaction:
             transaction.add_files(
-                [f"{table.location()}/data/{part.name}" for part in parts],
+                _addresses(table, parts),
                 snapshot_properties={"moldau.batch": str(batch_id)},
                 check_duplicate_files=False,
             )
             transaction.set_properties({self._property: str(batch_id)})
         remove_other_parts(folder, prefix, parts)
 
+    def _merge(self, table: Table, batch: DataFrame, batch_id: int) -> None:
+        """The rows go through this process: with them come those that stay of the files that are written anew."""
+        from moldau.products.pipelines.targets.iceberg_upsert import files_to_replace, join_manifests, replace_files
+        from moldau.spark.parquet_parts import columns_of_parts, remove_other_parts, write_parts, write_rows
+
+        folder, prefix = _data_folder(table), f"{self._prefix}-{batch_id:010}"
+        staging = folder.inside(f".unfinished-{self._prefix}")
+        staging.clear()
+        parts = write_parts(batch, staging, str(batch_id))
+        if parts:
+            keys = columns_of_parts(staging, parts, self._target.key)
+            check_keys(keys, self._target.key)
+            is_due = (batch_id + 1) % self._target.compact_every == 0
+            old, columns = files_to_replace(table, keys, also_small=is_due), _columns(batch, table)
+            staying = (rows for file in old for rows in file.rows(columns))
+            new = write_rows(folder, prefix, chain(_newer(staging, parts, columns), staying))
+            properties = {"moldau.batch": str(batch_id)}
+            with _once(table).transaction() as transaction:
+                replace_files(transaction, table, old, _addresses(table, new), properties)
+                if is_due:
+                    join_manifests(transaction, properties)
+                transaction.set_properties({self._property: str(batch_id)})
+            remove_other_parts(folder, prefix, new)
+        staging.clear()
+
     def _newest(self, table: Table) -> int | None:
         value = table.properties.get(self._property)
         return None if value is None else int(value)
+
+
+def _addresses(table: Table, parts: list[ParquetPart]) -> list[str]:
+    return [f"{table.location()}/data/{part.name}" for part in parts]
+
+
+def _columns(batch: DataFrame, table: Table | None = None) -> pa.Schema:
+    """Of the rows in the files of the table; None: of the one that the batch makes."""
+    import pyarrow as pa
+
+    from moldau.spark.parquet_parts import arrow_schema
+
+    required = {field.name for field in table.schema().fields if field.required} if table else ()
+    wanted = arrow_schema(batch.drop(DELETED))
+    return pa.schema([column.with_nullable(column.name not in required) for column in wanted])
+
+
+def _newer(folder: Folder, parts: list[ParquetPart], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, without those that only remove one."""
+    import pyarrow.compute as pc
+
+    from moldau.spark.parquet_parts import rows_of_parts
+
+    for batch in rows_of_parts(folder, parts):
+        rows = batch.filter(pc.invert(batch.column(DELETED))) if DELETED in batch.schema.names else batch
+        yield rows.select(columns.names).cast(columns)
 
 
 def _once(table: Table) -> Table:
