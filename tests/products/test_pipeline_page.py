@@ -335,6 +335,41 @@ def test_a_query_does_not_write_to_the_topic_that_it_reads(source: str):
     parse(text.replace(", format", ", bootstrap_servers: 'b:1', format"))
 
 
+@pytest.mark.parametrize(
+    ("source", "sink", "other"),
+    [
+        ("delta: out/t", "delta: ./out/t", "delta: out/u"),
+        ("delta: s3://lake/t", "delta: s3://lake/t", "delta: s3://lake/u"),
+        ("iceberg: a.t, warehouse: w", "iceberg: a.t, warehouse: ./w", "iceberg: a.u, warehouse: w"),
+        ("iceberg: a.t, catalog: c.db", "iceberg: a.t, warehouse: v, catalog: c.db", "iceberg: a.t, warehouse: v"),
+        ("files: out, format: parquet", "path: out", "path: other"),
+        ("files: 'out/*.parquet', format: parquet", "path: out", "path: out/other"),
+    ],
+)
+def test_a_query_does_not_write_to_the_table_or_the_files_that_it_reads(source: str, sink: str, other: str):
+    text = CIRCLE.replace("topic: orders, format: string", source).replace("topic: orders", sink).replace("value", "n")
+    with pytest.raises(PageError, match=r"page\.yaml:5: `sink` writes to .*, which `source` reads: .* another place with"):
+        parse(text)
+    parse(text.replace(f"sink: {{{sink}", f"sink: {{{other}"))
+
+
+def test_a_query_may_write_to_the_table_that_it_is_joined_with():
+    text = """\
+name: known
+bootstrap_servers: a:1
+sources:
+  orders: {topic: orders, format: string}
+  known: {delta: out, as: table}
+flows:
+  fresh: select value from orders left anti join known using (value)
+targets:
+  fresh: {delta: out}
+"""
+    parse(text)
+    updated = "sources: {t: {delta: out, removed_rows: skip}}\ntargets: {t: {delta: out, mode: update, key: id}}"
+    parse(f"name: n\nbootstrap_servers: a:1\n{updated}")
+
+
 @pytest.mark.parametrize("written", ['"\\t"', "\\t", '" "'])
 def test_a_blank_may_stand_between_fields(written: str):
     source = f"{{files: in, format: csv, schema: a int, separator: {written}}}"

@@ -343,12 +343,22 @@ def _queries(
 def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, servers: str) -> None:
     """`servers`: the cluster of the target, if that is a topic. Raises PlanError."""
     for source in step.sources:
-        topic = sources[source.name]
-        if not isinstance(topic, TopicSource) or not source.is_stream or target.topic is None:
+        read = sources[source.name]
+        if not source.is_stream:
             continue
-        if topic.bootstrap_servers == servers and topic.reads(target.topic):
-            what = f"`{step.target.place}` writes to the topic {target.topic}, which `{source.place}` reads"
-            raise PlanError(step.target.line, f"{what}: each row would be read again without end; name another topic")
+        if isinstance(read, TopicSource):
+            reads_it = target.topic is not None and read.bootstrap_servers == servers and read.reads(target.topic)
+            what, other = f"writes to the topic {target.topic}", "another topic"
+        else:
+            # a row that takes the place of another one is not read again
+            reads_it = target.mode == "append" and not set(read.places()).isdisjoint(target.places())
+            what, other = f"writes to {target.describe()[0]}", f"another place with `{target.NAMED_BY}`"
+        if reads_it:
+            raise PlanError(
+                step.target.line,
+                f"`{step.target.place}` {what}, which `{source.place}` reads: each row would be read again without "
+                f"end; name {other}",
+            )
 
 
 def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:

@@ -22,6 +22,7 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.extras import require_extra
+from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
@@ -67,6 +68,9 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
 
     def facts(self) -> Facts:
         return {"delta": self.location}
+
+    def places(self) -> tuple[str, ...]:
+        return (one_spelling(self.location),)
 
     def check(self) -> None:
         require_extra("`delta`", "delta")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import FlowError, what_failed
+from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
@@ -84,6 +85,11 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
 
     def facts(self) -> Facts:
         return {"files": str(self.files), **self.format_facts()}
+
+    def places(self) -> tuple[str, ...]:
+        """Of text there is no target; the name of a pattern stands for any file."""
+        everything = self.files.parent if self.files.name in ("*", "*.parquet") else self.files
+        return (one_spelling(everything),) if self.format == PARQUET else ()
 
     def check(self) -> None:
         directory = Path(*takewhile(lambda part: not re.search(r"[*?\[{]", part), self.files.parts))

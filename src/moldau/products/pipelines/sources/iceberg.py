@@ -20,6 +20,7 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.extras import require_extra
+from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
@@ -61,6 +62,9 @@ class IcebergSource(FeedSource, frozen=True, kw_only=True):
 
     def facts(self) -> Facts:
         return {"iceberg": self.table, "warehouse": self.warehouse, "catalog": str(self.catalog)}
+
+    def places(self) -> tuple[str, ...]:
+        return places_of_iceberg(self.table, self.warehouse, self.catalog)
 
     def check(self) -> None:
         require_extra("`iceberg`", "iceberg")

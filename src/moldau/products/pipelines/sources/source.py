@@ -113,6 +113,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def facts(self) -> Facts:
         """What decides which rows there are: with any of it changed, an old checkpoint has no meaning."""
 
+    def places(self) -> tuple[str, ...]:
+        """Where the rows are, in the words of `Target.places`, where a row that is written there would be read; ()
+        where no target of that kind can make one."""
+        return ()
+
     def check(self) -> None:
         """Called before Spark starts. Raises MoldauError where the source cannot be read."""
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.databases.names import quoted
 from moldau.products.pipelines.targets import folder_owner
@@ -35,7 +36,7 @@ from moldau.products.pipelines.targets.table_target import (
     evaluate,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
+from moldau.products.pipelines.targets.target import Owner, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
 from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table
 from moldau.products.pipelines.targets.table_target import (
@@ -36,7 +37,7 @@ from moldau.products.pipelines.targets.table_target import (
     evaluate,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
+from moldau.products.pipelines.targets.target import Owner, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,8 +99,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
             raise TableTargetError(f"{self.warehouse} is not a directory")
 
     def places(self) -> tuple[str, ...]:
-        """In the warehouse, and in the catalogue: two pages may share either."""
-        return f"{self.table} in {one_spelling(self.warehouse)}", f"{self.table} of {one_spelling(self.catalog)}"
+        return places_of_iceberg(self.table, self.warehouse, self.catalog)
 
     def owner(self) -> Owner | None:
         """The properties that count batches name their pipelines already: the first of them."""

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets import folder_owner
-from moldau.products.pipelines.targets.target import Owner, Target, TargetQuery, one_spelling, refuse_double_columns
+from moldau.products.pipelines.targets.target import Owner, Target, TargetQuery, refuse_double_columns
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, quoted
@@ -38,7 +39,7 @@ from moldau.products.pipelines.targets.table_target import (
     evaluate,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetQuery, one_spelling
+from moldau.products.pipelines.targets.target import Owner, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 MODES = ("append", "update")
-
-
-def one_spelling(path: str | Path) -> str:
-    """Of a path, however a page writes it; an address in an object store has one only."""
-    return str(path) if "://" in str(path) else os.path.realpath(path)
 
 
 def refuse_double_columns(names: Sequence[str], *, in_any_case: bool = True) -> None:

@@ -1,0 +1,16 @@
+"""Names of places that a source and a target of a page may share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def one_spelling(path: str | Path) -> str:
+    """Of a path, however a page writes it; an address in an object store has one only."""
+    return str(path) if "://" in str(path) else os.path.realpath(path)
+
+
+def places_of_iceberg(table: str, warehouse: str, catalog: Path) -> tuple[str, ...]:
+    """In the warehouse, and in the catalogue: two pages may share either."""
+    return f"{table} in {one_spelling(warehouse)}", f"{table} of {one_spelling(catalog)}"
