@@ -348,7 +348,7 @@ def test_a_query_does_not_write_to_the_topic_that_it_reads(source: str):
 )
 def test_a_query_does_not_write_to_the_table_or_the_files_that_it_reads(source: str, sink: str, other: str):
     text = CIRCLE.replace("topic: orders, format: string", source).replace("topic: orders", sink).replace("value", "n")
-    with pytest.raises(PageError, match=r"page\.yaml:5: `sink` writes to .*, which `source` reads: .* another place with"):
+    with pytest.raises(PageError, match=r"page\.yaml:5: `sink` writes to .*, which `source` reads: .* another place"):
         parse(text)
     parse(text.replace(f"sink: {{{sink}", f"sink: {{{other}"))
 

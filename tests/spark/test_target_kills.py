@@ -22,7 +22,11 @@ LIFE_S = 400
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds",
-    [("postgresql", "postgresql-sums"), ("iceberg", "delta-sums", "iceberg-sums"), ("files", "delta", "postgresql-changes")],
+    [
+        ("postgresql", "postgresql-sums"),
+        ("iceberg", "delta-sums", "iceberg-sums"),
+        ("files", "delta", "postgresql-changes"),
+    ],
     ids=" and ".join,
 )
 def test_a_target_has_every_record_once(kinds, new_topic, bootstrap_servers, postgresql, tmp_path):
