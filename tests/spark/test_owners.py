@@ -7,6 +7,7 @@ from pathlib import Path
 import polars
 import pytest
 
+from moldau.errors import MoldauError
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.generations import reset
 from moldau.products.pipelines.running.preflight import PreflightError, check_owner
@@ -43,3 +44,20 @@ def test_each_kind_of_place_is_that_of_its_first_pipeline(
             check_owner(page("shops"), query)
     with pytest.raises(PreflightError, match=r"^page\.yaml:7: `targets\.files`: Parquet files in .* 'shop'"):
         run_page(text, "shops")
+
+
+def test_a_page_that_is_refused_leaves_its_name_nowhere(run_page, new_topic, bootstrap_servers, tmp_path: Path):
+    text = f"""
+sources: {{rows: {{topic: {new_topic()}, format: string}}}}
+flows: {{sorted: select value from rows order by value}}
+targets:
+  files: {{from: rows, path: out/files}}
+  delta: {{from: sorted, delta: out/delta}}
+  sqlite: {{from: rows, sqlite: out/a.db, table: t}}
+"""
+    with pytest.raises(MoldauError, match=r"^page\.yaml:9: `targets\.delta`"):
+        run_page(text, "refused")
+    head = f"name: refused\nbootstrap_servers: {bootstrap_servers}\n"
+    page = parse_page(head + text, file_name="page.yaml", directory=tmp_path)
+    assert [query.target.owner() for query in page.queries] == [None] * 3
+    assert not (tmp_path / "out").exists()

@@ -30,7 +30,7 @@ from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery, des
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.running.generations import ChosenStarts, starting_offsets
 from moldau.products.pipelines.running.logs import logs_to
-from moldau.products.pipelines.running.preflight import check_page
+from moldau.products.pipelines.running.preflight import check_owner, check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.running.refreshing import KeptTables
 from moldau.products.pipelines.running.supervision import (
@@ -117,8 +117,6 @@ def run_pipeline(
     facts = {**describe(page), "log": str(log)}
     lease = Lease(page.checkpoint, beside_writers=on_server)
     with lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
-        for query in page.queries:
-            query.target.claim(page.name)
         ids = [
             claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name, places=query.places)
             for query in page.queries
@@ -128,6 +126,7 @@ def run_pipeline(
         try:
             with ExitStack() as stack:
                 results, views = _results(spark, page, starting_offsets(page))
+                _claim_targets(page)
                 tables = stack.enter_context(closing(KeptTables(page, views)))
                 queries = list(
                     _start_all(
@@ -139,6 +138,14 @@ def run_pipeline(
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
     _raise_failures(page, queries)
     return states
+
+
+def _claim_targets(page: PipelinePage) -> None:
+    """Behind all that refuses the page: one that never runs owns nothing. Raises PreflightError where another page was
+    first since `check_page`."""
+    for query in page.queries:
+        query.target.claim(page.name)
+        check_owner(page, query)
 
 
 def _results(
