@@ -19,7 +19,13 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     write_whole,
 )
 from moldau.products.pipelines.page.page import load_page
-from moldau.products.pipelines.running.generations import START_FILE, ChosenStarts, starting_offsets
+from moldau.products.pipelines.running.generations import (
+    START_FILE,
+    ChosenStarts,
+    finish_reset,
+    forget_unfinished_reset,
+    starting_offsets,
+)
 from moldau.testing import Cluster
 
 
@@ -181,6 +187,26 @@ def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(
     assert starting_offsets(load_page(page)) == ChosenStarts()
     page.write_text(page.read_text().replace("checkpoint:", "  later: {from: orders, path: later}\ncheckpoint:"))
     assert starting_offsets(load_page(page)) == ChosenStarts()
+
+
+def test_a_reset_that_was_killed_between_its_two_steps_is_finished_by_the_next_run(
+    page: Path, capsys: pytest.CaptureFixture[str]
+):
+    state, fresh = page.with_name("state"), page.with_name(".state.new")
+    assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+    chosen = starting_offsets(load_page(page))
+    state.rename(fresh)
+    finish_reset(state)
+    assert starting_offsets(load_page(page)) == chosen
+    assert not fresh.exists()
+    # killed before the first step, it has changed nothing: the run goes on, and nothing comes of the rest later
+    fresh.mkdir()
+    (fresh / START_FILE).touch()
+    finish_reset(state)
+    assert starting_offsets(load_page(page)) == chosen
+    forget_unfinished_reset(state)
+    assert not fresh.exists()
+    forget_unfinished_reset(state)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"orders": {"t": {"0": 1}}}'])

@@ -11,6 +11,7 @@ have taken them long ago.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -57,7 +58,7 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
     # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
     nested = {name: EARLIEST if to == EARLIEST else nested_offsets(start) for name, start in starts.items()}
     note = _Note(tuple(query.step.target.name for query in page.queries), nested)
-    fresh = page.checkpoint.with_name(f".{page.checkpoint.name}.new")
+    fresh = _fresh(page.checkpoint)
     with Lease(page.checkpoint):
         write_whole(fresh / START_FILE, msgspec.json.encode(note).decode())
         kept = _free_name(page.checkpoint)
@@ -68,6 +69,27 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
             with closing(GroupOffsets(source.bootstrap_servers, query.group)) as group:
                 group.commit(starts[name])
     return kept, {one: offset for start in starts.values() for one, offset in start.items()}
+
+
+def finish_reset(checkpoint: Path) -> None:
+    """Puts the new generation in its place, where `reset` was killed between moving the old one away and that. Else a
+    run would begin where the page says, and not where somebody chose. Raises CheckpointError."""
+    fresh = _fresh(checkpoint)
+    if not checkpoint.exists() and (fresh / START_FILE).exists():
+        try:
+            fresh.rename(checkpoint)
+        except OSError as error:
+            raise CheckpointError(f"{checkpoint} cannot be made: {error.strerror or error}") from error
+
+
+def forget_unfinished_reset(checkpoint: Path) -> None:
+    """Of one that was killed before it moved the old generation, and so has changed nothing. Hold the lease."""
+    shutil.rmtree(_fresh(checkpoint), ignore_errors=True)
+
+
+def _fresh(checkpoint: Path) -> Path:
+    """Where a new generation is made."""
+    return checkpoint.with_name(f".{checkpoint.name}.new")
 
 
 def starting_offsets(page: PipelinePage) -> ChosenStarts:

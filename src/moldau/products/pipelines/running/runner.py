@@ -28,7 +28,12 @@ from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.core.note import note_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery, describe
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
-from moldau.products.pipelines.running.generations import ChosenStarts, starting_offsets
+from moldau.products.pipelines.running.generations import (
+    ChosenStarts,
+    finish_reset,
+    forget_unfinished_reset,
+    starting_offsets,
+)
 from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_owner, check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
@@ -112,11 +117,13 @@ def run_pipeline(
 
     stop = StopRequest()
     on_server = REMOTE in (settings or {})
+    finish_reset(page.checkpoint)
     check_page(page, on_server=on_server)
     log = page.checkpoint / DRIVER_LOG
     facts = {**describe(page), "log": str(log)}
     lease = Lease(page.checkpoint, beside_writers=on_server)
     with lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
+        forget_unfinished_reset(page.checkpoint)
         ids = [
             claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name, places=query.places)
             for query in page.queries
