@@ -6,6 +6,7 @@ The pause before each start doubles, from RETRY_FIRST_SECONDS; a finished batch 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from moldau.spark import spark_error
 
 if TYPE_CHECKING:
     from moldau.spark import StreamingQuery
+
+logger = logging.getLogger("moldau.pipelines")
 
 LOOK_SECONDS = 0.2
 STOP_WITHIN_SECONDS = 120.0
@@ -90,9 +93,13 @@ class Supervised:
         return self.state
 
     def end(self) -> None:
-        """The query runs no more, whatever became of it."""
+        """The query runs no more, whatever became of it. One that does not stop ends with the process: what the caller
+        has to say of the page is not lost for it."""
         if self._running is not None:
-            self._running.stop()
+            try:
+                self._running.stop()
+            except _ENDS_IT as error:
+                logger.warning("a query did not stop: %s", what_failed(str(error)))
 
     def _look(self, running: StreamingQuery) -> PipelineState:
         is_active = running.isActive
