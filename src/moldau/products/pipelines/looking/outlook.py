@@ -21,6 +21,7 @@ from moldau.products.pipelines.running.flow import load_sources, make_result, ma
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.spark import QUICK_START, open_session, spark_error
+from moldau.spark.connect import REMOTE
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -40,7 +41,7 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
 
     Raises what a run would be refused with, before its first batch.
     """
-    check_page(page)
+    check_page(page, on_server=REMOTE in (settings or {}))
     _, standings = standing_of(page)
     spark = _brief_session(page, settings)
     views = make_views(spark, page, load_sources(spark, page, starting_offsets(page).sources))
