@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,38 @@ def test_a_key_of_a_map_is_a_text_as_in_json():
     found = [{"sizes": {"7": 0.5, "true": {"2": None}}}]
     assert compare([{"sizes": {7: 0.5, True: {2: None}}}], found) is None
     assert compare([{"sizes": {7: 0.5, False: {2: None}}}], found) is not None
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("12345678901234567.89", "12345678901234568.00"),
+        ("0.1000000000000000001", "0.1"),
+        ("12345678901234567890123", "12345678901234567890124"),
+        ("1", "true"),
+        ("false", "0"),
+        ("[0, {k: 1.0}]", '[false, {"k": 1.00}]'),
+    ],
+)
+def test_a_number_is_what_its_digits_say(expected: str, found: str):
+    def compared(text: str):
+        page = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: {text}}}]}}"))
+        return compare(page.cases[1].expected[0].rows, [{"n": json.loads(found, parse_float=Decimal)}])
+
+    assert compared(found) is None
+    difference = compared(expected)
+    assert difference is not None
+    assert [json.loads(line[2:])["n"] for line in difference.lines()] == [
+        json.loads(expected.replace("k:", '"k":')),
+        json.loads(found),
+    ]
+
+
+def test_numbers_of_a_test_may_be_written_as_yaml_has_them():
+    texts = ["1.50", "1_000.25", ".5", "1.5e+3", "{0.5: 1}", "1:30.5", ".inf"]
+    page = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: [{', '.join(texts)}]}}]}}"))
+    numbers = [Decimal("1.5"), Decimal("1000.250"), Decimal("0.50"), Decimal("1500"), {"0.5": 1}, 90.5, float("inf")]
+    assert compare(page.cases[1].expected[0].rows, [{"n": numbers}]) is None
 
 
 def test_no_rows_are_expected_of_an_empty_list():

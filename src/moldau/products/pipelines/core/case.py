@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import msgspec
 
 Row = Mapping[str, object]
 
+_JSON = msgspec.json.Encoder(decimal_format="number")
+
 
 class Expected(msgspec.Struct, frozen=True):
-    """`name`: of a target, or of a flow. `rows`: in any order; each names the columns that are compared."""
+    """`name`: of a target, or of a flow. `rows`: in any order; each names the columns that are compared.
+    A number with a fraction is a Decimal: a float would be equal to others that are not."""
 
     name: str
     line: int
@@ -37,7 +41,7 @@ class Difference(msgspec.Struct, frozen=True):
     def lines(self) -> list[str]:
         """As a diff: `-` is expected and absent, `+` is there and not expected."""
         texts = [("-", row) for row in self.absent] + [("+", row) for row in self.surplus]
-        return [f"{sign} {msgspec.json.encode(row).decode()}" for sign, row in texts]
+        return [f"{sign} {_JSON.encode(row).decode()}" for sign, row in texts]
 
 
 def compare(expected: Sequence[Row], found: Sequence[Row]) -> Difference | None:
@@ -46,10 +50,12 @@ def compare(expected: Sequence[Row], found: Sequence[Row]) -> Difference | None:
     if columns:
         found = [{name: row[name] for name in columns if name in row} for row in found]
     left = [_normal_row(row) for row in found]
+    known = [_marked(row) for row in left]
     absent = []
     for row in map(_normal_row, expected):
-        if row in left:
-            left.remove(row)
+        if (wanted := _marked(row)) in known:
+            place = known.index(wanted)
+            del known[place], left[place]
         else:
             absent.append(row)
     return Difference(tuple(absent), tuple(left)) if absent or left else None
@@ -57,7 +63,24 @@ def compare(expected: Sequence[Row], found: Sequence[Row]) -> Difference | None:
 
 def _normal_row(row: Row) -> Row:
     # keys of a map are texts in JSON, and what YAML takes for a number is none there
-    return {name if isinstance(name, str) else json.dumps(name): _normal(value) for name, value in row.items()}
+    return {_text_of_key(name): _normal(value) for name, value in row.items()}
+
+
+def _text_of_key(name: object) -> str:
+    return str(name) if isinstance(name, str | Decimal) else json.dumps(name)
+
+
+def _marked(value: object) -> object:
+    """As `value`, but such that `true` is not 1, and that a number is what its digits say."""
+    if isinstance(value, bool):
+        return (value,)
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, Mapping):
+        return {name: _marked(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_marked(one) for one in value]
+    return value
 
 
 def _normal(value: object) -> object:

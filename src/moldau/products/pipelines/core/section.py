@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -33,6 +34,7 @@ class PageError(MoldauError):
 
 _OF_JSON = ("null", "bool", "int", "float", "seq", "map")
 _AS_TEXT = ("str", "timestamp", "value")
+_DECIMAL = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -56,6 +58,18 @@ class _Values(yaml.SafeLoader):
             # PyYAML lets through what Python raises for `!!int x`, `!!float ''` and `!!bool x`, without a line
             kind = node.tag.removeprefix(_TAG)
             raise ConstructorError(None, None, f"`{node.value}` is no {kind}", node.start_mark) from error
+
+
+class _ExactValues(_Values):
+    yaml_constructors = {  # noqa: RUF012
+        **_Values.yaml_constructors,
+        _TAG + "float": lambda loader, node: loader.decimal_of(node),
+    }
+
+    def decimal_of(self, node: yaml.ScalarNode) -> object:
+        """What has no digits, such as `.inf`, stays a float."""
+        text = node.value.replace("_", "")
+        return Decimal(text) if re.fullmatch(_DECIMAL, text) else self.construct_yaml_float(node)
 
 
 class Section:
@@ -142,12 +156,12 @@ class Section:
             self.refuse(key, f"must be a number from {least} to {most}, not `{text}`")
         return int(text)
 
-    def values(self, key: str) -> list[object]:
-        """A list of whatever JSON can hold; a time stays the text that it is."""
+    def values(self, key: str, *, exact: bool = False) -> list[object]:
+        """A list of whatever JSON can hold; a time stays the text that it is. `exact`: with decimals for floats."""
         node = self._nodes.get(key)
         if not isinstance(node, yaml.SequenceNode):
             self.refuse(key, "must be a list")
-        made = _Values(lambda one: self._filled(key, one))
+        made = (_ExactValues if exact else _Values)(lambda one: self._filled(key, one))
         try:
             # deep: PyYAML then refuses what contains itself by an alias; otherwise it would make such a list
             return [made.construct_object(one, deep=True) for one in node.value]

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,7 @@ def _failures(
     views = make_views(spark, page, {name: one.load(spark, is_stream=query is not None) for name, one in given.items()})
     try:
         if query is None:
-            found = rows_of(views[expected.name])
+            found = rows_of(views[expected.name], Decimal)
         else:
             found = _written(spark, page, query, views, directory / f"{expected.name}.checkpoint")
     except (*spark_error(), MoldauError) as error:  # type: ignore[misc]
@@ -134,6 +135,6 @@ def _written(
     stream = query.target.newest(views[query.step.target.reads]).writeStream.outputMode(query.target.mode)
     stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     with state_store_for(spark, query.step.flows):
-        running = stream.foreachBatch(lambda batch, _: rows.extend(rows_of(batch))).start()
+        running = stream.foreachBatch(lambda batch, _: rows.extend(rows_of(batch, Decimal))).start()
     running.awaitTermination()
     return rows

@@ -45,7 +45,7 @@ def _batches(given: Section, source: str) -> tuple[tuple[object, ...], ...]:
 
 
 def _expected(expect: Section, name: str) -> Expected:
-    rows = expect.values(name)
+    rows = expect.values(name, exact=True)
     if not all(isinstance(row, dict) for row in rows):
         expect.refuse(name, "must be a list of rows, such as `- {user: ann, amount: 120}`")
     return Expected(name, expect.line_of(name), tuple(row for row in rows if isinstance(row, dict)))

@@ -187,10 +187,10 @@ def state_store_for(spark: SparkSession, flows: Iterable[FlowStep]) -> Iterator[
         spark.conf.set(_STATE_STORE, str(before))
 
 
-def rows_of(frame: DataFrame) -> list[Row]:
-    """All rows of a batch, with values as JSON has them."""
+def rows_of(frame: DataFrame, number: Callable[[str], object] = float) -> list[Row]:
+    """All rows of a batch, with values as JSON has them. `number`: makes those that have a fraction."""
     texts = frame.selectExpr(f"{json_of_row(frame, with_nulls=True)} as row").collect()
-    return [json.loads(row["row"]) for row in texts]
+    return [json.loads(row["row"], parse_float=number) for row in texts]
 
 
 def with_watermark(rows: DataFrame, source: Source) -> DataFrame:
