@@ -43,6 +43,19 @@ def writer(postgresql, table, target_query):
     return begin
 
 
+@pytest.mark.timeout(60)
+def test_a_table_that_somebody_has_locked_does_not_hold_up_the_look_at_it(spark, postgresql, table, caplog):
+    target = PostgresqlTarget(mode="append", server=postgresql.url, table=(table,))
+    with psycopg.connect(postgresql.url) as holder:
+        holder.execute(f'create table "{table}" (id bigint)')
+        holder.commit()
+        holder.execute(f'lock table "{table}" in access exclusive mode')
+        target.rows_of(spark.sql("select 'of another type' as id"))
+        assert "is locked: whether it takes the rows shows at the first batch" in caplog.text
+    with pytest.raises(MoldauError, match=r"cannot take it: column .* of relation .* does not exist"):
+        target.rows_of(spark.sql("select 1 as other"))
+
+
 def test_a_page_makes_a_table_with_every_type(run_page, new_topic, produce, postgresql, table, rows):
     source = new_topic(2)
     produce(source, [(None, b'{"user":"ann, \\"a\\"","at":"2026-01-01T00:00:00Z"}'), (None, b'{"user":""}')])

@@ -10,6 +10,7 @@ was copied by a task that was lost is not taken over.
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -63,6 +64,10 @@ if TYPE_CHECKING:
 
     from moldau.spark import DataFrame
 
+logger = logging.getLogger("moldau.pipelines")
+
+LOCK_SECONDS = 3
+"""How long a look at the table waits for somebody who holds a lock on it."""
 ATTEMPT = "moldau_attempt"
 """The column of a staging table that names the attempt of a task."""
 
@@ -141,13 +146,17 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
         return execute(connection, "select to_regclass($1)", path_of(self.table)).fetchone() != (None,)
 
     def _check_takes(self, connection: Connection[Any], columns: list[str]) -> None:
-        """PostgreSQL itself says whether it could run the INSERT."""
+        """PostgreSQL itself says whether it could run the INSERT. While somebody holds a lock on the table, that cannot
+        be told: the batch will wait for the lock, and then sees."""
         import psycopg
 
         names, table = listed(columns), path_of(self.table)
         insert = f"explain insert into {table} ({names}) select {names} from {table}"
         try:
+            execute(connection, f"set local lock_timeout = '{LOCK_SECONDS}s'")
             execute(connection, insert + on_conflict(columns, self.key))
+        except psycopg.errors.LockNotAvailable:
+            logger.warning("%s is locked: whether it takes the rows shows at the first batch", table)
         except psycopg.Error as error:
             raise FlowError(f"the PostgreSQL table {'.'.join(self.table)} cannot take it: {sentence(error)}") from error
 
