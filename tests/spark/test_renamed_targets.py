@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -38,6 +39,19 @@ def test_a_renamed_target_does_not_write_its_rows_again(run_page, new_topic, pro
     shutil.rmtree(tmp_path / "state" / "lake")
     run_page(text.replace("lake:", "sea:"))
     assert sorted(polars.read_parquet(tmp_path / "out")["n"]) == [1, 1, 2, 2]
+
+
+def test_a_target_takes_the_topic_of_one_that_is_gone_and_read_something_else(run_page, new_topic, produce, read_back):
+    warm, high, alerts = new_topic(), new_topic(), new_topic()
+    page = (
+        "sources:\n  rows: {{topic: {source}, format: string}}\ntargets:\n  {name}: {{from: rows, topic: {alerts}}}\n"
+    )
+    for source, name in ((warm, "warm"), (high, "high")):
+        produce(source, [(None, name.encode())])
+        run_page(page.format(source=source, name=name, alerts=alerts))
+    assert [json.loads(value)["value"] for _, value in read_back(alerts)] == ["warm", "high"]
+    with pytest.raises(PreflightError, match=r"`targets\.again` would begin anew, and write once more"):
+        run_page(page.format(source=warm, name="again", alerts=alerts))
 
 
 def test_a_page_in_the_long_form_does_not_write_again_what_the_short_form_has_written(run_page, new_topic, produce):

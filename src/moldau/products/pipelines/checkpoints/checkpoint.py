@@ -170,16 +170,20 @@ def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> list[str
     return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
 
-def former_writer(root: Path, current: Collection[Path], places: Collection[str]) -> Path | None:
+def former_writer(
+    root: Path, current: Collection[Path], places: Collection[str], reads: Collection[str]
+) -> Path | None:
     """A checkpoint in the directory of a page, or that directory itself, whose batches went to one of these places and
-    which is none of the `current` ones: that of a target that has another name now, or is gone. Raises
-    CheckpointError."""
+    which is none of the `current` ones: that of a target that has another name now, or is gone. `reads`: facts of
+    sources that say where they are; one that read none of them has written other rows. Raises CheckpointError."""
+    own = {_without_layout(fact) for fact in reads}
     directories = [root, *sorted(path.parent for path in root.glob(f"*/{QUERY_FILE}"))]
     for directory in directories:
         if directory not in current and newest_planned_batch(directory) >= 0:
             path = directory / QUERY_FILE
             noted = json.loads(path.read_text("utf-8")) if _noted(directory) else {}
-            if not set(places).isdisjoint(noted.get("places", ())):
+            read = [fact for name, fact in noted.get("query", {}).items() if name.startswith("source")]
+            if not set(places).isdisjoint(noted.get("places", ())) and not own.isdisjoint(read):
                 return directory
     return None
 

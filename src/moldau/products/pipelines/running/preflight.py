@@ -68,7 +68,9 @@ def _check_name(page: PipelinePage, query: PipelineQuery) -> None:
     there under another name of the target."""
     if newest_planned_batch(query.checkpoint) >= 0:
         return
-    former = former_writer(page.checkpoint, [one.checkpoint for one in page.queries], query.places)
+    streams = [source for source in query.sources.values() if not source.as_table]
+    reads = [fact for source in streams for fact in source.where().values()]
+    former = former_writer(page.checkpoint, [one.checkpoint for one in page.queries], query.places, reads)
     if former is None:
         return
     step = query.step.target

@@ -113,6 +113,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def facts(self) -> Facts:
         """What decides which rows there are: with any of it changed, an old checkpoint has no meaning."""
 
+    def where(self) -> Mapping[str, str]:
+        """Those of the facts that say where the rows are; all of them where none is known to."""
+        known = {name: fact for name, fact in self.facts().items() if fact is not None}
+        return {name: fact for name, fact in known.items() if name in (*self.NAMED_BY, "table")} or known
+
     def places(self) -> tuple[str, ...]:
         """Where the rows are, in the words of `Target.places`, where a row that is written there would be read; ()
         where no target of that kind can make one."""
