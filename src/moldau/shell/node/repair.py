@@ -20,11 +20,13 @@ from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
+from moldau.core.raft.voters import ReplicaKey
 from moldau.errors import MoldauError
 from moldau.ports import Disk
 from moldau.shell.broker.log_settings import LogSettingsByOverrides
 from moldau.shell.io.dry_run import DryRunDisk
-from moldau.shell.quorum.metadata_log import load_image, load_snapshot, open_log
+from moldau.shell.node.storage_format import read_meta_properties
+from moldau.shell.quorum.metadata_log import load_image, load_snapshot, load_voters, open_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError, read_quorum_state
 from moldau.shell.quorum.snapshot_files import DAMAGED_SUFFIX
 from moldau.types import TopicPartition
@@ -44,7 +46,7 @@ def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
             log = open_log(one, _SETTINGS, DirectoryHealth(), 0, now_ms=now_ms, refuses_damage=False)
             done = list(_repair_metadata(one, log))
             is_metadata_cut = bool(done)
-            done += _repair_quorum_state(one)
+            done += _repair_quorum_state(one, log)
             image = _image_after(one, log)
             log.release()
             if not done:
@@ -89,13 +91,36 @@ def _vanished_topics(image: MetadataImage, partitions: Sequence[TopicPartition])
         )
 
 
-def _repair_quorum_state(disk: Disk) -> Iterator[str]:
+def _repair_quorum_state(disk: Disk, log: Log) -> Iterator[str]:
+    """Raises QuorumError where votes may have stood in the file: a voter that forgets one could vote twice in an epoch,
+    and two nodes could lead in that epoch."""
     try:
         read_quorum_state(disk, QUORUM_STATE)
     except QuorumError as error:
-        # a quorum of one has its epoch in the log, and voted for nobody else
+        if not _is_no_vote_lost(disk, log):
+            raise QuorumError(
+                f"{error}; the file is not renamed, for other nodes may be voters too, and a voter must not forget its "
+                "vote: put the file back from a copy, or remove this voter from the quorum, format its directory anew "
+                "and add it again. Nothing was changed"
+            ) from error
+        # a quorum of one has its epoch in the log, and voted for nobody else; a broker votes for nobody
         disk.rename(QUORUM_STATE, QUORUM_STATE + DAMAGED_SUFFIX)
         yield f"renamed {QUORUM_STATE} to {QUORUM_STATE}{DAMAGED_SUFFIX}: {error}"
+
+
+def _is_no_vote_lost(disk: Disk, log: Log) -> bool:
+    """Whether the metadata log says that this node is the only voter, or a broker and no controller. It does not say
+    so where the voters are configured, or where it cannot be read."""
+    try:
+        properties = read_meta_properties(disk)
+        voters, image = load_voters(disk, log)
+    except MoldauError:
+        return False
+    if properties is None or not voters.keys:
+        return False
+    if not voters.has_node(properties.node_id):
+        return properties.node_id in image.brokers and properties.node_id not in image.controllers
+    return voters.keys == (ReplicaKey(properties.node_id, properties.directory_id),)
 
 
 def _repair_log(

@@ -232,6 +232,14 @@ def load_image(disk: Disk, log: Log) -> MetadataImage:
     return fold.image
 
 
+def load_voters(disk: Disk, log: Log) -> tuple[VoterSet, MetadataImage]:
+    """As load_image, with the last voters that snapshot and `log` name: none where the voters are configured."""
+    fold = MetadataFold()
+    _, replay = fold_log(fold, disk, log)
+    named = replay.control.voters
+    return VoterSet(() if named is None else named.voters), fold.image
+
+
 def removed_topic_ids(log: Log) -> dict[Uuid, None]:
     """The ids of all topics whose removal is still written in `log`, before the newest snapshot too. Waits for the
     disk."""

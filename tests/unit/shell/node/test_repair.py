@@ -9,9 +9,12 @@ import pytest
 
 from moldau.cli.main import main
 from moldau.core.log.checkpoint import decode_offsets, encode_partition_metadata
+from moldau.core.metadata.image import BrokerListener
 from moldau.errors import DamagedLogError
 from moldau.shell.io.disk import OsDisk
-from moldau.types import TopicPartition, Uuid
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.node.storage_format import format_directory
+from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -23,6 +26,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequestTopic,
 )
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.protocol.messages.raft_records import Endpoint, VotersRecordVoter
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 
@@ -190,6 +194,30 @@ async def test_a_damaged_quorum_state_is_put_aside(start_node: Any, tmp_path: Pa
     node = await start_node(disk=disk)
     assert await offsets(node.connect()) == [0, 1, 2, 3, 4]
     await append(node.connect())
+
+
+@pytest.mark.parametrize("voter_ids", [(), (7, 8)], ids=["configured", "in the log"])
+async def test_a_damaged_quorum_state_of_one_voter_of_several_stays_as_it_is(
+    voter_ids: tuple[int, ...], tmp_path: Path, capsys: Any
+) -> None:
+    disk = OsDisk(str(tmp_path))
+    endpoints = (Endpoint("CONTROLLER", "h", 9),)
+    voters = tuple(VotersRecordVoter(each, Uuid(bytes([each]) * 16), endpoints) for each in voter_ids)
+    listener = BrokerListener("CONTROLLER", "h", 9)
+    format_directory(
+        disk,
+        SeededRandom(1),
+        now_ms=NOW_MS,
+        node_id=BrokerId(7),
+        controller_listener=listener,
+        initial_controllers=voters,
+    )
+    disk.replace_file("__cluster_metadata-0/quorum-state", b"{")
+    before = content(tmp_path)
+    assert main(["log", "repair", str(tmp_path), "--execute"]) == 1
+    assert "a voter must not forget its vote: put the file back from a copy" in capsys.readouterr().err
+    after = content(tmp_path)
+    assert {name: data for name, data in after.items() if name in before} == before
 
 
 async def test_a_stray_is_not_adopted_over_records(start_node: Any, tmp_path: Path, capsys: Any) -> None:
