@@ -85,6 +85,9 @@ class RaftListener(Protocol):
     def snapshot_refused(self, snapshot: SnapshotId, error: ProtocolError) -> None:
         """What came as `snapshot` cannot be read: it is fetched again after a while, and the log stays until then."""
 
+    def snapshot_sent(self, snapshot: SnapshotId) -> None:
+        """As the leader: another node begins to fetch `snapshot`."""
+
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on."""
 
@@ -381,6 +384,8 @@ class RaftDriver:
                     answer = msgspec.structs.replace(output.answer, error="POSITION_OUT_OF_RANGE")
                 else:
                     answer = msgspec.structs.replace(output.answer, size=part[0], data=part[1])
+                    if output.position == 0:
+                        self._listener.snapshot_sent(output.snapshot)
         except (KafkaError, StorageFailedError):
             answer = msgspec.structs.replace(output.answer, error="KAFKA_STORAGE_ERROR")
         self._answer(output.request_id, answer)

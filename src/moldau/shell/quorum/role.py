@@ -133,6 +133,7 @@ class QuorumRole:
             spawn=self._spawn,
             failed=self.failed,
             taken=self._snapshot_taken,
+            report_damaged=self._snapshot_damaged,
         )
         node = ReplicaKey(identity.node_id, identity.directory_id)
         sender = self._sender = Sender(node, identity.cluster_id, (identity.controller_listener,))
@@ -400,6 +401,15 @@ class QuorumRole:
             f"the snapshot of the metadata up to offset {snapshot.end_offset}, as node {self.leader_id} sends it, "
             f"cannot be read, and is fetched again: {error}",
         )
+
+    def snapshot_sent(self, snapshot: SnapshotId) -> None:
+        """A damaged one is written anew."""
+        if self.image.end_offset and not self._is_stopping:
+            control = self._voters.control_at(self.image.end_offset)
+            self._snapshots.check_sent(snapshot, self.image, control, self.log)
+
+    def _snapshot_damaged(self, path: str) -> None:
+        self._event_log.error("metadata snapshot", f"{path} is damaged, other nodes fetch it: it is written anew")
 
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on, the cluster's first records first."""

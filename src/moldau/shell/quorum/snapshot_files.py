@@ -24,6 +24,7 @@ from moldau.core.raft.messages import NO_SNAPSHOT, SnapshotId
 from moldau.errors import ProtocolError
 from moldau.ports import Disk
 from moldau.types import Buffer, Offset
+from moldau.wire.records.batch import is_crc_valid, iterate_batches
 
 PART_SUFFIX = ".part"
 REPLACING_SUFFIX = ".replacing"
@@ -72,6 +73,23 @@ def read_part(disk: Disk, snapshot: SnapshotId, position: int, max_bytes: int) -
         return file.size(), file.read(position, max_bytes)
     finally:
         file.close()
+
+
+def is_damaged(disk: Disk, snapshot: SnapshotId) -> bool:
+    """Whether a batch of the file fails its checksum, or is cut; False where the file is here no more. The records are
+    not decoded: that would hold up the loop from any thread."""
+    try:
+        data = disk.read_file(path_of(snapshot))
+        end = 0
+        for position, header in iterate_batches(data):
+            end = position + header.size
+            if not is_crc_valid(data, position, header.size):
+                return True
+    except FileNotFoundError:
+        return False
+    except ProtocolError:
+        return True
+    return end < len(data) or end == 0
 
 
 def decode_parts(disk: Disk, snapshot: SnapshotId) -> Snapshot:

@@ -9,6 +9,7 @@ and nothing else: the log still has everything.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -25,9 +26,10 @@ from moldau.core.metadata.snapshot import (
     parse_snapshot_file_name,
     snapshot_file_name,
 )
+from moldau.core.raft.messages import NO_SNAPSHOT, SnapshotId
 from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Clock, Disk, Workers
-from moldau.shell.quorum.snapshot_files import PART_SUFFIX
+from moldau.shell.quorum.snapshot_files import DAMAGED_SUFFIX, PART_SUFFIX, is_damaged, path_of
 
 RECORDS_PER_STEP = 200
 KEPT_SNAPSHOTS = 2
@@ -35,7 +37,8 @@ KEPT_SNAPSHOTS = 2
 
 class Snapshots:
     """One per quorum role. `failed` is called when the device failed, `taken` when one is on the disk, and the log
-    begins where it may begin then; `spawn` runs what is written."""
+    begins where it may begin then; `spawn` runs what is written; `report_damaged` gets the path of a damaged one that
+    is written anew."""
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class Snapshots:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         failed: Callable[[StorageFailedError], None],
         taken: Callable[[], None],
+        report_damaged: Callable[[str], None],
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -58,6 +62,7 @@ class Snapshots:
         self._spawn = spawn
         self._failed = failed
         self._taken = taken
+        self._report_damaged = report_damaged
         self._is_writing = False
         self._last_size = 0
         self._last_ms = clock.monotonic_ms()
@@ -76,15 +81,37 @@ class Snapshots:
             self.started(log.size_bytes)
             self._spawn(self._take(image.copy(), control, log))
 
+    def check_sent(self, sent: SnapshotId, image: MetadataImage, control: QuorumControl, log: Log) -> None:
+        """A replica begins to fetch `sent`. If the file is damaged here, a new snapshot of the committed `image` takes
+        its place: the replica would fetch the damaged one again and again."""
+        if not self._is_writing:
+            self._is_writing = True
+            self._spawn(self._replace_damaged(sent, image.copy(), control, log))
+
+    async def _replace_damaged(self, sent: SnapshotId, image: MetadataImage, control: QuorumControl, log: Log) -> None:
+        try:
+            found = await self._workers.run(partial(is_damaged, self._disk, sent))
+        except StorageFailedError as error:
+            self._failed(error)
+            found = False
+        if not found:
+            self._is_writing = False
+            return
+        self._report_damaged(path_of(sent))
+        await self._take(image, control, log, damaged=sent)
+
     def _is_due(self, log_size_bytes: int) -> bool:
         grown = log_size_bytes - self._last_size
         if grown >= self._max_bytes:
             return True
         return 0 < self._interval_ms <= self._clock.monotonic_ms() - self._last_ms and grown > 0
 
-    async def _take(self, image: MetadataImage, control: QuorumControl, log: Log) -> None:
+    async def _take(
+        self, image: MetadataImage, control: QuorumControl, log: Log, damaged: SnapshotId = NO_SNAPSHOT
+    ) -> None:
+        """`damaged`: set aside once the new one is on the disk, unless the new one has its name."""
         try:
-            oldest_end_offset = await self._write(image, control)
+            oldest_end_offset = await self._write(image, control, damaged)
             if not log.health.is_offline:  # else a snapshot of the leader's took its place
                 await self._delete_old_segments(log, oldest_end_offset)
             self._taken()
@@ -103,7 +130,7 @@ class Snapshots:
             self._last_size -= before - log.size_bytes  # what the newest snapshot stands for and the log has no longer
             await self._workers.run(partial(remove_files, log.disk, log.take_purgeable(now_ms)))
 
-    async def _write(self, image: MetadataImage, control: QuorumControl) -> int:
+    async def _write(self, image: MetadataImage, control: QuorumControl, damaged: SnapshotId) -> int:
         """Writes `image`, which does not move meanwhile. Raises StorageFailedError, and StorageFullError after taking
         away what it wrote. Gives the end offset of the oldest snapshot that is kept: no start needs the log before
         it."""
@@ -133,6 +160,9 @@ class Snapshots:
         file.close()
         self._disk.rename(path + PART_SUFFIX, path)
         await self._workers.run(self._flush_names)
+        if damaged not in (NO_SNAPSHOT, SnapshotId(image.end_offset, image.leader_epoch)):
+            with contextlib.suppress(FileNotFoundError):  # nobody removes it meanwhile but a snapshot of the leader's
+                self._disk.rename(path_of(damaged), path_of(damaged) + DAMAGED_SUFFIX)
         return self._remove_old()
 
     def _flush_names(self) -> None:

@@ -16,7 +16,7 @@ from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.errors import KafkaError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.quorum.snapshot_files import found_snapshots, path_of
+from moldau.shell.quorum.snapshot_files import found_snapshots, is_damaged, path_of
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import HostNetwork, NetworkWeather, SimulatedNetwork
@@ -273,28 +273,35 @@ def test_a_node_that_was_away_for_long_catches_up_by_a_snapshot() -> None:
     tell(story, **OFTEN_A_SNAPSHOT)
 
 
-def test_a_damaged_snapshot_of_the_leader_does_not_take_the_place_of_the_log() -> None:
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_damaged_snapshot_of_the_leader_replaces_no_log_and_is_written_anew(
+    is_cut: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
         leader, away = await begun(quorum)
         await away.starting
         await decide(leader, "early")
         await until(lambda: quotas_of(away.role) == {"early": 1.0})
-        end_offset = away.role.log.log_end_offset
         for other in NODE_IDS:
             network.cut(f"node-{away.node_id}", f"node-{other}", 400)
         await grow_old(leader)
-        newest = leader.disk.open(path_of(found_snapshots(leader.disk)[-1]), create=False)
+        damaged = path_of(found_snapshots(leader.disk)[-1])
+        newest = leader.disk.open(damaged, create=False)
         place = newest.size() // 2
-        byte = newest.read(place, 1)[0]
-        newest.write_at(place, bytes((byte ^ 1,)))
+        if is_cut:
+            newest.truncate(place)
+        else:
+            newest.write_at(place, bytes((newest.read(place, 1)[0] ^ 1,)))
         network.mend()
-        await asyncio.sleep(20)
-        assert away.broken == []
-        assert away.role.log.log_end_offset == end_offset
-        assert quotas_of(away.role) == {"early": 1.0}
-        assert not [name for name in away.disk.list_directory(METADATA_DIRECTORY) if name.endswith(".replacing")]
-        newest.write_at(place, bytes((byte,)))
         await until(lambda: quotas_of(away.role) == quotas_of(leader.role))
+        assert "cannot be read, and is fetched again" in caplog.text
+        assert f"{damaged} is damaged, other nodes fetch it: it is written anew" in caplog.text
+        assert away.broken == leader.broken == []
+        assert all(not is_damaged(leader.disk, each) for each in found_snapshots(leader.disk))
+        leader.die()
+        await quorum.start(leader.node_id)
+        await leader.starting
+        assert quotas_of(leader.role) == quotas_of(away.role)
 
     tell(story, **OFTEN_A_SNAPSHOT)
 
