@@ -19,7 +19,7 @@ from moldau.core.metadata.releases import FIRST_LEVEL_WITH_SCRAM, metadata_versi
 from moldau.errors import MoldauError
 from moldau.ports import Random
 from moldau.shell.io.clock import SystemClock
-from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.disk import OsDisk, make_durable_directory
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.node.storage_format import (
     MetaProperties,
@@ -220,7 +220,7 @@ def _first_records(
 
 def _opened(directory: str) -> OsDisk:
     try:
-        Path(directory).mkdir(parents=True, exist_ok=True)
+        make_durable_directory(directory)
     except OSError as error:
         raise ArgumentError(f"cannot make {directory}: {error.strerror or error}") from error
     return OsDisk(directory)

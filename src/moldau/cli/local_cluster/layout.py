@@ -23,7 +23,7 @@ from moldau.core.config.replicated import replicated
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.ports import Clock, Random
-from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.disk import OsDisk, make_durable_directory
 from moldau.shell.io.held_port import hold_port
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
@@ -85,7 +85,7 @@ def lay_out(
         raise CommandError(f"with --brokers, {own[0]} is not yours to set: each node has its own")
     if port + brokers - 1 > LAST_PORT:
         raise CommandError(f"{brokers} brokers from port {port} on would need ports beyond {LAST_PORT}")
-    directory.mkdir(parents=True, exist_ok=True)
+    make_durable_directory(str(directory))
     _end_forming(directory)
     known = brokers_in(directory)
     if brokers < known:
@@ -185,7 +185,6 @@ def _format(
     now_ms: int,
     random: Random,
 ) -> None:
-    path.mkdir(parents=True, exist_ok=True)
     disk = OsDisk(str(path))
     used = find_use(disk)
     if used is not None:

@@ -82,6 +82,30 @@ def _fsync(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
+def make_durable_directory(path: str) -> None:
+    """Makes `path` and what is missing above it, with their names on the disk: what is flushed below is lost with a
+    name that is not. Raises OSError."""
+    missing: list[str] = []
+    above = os.path.abspath(path)
+    while not os.path.isdir(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    os.makedirs(path, exist_ok=True)
+    for made in missing:
+        with contextlib.suppress(PermissionError):  # who may make names there may still not read there
+            _flush_names(os.path.dirname(made))
+
+
+def _flush_names(absolute: str) -> None:
+    if sys.platform == "win32":  # a directory cannot be opened there; NTFS journals names itself
+        return
+    descriptor = os.open(absolute, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class OsFile:
     """A file of an OsDisk; see the head of this module for who may call what from which thread."""
 
@@ -305,7 +329,7 @@ class OsDisk:
         self._open_files: dict[OsFile, None] = {}
         self._lock = threading.Lock()
         try:
-            os.makedirs(self.root, exist_ok=True)
+            make_durable_directory(self.root)
         except FileExistsError as error:
             raise StorageFailedError(f"{self.root} is a file, not a directory") from error
         except OSError as error:
@@ -374,14 +398,8 @@ class OsDisk:
             raise _translated(error, "rename", old) from error
 
     def flush_directory(self, path: str) -> None:
-        if sys.platform == "win32":  # a directory cannot be opened there; NTFS journals names itself
-            return
         try:
-            descriptor = self.with_descriptor(lambda: os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY))
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            self.with_descriptor(lambda: _flush_names(self._absolute(path)))
         except OSError as error:
             raise _translated(error, "flush", path) from error
 

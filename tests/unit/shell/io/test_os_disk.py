@@ -116,6 +116,21 @@ def test_an_input_output_error_is_a_failed_device(tmp_path: Path, monkeypatch: p
         file.flush()
 
 
+def test_the_names_of_a_new_root_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, flushed = os.fsync, set[int]()
+
+    def fsync(descriptor: int) -> None:
+        flushed.add(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(disk_module.os, "fsync", fsync)
+    OsDisk(str(tmp_path / "data" / "node-1"))
+    assert flushed == {tmp_path.stat().st_ino, (tmp_path / "data").stat().st_ino}
+    flushed.clear()
+    OsDisk(str(tmp_path / "data" / "node-1"))
+    assert not flushed, "nothing was made"
+
+
 def test_out_of_descriptors_it_lives_with_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = OsDisk(str(tmp_path), max_open_files=100)
     files = [disk.open(f"f{number}") for number in range(8)]
