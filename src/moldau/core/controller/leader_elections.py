@@ -10,8 +10,8 @@ import msgspec
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.partition_changes import change_partition, may_lead, topic_terms
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS
-from moldau.core.metadata.fold import MetadataRecord
-from moldau.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
+from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
@@ -109,9 +109,33 @@ def _unclean(
     image: MetadataImage, settings: BrokerSettings, topic: TopicImage, partition_id: int, old: PartitionImage
 ) -> PartitionChangeRecord:
     """As in the elections without a request: a replica in sync comes first, then an eligible one, then any that lives;
-    none whose directory has failed."""
+    one whose directory has failed only where all replicas have lost theirs."""
     terms = msgspec.structs.replace(topic_terms(image, settings, topic), allows_unclean=True)
     record = change_partition(image, terms, partition_id, old.isr)
     if record is None or record.leader < 0:
+        record = _beginning_anew(image, topic, partition_id, old)
+    if record is None:
         raise kafka_error("ELIGIBLE_LEADERS_NOT_AVAILABLE", "Eligible topic partition leaders are not available.")
     return record
+
+
+def _beginning_anew(
+    image: MetadataImage, topic: TopicImage, partition_id: int, old: PartitionImage
+) -> PartitionChangeRecord | None:
+    """The first replica leads in whatever directory its broker finds for it, with nothing in it if the disk is lost.
+    None while a broker is away that may come back with records. A broker whose directory has failed, and is not taken
+    out of log.dirs, does not begin anew: it goes on with what it has once that directory is back."""
+    brokers = [image.brokers.get(replica) for replica in old.replicas]
+    if not all(broker is not None and broker.is_active for broker in brokers):
+        return None
+    leader = old.replicas[0]
+    return PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=topic.topic_id,
+        isr=(leader,),
+        leader=leader,
+        leader_recovery_state=LeaderRecoveryState.RECOVERING,
+        directories=(UNASSIGNED_DIRECTORY, *old.directories[1:]),
+        eligible_leader_replicas=() if old.eligible_leader_replicas else None,
+        last_known_elr=() if old.last_known_elr else None,
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from moldau.core.log.directory import LogDirectory
-from moldau.core.log.duplicates import is_first_kept
+from moldau.core.log.duplicates import is_first_kept, is_other_history
 from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.random_uuid import random_uuid
@@ -164,9 +164,11 @@ class LogDirectories:
                     is_second = assigned(topic_partition) == later.directory_id
                     is_first = is_first_kept(first, second, topic_id_of(topic_partition.topic), is_second)
                     kept, loser = (directory, later) if is_first else (later, directory)
-                    start_offset = max(first.log_start_offset, second.log_start_offset)
-                    kept.keep_start_offset(topic_partition, start_offset)
-                    if first.topic_id == second.topic_id:
+                    is_same = not is_other_history(kept.logs[topic_partition], loser.logs[topic_partition])
+                    if is_same:
+                        start_offset = max(first.log_start_offset, second.log_start_offset)
+                        kept.keep_start_offset(topic_partition, start_offset)
+                    if is_same and first.topic_id == second.topic_id:
                         kept.keep_leader_epochs(topic_partition, loser.logs[topic_partition].leader_epochs)
                     loser.delete_log(topic_partition, delete_id=random_uuid(random), now_ms=now_ms)
                     dropped.append(f"{loser.path}/{topic_partition}")

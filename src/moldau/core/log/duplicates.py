@@ -4,6 +4,10 @@ A move (see moving) copies a log, gives the copy its name, and takes the old dir
 crash in between leaves both. When the process died, the copy has all that the old log has, and what was appended since.
 When the machine died, the copy may have lost anything that was not flushed; recovery cut it there. So the longer one
 stays. While both exist neither is compacted.
+
+A directory may also come back after its partition began anew in another one, by an unclean election: then the later
+leader epoch is in the other one, and that log stays however short. A copy never has an older epoch than what was cut
+from it.
 """
 
 from __future__ import annotations
@@ -21,6 +25,17 @@ def is_first_kept(first: Log, second: Log, topic_id: Uuid, is_second_assigned: b
         is_second_ours = second.topic_id in (topic_id, ZERO_UUID)
         if is_first_ours != is_second_ours:
             return is_first_ours
+    first_epoch, second_epoch = first.leader_epochs.latest_epoch, second.leader_epochs.latest_epoch
+    if first_epoch != second_epoch:
+        return first_epoch > second_epoch
     if first.log_end_offset != second.log_end_offset:
         return first.log_end_offset > second.log_end_offset
     return not is_second_assigned
+
+
+def is_other_history(kept: Log, loser: Log) -> bool:
+    """Whether `kept` has records of a later epoch where `loser` has older ones: what is known of `loser` says nothing
+    of `kept` then."""
+    known = loser.leader_epochs.latest_epoch
+    later = [start_offset for epoch, start_offset in kept.leader_epochs.entries if epoch > known]
+    return bool(later) and later[0] < loser.log_end_offset

@@ -351,8 +351,8 @@ class Partitions:
             return self.logs.place()
         if directory is None:
             raise StorageFailedError(
-                f"its log directory {uuid_to_text(named)} is not in log.dirs: bring that directory back, or delete the "
-                "topic if its records are lost"
+                f"its log directory {uuid_to_text(named)} is not in log.dirs: bring that directory back, or, if its "
+                "records are lost, ask for an unclean election: the partition begins anew then"
             )
         directory.health.check()
         return directory

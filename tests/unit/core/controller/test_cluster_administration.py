@@ -16,7 +16,7 @@ from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import LeaderRecoveryState, PartitionImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import Uuid, whole
+from moldau.types import ZERO_UUID, Uuid, whole
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UnregisterBrokerRequest, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -169,6 +169,17 @@ def test_an_unclean_election_takes_no_replica_whose_directory_has_failed():
     cluster.apply(BrokerRegistrationChangeRecord(1, 1, log_dirs=(Uuid(b"\x09" * 16),)), FenceBrokerRecord(2, 2))
     assert cluster.elect(ElectionType.UNCLEAN) == code("ELIGIBLE_LEADERS_NOT_AVAILABLE")
     assert (cluster.partition.leader, cluster.partition.isr) == (-1, (2,))
+
+
+def test_an_unclean_election_begins_anew_where_all_replicas_have_lost_their_directories():
+    cluster = without_leader(eligible_leader_replicas=(2,), last_known_elr=(1,))
+    for broker in (1, 2):
+        cluster.apply(BrokerRegistrationChangeRecord(broker, broker, log_dirs=(Uuid(bytes([8 + broker]) * 16),)))
+    assert cluster.elect(ElectionType.UNCLEAN) == 0
+    found = cluster.partition
+    assert (found.leader, found.isr, found.leader_recovery_state) == (1, (1,), LeaderRecoveryState.RECOVERING)
+    assert (found.eligible_leader_replicas, found.last_known_elr) == ((), ())
+    assert found.directories == (ZERO_UUID, Uuid(b"\x02" * 16))
 
 
 @pytest.mark.parametrize("complete", [{"isr": (2,)}, {"eligible_leader_replicas": (2,)}])

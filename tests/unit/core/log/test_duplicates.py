@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.core.log.duplicates import is_first_kept
+from moldau.core.log.duplicates import is_first_kept, is_other_history
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.twins.memory_disk import MemoryDisk
@@ -13,14 +13,14 @@ TOPIC, OTHER = Uuid(b"t" * 16), Uuid(b"o" * 16)
 COMPACTED = LogSettings(cleanup_policy=("compact",), segment_bytes=200)
 
 
-def log_of(count: int, topic_id: Uuid = TOPIC, without_segment: int = -1) -> Log:
+def log_of(count: int, topic_id: Uuid = TOPIC, without_segment: int = -1, epoch: int = 0) -> Log:
     """One record a batch, two batches a segment; `without_segment`: what the machine lost of it."""
     disk = MemoryDisk()
     partition = TopicPartition("t", 0)
     log = Log.open(disk, "t-0", partition, topic_id, COMPACTED, now_ms=0)
     for number in range(count):
         batch = bytearray(build_batch([(b"k%d" % number, b"v" * 20, 0, ())]))
-        log.append(batch, leader_epoch=0, now_ms=0, origin=AppendOrigin.CLIENT)
+        log.append(batch, leader_epoch=epoch, now_ms=0, origin=AppendOrigin.CLIENT)
     lost = log.segments[without_segment].base_offset if without_segment >= 0 else -1
     log.release()
     if lost >= 0:
@@ -40,6 +40,14 @@ def test_one_that_lost_a_segment_in_its_middle_goes_though_it_was_longer() -> No
     assert torn.log_end_offset == 2
     assert not is_first_kept(torn, log_of(8), TOPIC, is_second_assigned=False)
     assert is_first_kept(log_of(8), torn, TOPIC, is_second_assigned=True)
+
+
+def test_one_that_began_anew_in_a_later_epoch_stays_though_it_is_shorter() -> None:
+    old, anew = log_of(9), log_of(2, epoch=3)
+    assert is_first_kept(anew, old, TOPIC, is_second_assigned=True)
+    assert not is_first_kept(old, anew, TOPIC, is_second_assigned=False)
+    assert is_other_history(anew, old)
+    assert not is_other_history(log_of(9), log_of(8))
 
 
 def test_one_of_another_topic_goes_though_it_is_longer() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.partitions import ElectionTopicPartitions, ElectLeadersRequest
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
 from tests.support.log_directories import NOW_MS, append, start_with_one_in_each, start_without_second
@@ -111,3 +113,53 @@ async def test_a_topic_made_anew_begins_beside_a_directory_that_is_offline(start
     await node.create_topic("t", 2)
     client = node.connect()
     assert [await append(client, index) for index in (0, 1)] == [(0, 0), (0, 0)]
+
+
+async def elect_uncleanly(client: Any, partition: int) -> int:
+    asked = ElectionTopicPartitions("t", (partition,))
+    answer = await client.ask(ApiKey.ELECT_LEADERS, 2, ElectLeadersRequest(1, (asked,), 1_000))
+    return int(answer.replica_election_results[0].partition_result[0].error_code)
+
+
+@pytest.mark.parametrize("replacement", ["nothing", "an empty disk"])
+async def test_a_partition_whose_disk_is_lost_begins_anew_with_an_unclean_election(
+    start_node: Any, replacement: str
+) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node, lost = await start_with_one_in_each(start_node, disks)
+    client = node.connect()
+    assert await append(client, lost) == (0, 1)
+    await node.node.stop()
+
+    empty = () if replacement == "nothing" else (MemoryDisk(),)
+    node = await start_node(disk=disks[0], further_disks=empty, seed=8)
+    client = node.connect()
+    assert (await append(client, lost))[0] != 0, "nobody has asked for it"
+    assert await elect_uncleanly(client, lost) == 0
+    assert await append(client, lost) == (0, 0)
+    assert await append(client, 1 - lost) == (0, 1)
+    await node.turns(20)  # the metadata names the new directory
+    await node.node.stop()
+
+    node = await start_node(disk=disks[0], further_disks=(*empty, disks[1]), seed=9)
+    assert await append(node.connect(), lost) == (0, 1), "what came back is older, though there is more of it"
+
+
+@pytest.mark.parametrize("reason", ["unopened", "faulty"])
+async def test_a_partition_whose_disk_is_away_does_not_begin_anew_with_an_unclean_election(
+    start_node: Any, reason: str
+) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node, lost = await start_with_one_in_each(start_node, disks)
+    await node.node.stop()
+
+    node = await start_without_second(start_node, disks, reason)
+    client = node.connect()
+    await elect_uncleanly(client, lost)
+    assert (await append(client, lost))[0] != 0
+    assert not disks[0].exists(f"t-{lost}")
+    node.node.abort()
+
+    disks[1].faults.clear()
+    node = await start_node(disk=disks[0], further_disks=disks[1:], seed=9)
+    assert await append(node.connect(), lost) == (0, 1)
