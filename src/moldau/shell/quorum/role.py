@@ -113,8 +113,7 @@ class QuorumRole:
         self._on_invariant_broken = on_invariant_broken
         self._on_directory_failed = on_directory_failed
         self._disk, self._clock = disk, clock
-        self._random = random
-        self._workers = workers
+        self._random, self._workers = random, workers
         self.pauses = pauses
         """Shared with all long work of the node."""
         self._event_log = event_log
