@@ -6,8 +6,7 @@ When the machine died, the copy may have lost anything that was not flushed; rec
 stays. While both exist neither is compacted.
 
 A directory may also come back after its partition began anew in another one, by an unclean election: then the later
-leader epoch is in the other one, and that log stays however short. A copy never has an older epoch than what was cut
-from it.
+leader epoch is in the other one, and that log stays however short.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ def is_first_kept(first: Log, second: Log, topic_id: Uuid, is_second_assigned: b
         is_second_ours = second.topic_id in (topic_id, ZERO_UUID)
         if is_first_ours != is_second_ours:
             return is_first_ours
-    first_epoch, second_epoch = first.leader_epochs.latest_epoch, second.leader_epochs.latest_epoch
-    if first_epoch != second_epoch:
-        return first_epoch > second_epoch
+    is_first_anew = is_other_history(first, second)
+    if is_first_anew or is_other_history(second, first):
+        return is_first_anew
     if first.log_end_offset != second.log_end_offset:
         return first.log_end_offset > second.log_end_offset
     return not is_second_assigned
