@@ -160,6 +160,16 @@ def differing(
     return [(given[number], row, expected[number]) for number, row in found.items() if row != expected[number]]
 
 
+@pytest.mark.parametrize("policy", ["LEGACY", "legacy"])
+def test_times_of_an_old_kind_are_left_to_from_json(spark, policy: str):
+    before = spark.conf.get("spark.sql.legacy.timeParserPolicy")
+    spark.conf.set("spark.sql.legacy.timeParserPolicy", policy)
+    try:
+        assert JsonFormat(schema=SCHEMA).reader(spark) is None
+    finally:
+        spark.conf.set("spark.sql.legacy.timeParserPolicy", before)
+
+
 def test_a_page_reads_plain_values_and_those_that_from_json_alone_takes(run_page, new_topic, produce, read_back):
     source, target = new_topic(), new_topic()
     given = [

@@ -52,7 +52,7 @@ class JsonFormat(Format, frozen=True, kw_only=True):
         """What reads the values as `from_json` does in this session; None for types that it does not know."""
         parsed = spark.sql(f"select {_call('from_json', self.schema, {})} as _value from (select '' as value)")
         fields = tuple((name, kind) for name, kind in parsed.select("_value.*").dtypes if name != CORRUPT_COLUMN)
-        if not knows(fields) or spark.conf.get(_TIME_PARSER) == "LEGACY":
+        if not knows(fields) or str(spark.conf.get(_TIME_PARSER)).upper() == "LEGACY":
             return None
         return JsonColumns(fields, is_utc=spark.conf.get(_TIME_ZONE) == "UTC", more=(CORRUPT_COLUMN,))
 
