@@ -46,7 +46,7 @@ def of_led(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamp
     once, as by Kafka's tools, and those whose leader is not reached in time. Raises what is no matter of time."""
     listed = list(partitions)
     topics = admin.retry(lambda: admin.client.refresh(by_topic(listed))) if listed else {}
-    left = [row for row in listed if _leader_in(topics, row) >= 0]
+    left = [row for epochs in _led(topics, listed).values() for row in epochs]
     told: list[Offsets] = []
     for timestamp_ms in timestamps_ms:
         found: Offsets = {}
@@ -60,10 +60,17 @@ def of_led(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamp
     return told
 
 
-def _leader_in(topics: Mapping[str, TopicMetadata], partition: TopicPartition) -> int:
-    topic = topics.get(partition.topic)
-    leader = topic.partitions.get(partition.partition) if topic is not None else None
-    return -1 if leader is None else leader.leader_id
+def _led(
+    topics: Mapping[str, TopicMetadata], partitions: Iterable[TopicPartition]
+) -> dict[int, dict[TopicPartition, int]]:
+    """By leader, the partitions that have one, each with the leader's epoch."""
+    led: dict[int, dict[TopicPartition, int]] = {}
+    for partition in partitions:
+        topic = topics.get(partition.topic)
+        leader = topic.partitions.get(partition.partition) if topic is not None else None
+        if leader is not None and leader.leader_id >= 0:
+            led.setdefault(leader.leader_id, {})[partition] = leader.leader_epoch
+    return led
 
 
 def each_at_time(
@@ -90,21 +97,17 @@ def _ask_each(
     admin: ClusterAdmin, partitions: Sequence[TopicPartition], timestamp_ms: int, found: Offsets
 ) -> dict[TopicPartition, KafkaError]:
     """Asks for the leaders, and each leader, once; gives the errors."""
-    errors: dict[TopicPartition, KafkaError] = {}
-    led: dict[int, dict[TopicPartition, int]] = {}
     try:
         topics = admin.client.refresh(by_topic(partitions))
     except KafkaError as error:
         return dict.fromkeys(partitions, error)
-    for partition in partitions:
-        known_topic = topics.get(partition.topic)
-        leader = known_topic.partitions.get(partition.partition) if known_topic is not None else None
-        if leader is None:
-            errors[partition] = kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-        elif leader.leader_id < 0:
-            errors[partition] = kafka_error("LEADER_NOT_AVAILABLE")
-        else:
-            led.setdefault(leader.leader_id, {})[partition] = leader.leader_epoch
+    errors: dict[TopicPartition, KafkaError] = {}
+    led = _led(topics, partitions)
+    is_led = {partition: True for epochs in led.values() for partition in epochs}
+    for partition in [one for one in partitions if one not in is_led]:
+        topic = topics.get(partition.topic)
+        is_known = topic is not None and partition.partition in topic.partitions
+        errors[partition] = kafka_error("LEADER_NOT_AVAILABLE" if is_known else "UNKNOWN_TOPIC_OR_PARTITION")
     for leader_id, epochs in led.items():
         request = list_offsets_request(dict.fromkeys(epochs, timestamp_ms), epochs, READ_UNCOMMITTED)
         try:
@@ -112,9 +115,9 @@ def _ask_each(
         except KafkaError as error:
             errors |= dict.fromkeys(epochs, error)
             continue
-        for topic in response.topics:
-            for row in topic.partitions:
-                partition = TopicPartition(topic.name, row.partition_index)
+        for answer in response.topics:
+            for row in answer.partitions:
+                partition = TopicPartition(answer.name, row.partition_index)
                 if row.error_code:
                     errors[partition] = kafka_error(row.error_code)
                 else:
@@ -132,13 +135,7 @@ def _ask(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms
 def known(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps_ms: int) -> list[Offsets]:
     """The offsets at each of these times, or the ends: each leader is asked once. What it does not say is left out."""
     listed = list(partitions)
-    topics = admin.client.refresh(by_topic(listed)) if listed else {}
-    led: dict[int, dict[TopicPartition, int]] = {}
-    for partition in listed:
-        topic = topics.get(partition.topic)
-        leader = topic.partitions.get(partition.partition) if topic is not None else None
-        if leader is not None and leader.leader_id >= 0:
-            led.setdefault(leader.leader_id, {})[partition] = leader.leader_epoch
+    led = _led(admin.client.refresh(by_topic(listed)) if listed else {}, listed)
     return [_known_at(admin, led, timestamp_ms) for timestamp_ms in timestamps_ms]
 
 
