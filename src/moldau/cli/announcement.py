@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from moldau.cli.output import drop_output
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
@@ -52,8 +52,7 @@ def say(lines: Sequence[str]) -> None:
     except OSError as error:
         reason = error.strerror or error
         logger.warning("standard output takes nothing: %s", reason, extra={"kind": "standard output", "fields": {}})
-        # Python writes at its end what standard output still holds
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
 
 
 def durability(settings: BrokerSettings, is_in_memory: bool) -> str:

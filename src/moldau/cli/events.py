@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
-from moldau.cli.output import print_json
+from moldau.cli.output import counted, print_json
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
@@ -67,7 +67,7 @@ def _facts_of_all(admin: ClusterAdmin) -> dict[int, Facts]:
             continue
         facts = {f"broker {row.node_id}": f"serves {row.host}:{row.port}" for row in answer.brokers}
         for topic in answer.topics:
-            facts[f"topic {topic.name}"] = f"has {_counted(len(topic.partitions), 'partition')}"
+            facts[f"topic {topic.name}"] = f"has {counted(len(topic.partitions), 'partition')}"
             for row in topic.partitions:
                 leader = "none" if row.leader_id < 0 else str(row.leader_id)
                 in_sync = ", ".join(map(str, sorted(row.isr_nodes)))
@@ -82,7 +82,7 @@ def changes(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> 
         yield "does not answer"
         return
     if before is None:
-        yield f"answers, and knows {_counted(sum(name.startswith('topic ') for name in now), 'topic')}"
+        yield f"answers, and knows {counted(sum(name.startswith('topic ') for name in now), 'topic')}"
         return
     for name, fact in now.items():
         if before.get(name) != fact:
@@ -90,10 +90,6 @@ def changes(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> 
     for name in before:
         if name not in now:
             yield f"{name} is gone"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _print(arguments: argparse.Namespace, broker: int, event: str) -> None:

@@ -6,7 +6,7 @@ import argparse
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names
-from moldau.cli.output import CommandError, print_json, print_rows
+from moldau.cli.output import CommandError, counted, print_json, print_rows
 from moldau.cli.topics import report
 
 GROUP_STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
@@ -122,7 +122,7 @@ def describe_group(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    print(f"group {group}: {description.state}, {_counted(len(description.members), 'member')}, {_lag(rows)}")
+    print(f"group {group}: {description.state}, {counted(len(description.members), 'member')}, {_lag(rows)}")
     if arguments.members:
         columns = ["member", "instance", "client", "host", "partitions"]
         print_rows(members, columns, as_json=False, empty="it has no members")
@@ -139,15 +139,11 @@ def _lag(rows: list[dict[str, object]]) -> str:
     uncommitted = sum(row["committed_offset"] is None for row in rows)
     endless = sum(row["committed_offset"] is not None and row["end_offset"] is None for row in rows)
     without = [
-        f"{_counted(count, 'partition')} without {what}"
+        f"{counted(count, 'partition')} without {what}"
         for count, what in ((uncommitted, "a committed offset"), (endless, "a leader that tells its end"))
         if count
     ]
     return f"{total} ({', '.join(without)})" if without else total
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def delete_groups(arguments: argparse.Namespace) -> int:

@@ -52,9 +52,9 @@ def _take_standard_descriptors() -> None:
 
 
 def _write_no_more() -> None:
-    """At its end Python writes what standard output still holds: it would complain again, and exit with code 120."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from moldau.cli.output import drop_output
+
+    drop_output()
     sys.stderr.close()
 
 

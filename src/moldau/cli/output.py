@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +31,18 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool, em
     print("  ".join(rule * width for width in widths))
     for line in cells:
         print(_line(line, widths, is_number))
+
+
+def counted(count: int, what: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def drop_output() -> None:
+    """Standard output takes no more: what it still holds goes nowhere. At its end Python would write that, complain
+    again, and exit with code 120."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:

@@ -148,10 +148,7 @@ def locked(directory: Path) -> Iterator[None]:
     from moldau.shell.node.directories import LOCK_FILE
 
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         release = OsDisk(str(directory)).lock(LOCK_FILE)
-    except FileExistsError as error:
-        raise CommandError(f"{directory} is a file, not a directory") from error
     except BlockingIOError as error:
         raise CommandError(f"{directory} is in use: `moldau up` runs there already") from error
     try:
