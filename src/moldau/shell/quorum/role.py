@@ -66,7 +66,7 @@ from moldau.shell.quorum.publisher import Subscriber
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.shell.quorum.raft_driver import RaftDriver
 from moldau.shell.quorum.snapshot_files import found_snapshots, oldest_needed
-from moldau.shell.quorum.snapshots import Snapshots
+from moldau.shell.quorum.snapshots import Committed, Snapshots
 from moldau.shell.quorum.stored_quorum import load_quorum, new_quorum
 from moldau.shell.quorum.voter_requests import change_voters
 from moldau.types import BrokerId, Buffer, Uuid
@@ -404,8 +404,10 @@ class QuorumRole:
     def snapshot_sent(self, snapshot: SnapshotId) -> None:
         """A damaged one is written anew."""
         if self.image.end_offset and not self._is_stopping:
-            control = self._voters.control_at(self.image.end_offset)
-            self._snapshots.check_sent(snapshot, self.image, control, self.log)
+            self._snapshots.check_sent(snapshot, self._committed)
+
+    def _committed(self) -> Committed:
+        return self.image, self._voters.control_at(self.image.end_offset), self.log
 
     def _snapshot_damaged(self, path: str) -> None:
         self._event_log.error("metadata snapshot", f"{path} is damaged, other nodes fetch it: it is written anew")
@@ -473,7 +475,7 @@ class QuorumRole:
             knows_cluster.set_result(None)
         # a leader that has only just begun may know of less than the log had at the start: no image is published yet
         if self.image.end_offset and not self._is_stopping:
-            self._snapshots.take_if_due(self.image, self._voters.control_at(self.image.end_offset), self.log)
+            self._snapshots.take_if_due(*self._committed())
 
     def _connection_lost(self, node_id: int) -> None:
         if self._raft is not None:

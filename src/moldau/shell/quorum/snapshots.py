@@ -34,6 +34,9 @@ from moldau.shell.quorum.snapshot_files import DAMAGED_SUFFIX, PART_SUFFIX, is_d
 RECORDS_PER_STEP = 200
 KEPT_SNAPSHOTS = 2
 
+Committed = tuple[MetadataImage, QuorumControl, Log]
+"""The image, the voters and the level of the quorum at its end, and the log behind both."""
+
 
 class Snapshots:
     """One per quorum role. `failed` is called when the device failed, `taken` when one is on the disk, and the log
@@ -81,14 +84,14 @@ class Snapshots:
             self.started(log.size_bytes)
             self._spawn(self._take(image.copy(), control, log))
 
-    def check_sent(self, sent: SnapshotId, image: MetadataImage, control: QuorumControl, log: Log) -> None:
-        """A replica begins to fetch `sent`. If the file is damaged here, a new snapshot of the committed `image` takes
-        its place: the replica would fetch the damaged one again and again."""
+    def check_sent(self, sent: SnapshotId, committed: Callable[[], Committed]) -> None:
+        """A replica begins to fetch `sent`. If the file is damaged here, a new snapshot of what is `committed` by then
+        takes its place: the replica would fetch the damaged one again and again."""
         if not self._is_writing:
             self._is_writing = True
-            self._spawn(self._replace_damaged(sent, image.copy(), control, log))
+            self._spawn(self._replace_damaged(sent, committed))
 
-    async def _replace_damaged(self, sent: SnapshotId, image: MetadataImage, control: QuorumControl, log: Log) -> None:
+    async def _replace_damaged(self, sent: SnapshotId, committed: Callable[[], Committed]) -> None:
         try:
             found = await self._workers.run(partial(is_damaged, self._disk, sent))
         except StorageFailedError as error:
@@ -98,7 +101,8 @@ class Snapshots:
             self._is_writing = False
             return
         self._report_damaged(path_of(sent))
-        await self._take(image, control, log, damaged=sent)
+        image, control, log = committed()
+        await self._take(image.copy(), control, log, damaged=sent)
 
     def _is_due(self, log_size_bytes: int) -> bool:
         grown = log_size_bytes - self._last_size
