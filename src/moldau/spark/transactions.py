@@ -66,23 +66,26 @@ class BatchAbortedError(MoldauError):
 
 @dataclass(frozen=True)
 class SinkTransaction:
-    """What the tasks and the commit know of an open transaction. `committed`: by query, the newest batch that the group
-    has; `topics`: the option `topic` of the write in `foreachBatch` that wrote it, where the group says so; `runs`: the
-    last run of the query that wrote it, or that left it out because it was written. `began_ms`: of the driver's wall
-    clock."""
+    """What the tasks and the commit know of an open transaction. `notes`: by query, what the group says of the newest
+    batch that it has. `began_ms`: of the driver's wall clock."""
 
     producer: TransactionalProducer
     group_id: str
     timeout_ms: int
     began_ms: int
     query: str | None = None
-    committed: dict[str, int] = field(default_factory=dict)
-    topics: dict[str, str | None] = field(default_factory=dict)
-    runs: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def has(self, query: str | None, batch_id: int | None) -> bool:
         """Whether this batch is committed already."""
-        return query is not None and batch_id is not None and self.committed.get(query, -1) >= batch_id
+        newest: int = self.note_of(query).get("batch", -1)
+        return batch_id is not None and newest >= batch_id
+
+    def note_of(self, query: str | None) -> dict[str, Any]:
+        """`batch`: the newest that the group has; `topic`: the option of the write in `foreachBatch` that wrote it,
+        where it was one; `run`: the last run of the query that wrote it, or that left it out because it was written.
+        Empty where the group says nothing."""
+        return {} if query is None else self.notes.get(query, {})
 
     def why_not_skipped(
         self, query: str | None, batch_id: int | None, topic: str | None, run: str | None
@@ -90,14 +93,15 @@ class SinkTransaction:
         """Of a batch that is committed already: a sentence where another write of the same batch has committed it, so
         that this write's rows would be lost if it were skipped. `topic`: the option of this write; `run`: of the query.
         Spark runs a batch again in another run only, so a batch that this run has met before is another write's."""
-        if query is None or self.committed.get(query) != batch_id:
+        note = self.note_of(query)
+        if note.get("batch") != batch_id:
             return None
-        is_of_this_run = run is not None and self.runs.get(query) == run
-        if not is_of_this_run and self.topics.get(query, topic) == topic:
+        former = note.get("topic", topic)
+        if former == topic and (run is None or note.get("run") != run):
             return None
         return (
-            f"batch {batch_id} of this query has been written to {_of_rows(self.topics.get(query, topic))}, and the "
-            f"group {self.group_id!r} has it: set another kafka.transactional.id for each write of a batch, and no "
+            f"batch {batch_id} of this query has been written to {_of_rows(former)}, and the group "
+            f"{self.group_id!r} has it: set another kafka.transactional.id for each write of a batch, and no "
             "kafka.group.id that two writes share; or, if the topic of this write was changed, start the query once "
             "more with the former topic, until the batch is done"
         )
@@ -149,16 +153,7 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
         producer = begin_producer(client, transactional_id, timeout_ms)
         # only now: no earlier driver can commit any more
         notes = _newest_notes(client, group_id) if has_batches else {}
-    return SinkTransaction(
-        producer,
-        group_id,
-        timeout_ms,
-        began_ms,
-        query,
-        committed={name: note["batch"] for name, note in notes.items()},
-        topics={name: note["topic"] for name, note in notes.items() if "topic" in note},
-        runs={name: note["run"] for name, note in notes.items() if "run" in note},
-    )
+    return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, notes)
 
 
 def _newest_notes(client: ClusterClient, group_id: str) -> dict[str, dict[str, Any]]:
@@ -281,7 +276,7 @@ def _note_run(options: SinkOptions, report: TaskReport) -> None:
     """A write in `foreachBatch` that was left out, because an earlier run has it, is noted too: a second write of the
     batch under the same names would be taken for it otherwise."""
     transaction, query = report.transaction, report.query
-    if options.batch_id is None or report.run is None or transaction.committed.get(query or "") != report.batch_id:
+    if options.batch_id is None or report.run is None or transaction.note_of(query).get("batch") != report.batch_id:
         return
     with _client(options, had_contact=True) as client:
         for partition, position in committed_offsets(client, transaction.group_id).items():
