@@ -153,7 +153,8 @@ def claim_checkpoint(
             "it holds the offsets and aggregates of the old query. Undo the change, begin anew where you choose with "
             "`moldau pipeline reset`, or name another directory with `checkpoint`"
         )
-    checkpoint_id, _ = _noted(checkpoint) or (secrets.token_hex(4), None)
+    before = _noted(checkpoint)
+    checkpoint_id = secrets.token_hex(4) if before is None else before.id
     wanted = {name: _without_layout(text) for name, text in query.items()}
     noted = {"id": checkpoint_id, "query": wanted, "places": sorted(places)}
     write_whole(checkpoint / QUERY_FILE, json.dumps(noted, indent=2) + "\n")
@@ -166,7 +167,7 @@ def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> list[str
     noted = _noted(checkpoint)
     if noted is None or newest_planned_batch(checkpoint) < 0:
         return []
-    before, now = noted[1], {name: _without_layout(text) for name, text in query.items()}
+    before, now = noted.query, {name: _without_layout(text) for name, text in query.items()}
     return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
 
@@ -180,20 +181,27 @@ def former_writer(
     directories = [root, *sorted(path.parent for path in root.glob(f"*/{QUERY_FILE}"))]
     for directory in directories:
         if directory not in current and newest_planned_batch(directory) >= 0:
-            path = directory / QUERY_FILE
-            noted = json.loads(path.read_text("utf-8")) if _noted(directory) else {}
-            read = [fact for name, fact in noted.get("query", {}).items() if name.startswith("source")]
-            if not set(places).isdisjoint(noted.get("places", ())) and not own.isdisjoint(read):
+            noted = _noted(directory)
+            if noted is None or set(places).isdisjoint(noted.places):
+                continue
+            if not own.isdisjoint(fact for name, fact in noted.query.items() if name.startswith("source")):
                 return directory
     return None
 
 
-def _noted(checkpoint: Path) -> tuple[str, dict[str, str | None]] | None:
-    """The checkpoint's id, and the query that it belongs to."""
+class _Noted(msgspec.Struct, frozen=True):
+    """The checkpoint's id, the query that it belongs to, and the places that the query writes to."""
+
+    id: str
+    query: dict[str, str | None]
+    places: tuple[str, ...]
+
+
+def _noted(checkpoint: Path) -> _Noted | None:
     path = checkpoint / QUERY_FILE
     try:
         noted = json.loads(path.read_text("utf-8"))
-        return str(noted["id"]), dict(noted["query"])
+        return _Noted(str(noted["id"]), dict(noted["query"]), tuple(noted.get("places", ())))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
