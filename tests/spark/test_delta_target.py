@@ -13,6 +13,7 @@ from deltalake.transaction import CommitProperties
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.targets.delta import DeltaTarget
+from tests.support.upserts import REFUSED_ROWS
 
 
 @pytest.fixture
@@ -97,13 +98,7 @@ def test_an_upsert_that_runs_again_changes_nothing(spark, writer, lake):
     assert DeltaTable(lake).to_pyarrow_table().to_pylist() == [{"id": 1, "name": "new"}]
 
 
-@pytest.mark.parametrize(
-    ("sql", "refused"),
-    [
-        ("select * from values (1), (1) as t(id)", r"several rows of one key \(id\), such as \(1,\)"),
-        ("select * from values (1), (null) as t(id)", "a row has no 'id', which `key` names"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "refused"), REFUSED_ROWS)
 def test_rows_that_an_upsert_cannot_tell_apart_are_refused(spark, writer, lake, sql, refused):
     with pytest.raises(MoldauError, match=refused):
         writer(mode="update", key=("id",))(spark.sql(sql), 0)

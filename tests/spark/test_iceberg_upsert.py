@@ -13,6 +13,7 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.targets import iceberg_upsert
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
 from moldau.products.pipelines.targets.table_target import Changes
+from tests.support.upserts import REFUSED_ROWS
 
 
 @pytest.fixture
@@ -174,13 +175,7 @@ def test_a_column_that_must_have_a_value_stays_so(spark, writer, table, tmp_path
     assert table().schema().find_field("id").required
 
 
-@pytest.mark.parametrize(
-    ("sql", "refused"),
-    [
-        ("select * from values (1), (1) as t(id)", r"several rows of one key \(id\), such as \(1,\)"),
-        ("select * from values (1), (null) as t(id)", "a row has no 'id', which `key` names"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "refused"), REFUSED_ROWS)
 def test_rows_that_an_upsert_cannot_tell_apart_are_refused(spark, writer, sql, refused):
     with pytest.raises(MoldauError, match=refused):
         writer()(spark.sql(sql), 0)

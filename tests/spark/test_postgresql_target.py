@@ -12,6 +12,7 @@ import pytest
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.targets.postgresql import ATTEMPT, PostgresqlTarget
+from tests.support.upserts import REFUSED_ROWS
 
 
 @pytest.fixture
@@ -113,13 +114,7 @@ def test_an_upsert_keeps_the_newest_row_and_runs_once(spark, writer, rows):
     assert rows() == [(1, "a", "new"), (2, "a", "other")]
 
 
-@pytest.mark.parametrize(
-    ("sql", "refused"),
-    [
-        ("select * from values (1), (1) as t(id)", r"several rows of one key \(id\), such as \(1,\)"),
-        ("select * from values (1), (null) as t(id)", "a row has no 'id', which `key` names"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "refused"), REFUSED_ROWS)
 def test_rows_that_an_upsert_cannot_tell_apart_are_refused(spark, writer, sql, refused):
     with pytest.raises(MoldauError, match=refused):
         writer(mode="update", key=("id",))(spark.sql(sql), 0)

@@ -27,6 +27,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.databases.names import quoted
 from moldau.products.pipelines.targets import folder_owner
 from moldau.products.pipelines.targets.table_target import (
+    COMPACT_EVERY,
     DELETED,
     TableTarget,
     TableTargetError,
@@ -35,6 +36,7 @@ from moldau.products.pipelines.targets.table_target import (
     commit_again,
     evaluate,
     is_committed,
+    parse_compact_every,
 )
 from moldau.products.pipelines.targets.target import Owner, TargetQuery
 
@@ -49,8 +51,6 @@ logger = logging.getLogger("moldau.pipelines")
 
 COMMIT_ATTEMPTS = 3
 """Of one batch, where another writer changed the same rows meanwhile."""
-COMPACT_EVERY = 100
-MOST_BATCHES = 1_000_000
 
 
 class DeltaTarget(TableTarget, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
             key=cls.parse_key(sink, mode),
             changes=cls.parse_changes(sink, mode),
             location=sink.place("delta", directory),
-            compact_every=sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES),
+            compact_every=parse_compact_every(sink),
         )
 
     def describe(self) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
 from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table
 from moldau.products.pipelines.targets.table_target import (
+    COMPACT_EVERY,
     DELETED,
     TableTarget,
     TableTargetError,
@@ -36,6 +37,7 @@ from moldau.products.pipelines.targets.table_target import (
     commit_again,
     evaluate,
     is_committed,
+    parse_compact_every,
 )
 from moldau.products.pipelines.targets.target import Owner, TargetQuery
 
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
 
 COMMIT_ATTEMPTS = 5
 """Of one batch, where another writer commits meanwhile."""
-COMPACT_EVERY = 100
-MOST_BATCHES = 1_000_000
 BATCH_PROPERTY = r"moldau\.(.+)\.[^.]+"
 """With the pipeline, and the id of its checkpoint."""
 NEW_TABLE = {
@@ -87,7 +87,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
             table=table,
             warehouse=warehouse,
             catalog=catalog,
-            compact_every=sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES),
+            compact_every=parse_compact_every(sink),
         )
 
     def describe(self) -> tuple[str, str]:

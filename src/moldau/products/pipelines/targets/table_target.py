@@ -38,6 +38,8 @@ class TableTargetError(MoldauError):
     """The table cannot be this pipeline's target, or could not take a batch; the message says why."""
 
 
+COMPACT_EVERY = 100
+MOST_BATCHES = 1_000_000
 DELETED = "_moldau_deleted"
 """The column of a change that says whether it removes its row; not there without `apply_as_deletes`."""
 
@@ -136,6 +138,11 @@ class TableTarget(Target, frozen=True, kw_only=True):
                     f"the column {name!r} has the type {kind}, and `{self.NAMED_BY}` has none for {found[2]}: "
                     "cast it to another"
                 )
+
+
+def parse_compact_every(sink: Section) -> int:
+    """After how many batches the table joins its small files."""
+    return sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES)
 
 
 def _is_in_sequence(sequence_by: str) -> str:
