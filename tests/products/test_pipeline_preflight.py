@@ -74,6 +74,15 @@ def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
     assert times.options() == {"firstContactTimeoutMs": "60000", "retryTimeoutMs": "60000"}
 
 
+def page_with(sink: str, name: str, directory: Path) -> PipelinePage:
+    return parse_page(
+        f"name: {name}\nbootstrap_servers: a:1\nsource: {{topic: s, format: string}}\n"
+        f"sql: select value from source\nsink: {{{sink}}}\n",
+        file_name="page.yaml",
+        directory=directory,
+    )
+
+
 @pytest.mark.parametrize(
     ("sink", "release"),
     [
@@ -84,15 +93,7 @@ def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
 )
 def test_a_place_of_another_pipeline_is_refused(tmp_path: Path, sink: str, release: str):
     """Whoever wrote there first is its owner, also with another checkpoint."""
-    shop, other = (
-        parse_page(
-            f"name: {name}\nbootstrap_servers: a:1\nsource: {{topic: s, format: string}}\n"
-            f"sql: select value from source\nsink: {{{sink}}}\n",
-            file_name="page.yaml",
-            directory=tmp_path,
-        )
-        for name in ("shop", "shops")
-    )
+    shop, other = (page_with(sink, name, tmp_path) for name in ("shop", "shops"))
     for page in (shop, other):
         check_owner(page, page.queries[0])
     assert list(tmp_path.iterdir()) == []
@@ -107,6 +108,16 @@ def test_a_place_of_another_pipeline_is_refused(tmp_path: Path, sink: str, relea
         f"any more, {release.format(directory=tmp_path)}"
     )
     assert str(refused.value).startswith("page.yaml:5: `sink`: ")
+
+
+@pytest.mark.parametrize("sink", ["path: out", "delta: out", "sqlite: a.db, table: t"])
+def test_a_place_is_not_that_of_a_page_whose_name_begins_the_name_of_its_owner(tmp_path: Path, sink: str):
+    """Names may have dots: `shop.eu` is another page than `shop`."""
+    of_eu, shop = (page_with(sink, name, tmp_path) for name in ("shop.eu", "shop"))
+    of_eu.queries[0].target.claim(of_eu.name)
+    check_owner(of_eu, of_eu.queries[0])
+    with pytest.raises(PreflightError, match=r"belongs to the pipeline 'shop\.eu': name another place"):
+        check_owner(shop, shop.queries[0])
 
 
 def test_a_topic_is_made_once(cluster: Cluster):

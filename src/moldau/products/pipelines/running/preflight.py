@@ -52,8 +52,7 @@ def check_owner(page: PipelinePage, query: PipelineQuery) -> None:
     """Raises PreflightError where the query's target is another pipeline's: both would count their batches there, and
     readers would find the rows of both."""
     owner = query.target.owner()
-    # a table may know a query by its own name
-    if owner is None or f"{owner.pipeline}.".startswith(f"{page.name}."):
+    if owner is None or owner.is_page(page.name):
         return
     step = query.step.target
     raise PreflightError(

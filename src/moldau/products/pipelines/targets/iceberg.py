@@ -115,7 +115,8 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         except (SQLAlchemyError, OSError) as error:
             raise TableTargetError(f"the Iceberg table {self.table} cannot be read: {error}") from error
         counted = (re.fullmatch(BATCH_PROPERTY, name) for name in properties)
-        return next((Owner(one[1], f"remove the property {one[0]} of the table") for one in counted if one), None)
+        owners = (Owner(one[1], f"remove the property {one[0]} of the table", is_query=True) for one in counted if one)
+        return next(owners, None)
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark

@@ -50,10 +50,16 @@ class TargetQuery(msgspec.Struct, frozen=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose place it is where a target writes. `release`: what somebody does who knows that it is not, or no more."""
+    """Whose place it is where a target writes. `release`: what somebody does who knows that it is not, or no more.
+    `is_query`: `pipeline` is the name of one of its queries."""
 
     pipeline: str
     release: str
+    is_query: bool = False
+
+    def is_page(self, name: str) -> bool:
+        """Whether the page of that name writes there. (A target may have had another name when its query wrote.)"""
+        return self.pipeline == name or (self.is_query and self.pipeline.startswith(f"{name}."))
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
