@@ -54,6 +54,8 @@ def test_a_list_of_lists_is_one_micro_batch_each():
         (("      orders: [{user", "      ordrs: [{user"), "page.yaml:10: `ordrs` is not known here"),
         (("      out: [{user: ann}]", "      out: [ann]"), "page.yaml:12: `out` must be a list of rows"),
         (("expect: {out: []}", "expect: {out: none}"), "page.yaml:16: `out` must be a list"),
+        (("[{user: ann, at", "[{on: ann, at"), "page.yaml:10: `orders` has a record with the name True, which"),
+        (("{user: cid}]]", "{7: cid}]]"), "page.yaml:15: `orders` has a record with the name 7, which is no"),
         (("    given:\n      orders: [{", "    gives:\n      orders: [{"), "page.yaml:9: `gives` is not known here"),
     ],
 )
@@ -137,3 +139,16 @@ def test_a_record_of_a_topic_is_its_json_beside_what_stands_around_it():
         (None, 6, "1970-01-01T00:00:00Z"),
     ]
     assert json.loads(base64.b64decode(str(rows[0]["value"]))) == {"user": "ann"}
+
+
+@pytest.mark.parametrize("source", ["orders", "files"])
+def test_a_number_that_a_test_gives_keeps_its_digits(source: str):
+    digits = "12345678901234567.89"
+    given = f"{source}: [[{{_value: {{n: {digits}, all: [0.10, {{0.5: .inf}}]}}}}], [{{_value: 1.10}}]]"
+    text = PAGE.replace("orders: [[{user: ann}], [{user: bob}, {user: cid}]]", given)
+    files = '  files: {files: in, format: json, schema: "user string"}\ntargets:\n  of_files: {from: files, path: f}\n'
+    page = parse(text.replace("targets:\n", files))
+    of_source = page.sources()[source]
+    first, second = ([row["value"] for row in of_source.given(batch, 0)] for batch in page.cases[1].given[source])
+    texts = [base64.b64decode(str(text)).decode() if source == "orders" else str(text) for text in (*first, *second)]
+    assert texts == [f'{{"n": {digits}, "all": [0.10, {{"0.5": Infinity}}]}}', "1.10"]

@@ -441,6 +441,7 @@ FIELDS = {
     "user": "string", "amount": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
     "at": {"type": "long", "logicalType": "timestamp-millis"}, "day": {"type": "int", "logicalType": "date"},
     "raw": "bytes", "tags": {"type": "array", "items": "string"}, "city": ["null", "string"],
+    "rate": ["null", "double"],
 }  # fmt: skip
 
 
@@ -458,12 +459,12 @@ def avro(tmp_path: Path):
 def test_a_test_gives_avro_as_rows_of_json(avro):
     source, schema = avro
     row = {"user": "ann", "amount": 1.25, "at": "2026-01-01T01:00:00+01:00", "day": "2026-01-02", "raw": "AAH/",
-           "tags": ["a"]}  # fmt: skip
+           "tags": ["a"], "rate": Decimal("0.10")}  # fmt: skip
     encoded, raw = source.given([{**row, "_key": "k"}, {"_value": "no Avro"}], 7)
     value = fastavro.schemaless_reader(io.BytesIO(base64.b64decode(encoded["value"])), schema, None)
     assert value == {
         "user": "ann", "amount": Decimal("1.25"), "at": datetime(2026, 1, 1, tzinfo=UTC), "day": date(2026, 1, 2),
-        "raw": b"\0\1\xff", "tags": ["a"], "city": None,
+        "raw": b"\0\1\xff", "tags": ["a"], "city": None, "rate": 0.1,
     }  # fmt: skip
     assert (encoded["offset"], base64.b64decode(encoded["key"])) == (7, b"k")
     assert (raw["offset"], base64.b64decode(raw["value"])) == (8, b"no Avro")

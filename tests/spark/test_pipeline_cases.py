@@ -53,6 +53,11 @@ tests:
       orders: [[{user: ann}], [{user: bob}]]
     expect:
       placed: [{user: ann, city: Linz}, {user: bob, city: null}]
+  a record that its topic cannot have:
+    given:
+      orders: [{_nonsense: 1}]
+    expect:
+      lake: []
   this one is wrong:
     given: {}
     expect:
@@ -72,8 +77,11 @@ def test_a_page_s_tests_pass_or_show_the_rows_that_differ(spark, tmp_path: Path,
         f"{page}: what comes after its window is left out: passed",
         f"{page}: every change of a group is a row: passed",
         f"{page}: a table has the newest record of each key: passed",
+        f"{page}: a record that its topic cannot have: failed",
         f"{page}: this one is wrong: failed",
     ], told.out
+    line = PAGE[: PAGE.index("a record that its topic")].count("\n") + 1
+    assert f"\n{page}:{line}: the records of `orders` cannot be given: a record of a topic has no '_nons" in told.out
     line = PAGE[: PAGE.rindex("lake:")].count("\n") + 1
     assert told.out.splitlines()[-2:] == [f"{page}:{line}: `lake` has other rows", '  - {"user":"ann"}']
     assert spark.catalog.listTables() == views

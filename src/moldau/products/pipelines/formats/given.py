@@ -4,6 +4,7 @@ texts in JSON, as Spark writes them there."""
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
@@ -13,6 +14,22 @@ from moldau.products.pipelines.core.failures import FlowError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def json_text(value: object) -> str:
+    """As JSON. A number with a fraction is a Decimal and keeps its digits: `json` knows floats alone, which have 17."""
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_name(name)}: {json_text(one)}' for name, one in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(json_text, value))}]"
+    return json.dumps(value)
+
+
+def _name(name: object) -> str:
+    """Of a field. What YAML takes for a number, or for true, is a text in JSON."""
+    return json.dumps(name if isinstance(name, str) else json_text(name))
 
 
 def from_json(value: object, kind: pa.DataType) -> object:
@@ -43,6 +60,7 @@ def _value(value: Any, kind: pa.DataType) -> object:
         (pa.types.is_date(kind), date.fromisoformat),
         (pa.types.is_time(kind), time.fromisoformat),
         (pa.types.is_decimal(kind), lambda number: Decimal(str(number))),
+        (pa.types.is_floating(kind), lambda number: float(number) if isinstance(number, Decimal) else number),
         (pa.types.is_binary(kind), lambda text: base64.b64decode(text, validate=True)),
     ]
     return next((read(value) for is_it, read in texts if is_it), value)

@@ -7,7 +7,6 @@ flow it is the rows of its view over all that was given, as a batch.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -22,6 +21,7 @@ import msgspec
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.case import Case, Expected, Row, compare
 from moldau.products.pipelines.core.failures import what_failed
+from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.flow import make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.sources.source import Source
@@ -69,10 +69,12 @@ def _failures_in(session: SparkSession, page: PipelinePage, case: Case) -> list[
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     page = _offline(page)
     with tempfile.TemporaryDirectory(prefix="moldau-test-") as directory:
-        given = {
-            name: _Given(source, Path(directory) / name, case.given.get(name, ()))
-            for name, source in page.sources().items()
-        }
+        given: dict[str, _Given] = {}
+        for name, source in page.sources().items():
+            try:
+                given[name] = _Given(source, Path(directory) / name, case.given.get(name, ()))
+            except MoldauError as error:
+                return [f"{page.file_name}:{case.line}: the records of `{name}` cannot be given: {error}"]
         return [failure for one in case.expected for failure in _failures(spark, page, given, Path(directory), one)]
 
 
@@ -97,7 +99,7 @@ class _Given:
             path = directory / f"{number:06}.json"
             rows = source.given(records, first)
             first += len(records)
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+            path.write_text("".join(f"{json_text(row)}\n" for row in rows), "utf-8")
             os.utime(path, (_FIRST_FILE_S + number, _FIRST_FILE_S + number))
 
     def load(self, spark: SparkSession, *, is_stream: bool) -> DataFrame:

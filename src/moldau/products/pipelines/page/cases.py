@@ -16,6 +16,7 @@ A list of lists in `given` is one micro-batch for each inner list.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 
 from moldau.products.pipelines.core.case import Case, Expected
 from moldau.products.pipelines.core.section import Section
@@ -38,10 +39,17 @@ def parse_cases(tests: Section, sources: Collection[str], results: Collection[st
 
 
 def _batches(given: Section, source: str) -> tuple[tuple[object, ...], ...]:
-    records = given.values(source)
+    records = given.values(source, exact=True)
+    batches: tuple[tuple[object, ...], ...] = (tuple(records),)
     if records and all(isinstance(one, list) for one in records):
-        return tuple(tuple(one) for one in records if isinstance(one, list))
-    return (tuple(records),)
+        batches = tuple(tuple(one) for one in records if isinstance(one, list))
+    for record in chain.from_iterable(batches):
+        odd = [name for name in record if not isinstance(name, str)] if isinstance(record, dict) else []
+        if odd:
+            given.refuse(
+                source, f"has a record with the name {odd[0]!r}, which is no text: write names such as `on` in quotes"
+            )
+    return batches
 
 
 def _expected(expect: Section, name: str) -> Expected:

@@ -25,6 +25,7 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
@@ -127,7 +128,9 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         for mapping in mappings:
             if set(mapping) - {"_value", "_file"}:
                 raise FlowError("a record of a file is its line: a text, or a mapping with _value and _file")
-        return [{"value": mapping.get("_value"), "_file": mapping.get("_file")} for mapping in mappings]
+        lines = [mapping.get("_value") for mapping in mappings]
+        texts = [line if line is None or isinstance(line, str) else json_text(line) for line in lines]
+        return [{"value": text, "_file": mapping.get("_file")} for text, mapping in zip(texts, mappings, strict=True)]
 
     def _lines(self, texts: DataFrame) -> DataFrame:
         lines = texts.selectExpr("value", _FILE).where(_IS_NO_PATTERN)

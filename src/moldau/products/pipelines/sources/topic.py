@@ -24,6 +24,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import all_formats, keys_of
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
+from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import READ, JsonFormat
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead, read_anew
@@ -240,7 +241,7 @@ def _bytes(value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, bytes):
-        value = (value if isinstance(value, str) else json.dumps(value)).encode()
+        value = (value if isinstance(value, str) else json_text(value)).encode()
     return base64.b64encode(value).decode()
 
 
