@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -387,6 +388,18 @@ def test_a_page_is_a_mapping(text: str):
 def test_an_absent_file_is_a_page_error(tmp_path: Path):
     with pytest.raises(PageError, match="cannot be read"):
         load_page(tmp_path / "none.yaml")
+
+
+def test_paths_of_a_page_that_comes_through_a_pipe_start_at_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    reading, writing = os.pipe()
+    os.write(writing, PAGE.encode())
+    os.close(writing)
+    page = load_page(Path(f"/dev/fd/{reading}"))
+    os.close(reading)
+    assert page.checkpoint == tmp_path / "state" / "minutes"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ count from the page's own directory, so that a page means the same wherever it i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -126,7 +127,8 @@ class PipelinePage(msgspec.Struct, frozen=True):
 def load_page(path: Path, parameters: Mapping[str, str] | None = None) -> PipelinePage:
     """Reads and checks the page, or the module of Python (`module`). `parameters`: what `${NAME}` stands for. Raises
     PageError."""
-    directory = path.resolve().parent
+    # what is no file, such as a pipe, lies in no directory of its own
+    directory = path.resolve().parent if os.path.isfile(path) else Path.cwd()
     if path.suffix == ".py":
         written = read_pipeline(path)
         return _make_page(Section(str(path), PAGE, written.page, parameters), directory, written)
