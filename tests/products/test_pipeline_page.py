@@ -271,6 +271,18 @@ def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str
             "page.yaml:11: `webhook` must be an address",
         ),
         (
+            ("  topic: out\n  key: user\n", "  webhook: http://db:eighty/shop\n"),
+            "page.yaml:11: `webhook` must be an address",
+        ),
+        (
+            ("  topic: out\n  key: user\n", "  webhook: http://db/k\u00e4se\n"),
+            "page.yaml:11: `webhook` must be an address",
+        ),
+        (
+            ("  topic: out\n  key: user\n", '  webhook: http://db/shop\n  authorization: "Bearer a\\nb"\n'),
+            "page.yaml:12: `authorization` must be one line",
+        ),
+        (
             ("  topic: out\n  key: user\n", "  terminal: yes\n"),
             "page.yaml:11: `terminal` must be one of true, not `yes`",
         ),
@@ -418,6 +430,8 @@ def test_paths_of_a_page_that_comes_through_a_pipe_start_at_the_working_director
         ("{topic: t, format: avro, schema_file: none.avsc}", "`schema_file` there is no file /pages/none.avsc"),
         ("{pattern: t.*, format: avro, registry: 'http://r:1'}", "`format` needs a `subject`"),
         ("{topic: t, format: avro, registry: 'http://me:secret@r:1'}", "`registry` must be an address"),
+        ("{topic: t, format: avro, registry: 'http://r:99999'}", "`registry` must be an address"),
+        ("{topic: t, format: avro, registry: 'http://[::1'}", "`registry` must be an address"),
         ("{topic: t, format: avro, registry: 'http://r:1', message: A}", "`message` has no meaning"),
         ("{delta: in, removed_rows: keep}", "`removed_rows` must be one of refuse, skip"),
         ("{delta: in, as: table, removed_rows: skip}", "`removed_rows` has no meaning for a table"),

@@ -11,6 +11,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 import yaml
 from yaml.constructor import ConstructorError
@@ -180,6 +181,13 @@ class Section:
             self.refuse(key, f"is no name of a topic: `{name}`")
         return name
 
+    def web_address(self, key: str, example: str) -> str:
+        """One that a request can be sent to, without user and password. `example`: of such a one."""
+        text = self.text(key)
+        if not _is_web_address(text):
+            self.refuse(key, f"must be an address such as {example}, in ASCII, without user and password")
+        return text
+
     def interval_ms(self, key: str, default: int) -> int:
         if not self.has(key):
             return default
@@ -221,3 +229,13 @@ class Section:
         at = line or (self.line_of(key) if key is not None and hasattr(self, "_lines") else self._line)
         what = f"`{key}`" if key is not None else self.name if self.name == PAGE else f"`{self.name}`"
         raise PageError(f"{self.file_name}:{at}: {what} {reason}")
+
+
+def _is_web_address(text: str) -> bool:
+    if not text.isascii() or not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", text):
+        return False
+    try:
+        parts = urlsplit(text)
+        return parts.hostname is not None and parts.port != 0
+    except ValueError:  # of a port that is none, or of an address in brackets
+        return False

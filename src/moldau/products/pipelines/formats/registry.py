@@ -5,13 +5,13 @@ A record's value is a zero byte, four bytes of the schema's id, and what the sch
 
 from __future__ import annotations
 
+import http.client
 import json
-import re
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -40,6 +40,30 @@ class RegistryUnreachableError(RegistryError):
     """It does not answer, or not now."""
 
 
+class _Reference(msgspec.Struct, frozen=True):
+    name: str
+    subject: str
+    version: int
+
+
+class _Text(msgspec.Struct, frozen=True):
+    """What a registry answers of a schema that is asked for by its id."""
+
+    schema: str
+    references: tuple[_Reference, ...] | None = None
+
+
+class _Version(_Text, frozen=True, kw_only=True):
+    id: int
+
+
+class _Registered(msgspec.Struct, frozen=True):
+    id: int
+
+
+Answer = TypeVar("Answer")
+
+
 class RegisteredSchema(msgspec.Struct, frozen=True):
     """`references`: the texts that it builds on by the names it has for them, each behind those that it needs."""
 
@@ -56,51 +80,48 @@ class Registry(msgspec.Struct, frozen=True):
         """The one under `registry`. Raises PageError."""
         if not section.has("registry"):
             return None
-        url = section.text("registry").rstrip("/")
-        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", url):
-            section.refuse("registry", "must be an address such as http://localhost:8081, without user and password")
-        return cls(url)
+        return cls(section.web_address("registry", "http://localhost:8081").rstrip("/"))
 
     def schema_of_id(self, schema_id: int, form: str = "") -> RegisteredSchema:
         """`form`: see `newest`. Raises RegistryError."""
         form = f"?format={form}" if form else ""
-        return self._schema(schema_id, self._ask(f"/schemas/ids/{schema_id}{form}"), form)
+        return self._schema(schema_id, self._ask(f"/schemas/ids/{schema_id}{form}", _Text), form)
 
     def newest(self, subject: str, form: str = "") -> RegisteredSchema:
         """`form`: `serialized` for descriptors of Protobuf in place of its text. Raises RegistryError."""
         form = f"?format={form}" if form else ""
-        found = self._ask(f"/subjects/{_path(subject)}/versions/latest{form}")
-        return self._schema(int(found["id"]), found, form)
+        found = self._ask(f"/subjects/{_path(subject)}/versions/latest{form}", _Version)
+        return self._schema(found.id, found, form)
 
     def register(self, subject: str, text: str, kind: str) -> int:
         """The id of the schema, which is a version of the subject then. Raises RegistryError, where the registry finds
         it incompatible with an older version too."""
-        found = self._ask(f"/subjects/{_path(subject)}/versions", {"schema": text, "schemaType": kind})
-        return int(found["id"])
+        body = {"schema": text, "schemaType": kind}
+        return self._ask(f"/subjects/{_path(subject)}/versions", _Registered, body).id
 
-    def _schema(self, schema_id: int, found: Mapping[str, Any], form: str = "") -> RegisteredSchema:
+    def _schema(self, schema_id: int, found: _Text, form: str = "") -> RegisteredSchema:
         references: dict[str, str] = {}
-        for one in found.get("references", ()):
-            there = self._ask(f"/subjects/{_path(one['subject'])}/versions/{int(one['version'])}{form}")
-            references |= dict(self._schema(int(there["id"]), there, form).references)
-            references[str(one["name"])] = str(there["schema"])
-        return RegisteredSchema(schema_id, str(found["schema"]), tuple(references.items()))
+        for one in found.references or ():
+            there = self._ask(f"/subjects/{_path(one.subject)}/versions/{one.version}{form}", _Version)
+            references |= dict(self._schema(there.id, there, form).references)
+            references[one.name] = there.schema
+        return RegisteredSchema(schema_id, found.schema, tuple(references.items()))
 
-    def _ask(self, path: str, body: Mapping[str, str] | None = None) -> Any:
-        """The answer as JSON. `body`: of a POST. A registry that is away is tried again."""
+    def _ask(self, path: str, kind: type[Answer], body: Mapping[str, str] | None = None) -> Answer:
+        """The answer, which is JSON of that kind. `body`: of a POST. A registry that is away is tried again."""
         return keep_trying(
-            lambda: self._ask_once(path, body),
+            lambda: self._ask_once(path, kind, body),
             lambda error: isinstance(error, RegistryUnreachableError),
             PATIENCE_MS,
             f"{self.url}{path}",
         )
 
-    def _ask_once(self, path: str, body: Mapping[str, str] | None) -> Any:
+    def _ask_once(self, path: str, kind: type[Answer], body: Mapping[str, str] | None) -> Answer:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Accept": _CONTENT, "Content-Type": _CONTENT})
         try:
             with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
-                return json.loads(answer.read())
+                return msgspec.json.decode(answer.read(), type=kind)
         except urllib.error.HTTPError as error:
             reason = f"{self.url}{path} answered {error.code}: {_message(error)}"
             if error.code == 404 or (error.code == 422 and body is None):
@@ -108,17 +129,17 @@ class Registry(msgspec.Struct, frozen=True):
             if error.code == 429 or error.code >= 500:
                 raise RegistryUnreachableError(reason) from error
             raise RegistryError(reason) from error
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise RegistryUnreachableError(f"the schema registry {self.url} does not answer: {error}") from error
-        except ValueError as error:
-            raise RegistryError(f"{self.url}{path} did not answer with JSON: {error}") from error
+        except (ValueError, msgspec.DecodeError) as error:
+            raise RegistryError(f"{self.url}{path} did not answer as a schema registry does: {error}") from error
 
 
 def _message(error: urllib.error.HTTPError) -> str:
     """What the registry says, in its own words."""
     try:
         return str(json.loads(error.read())["message"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return str(error.reason)
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from moldau.spark import DataFrame
 
+EXAMPLE = "https://example.com/orders"
 LINES, ARRAY = "lines", "array"
 CONTENT_TYPES = {LINES: "application/x-ndjson", ARRAY: "application/json"}
 ROWS_PER_REQUEST, MOST_ROWS_PER_REQUEST = 100, 10_000
@@ -57,16 +58,16 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> WebhookTarget:
-        url = sink.text("webhook")
-        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", url):
-            sink.refuse("webhook", "must be an address such as https://example.com/orders, without user and password")
+        url, authorization = sink.web_address("webhook", EXAMPLE), sink.text("authorization", default="")
+        if not re.fullmatch(r"[\x20-\x7e\xa0-\xff]*", authorization):
+            sink.refuse("authorization", "must be one line of letters that a header takes, such as `Bearer abc`")
         return cls(
             mode=cls.parse_mode(sink),
             topic=sink.topic("dead_letters") if sink.has("dead_letters") else None,
             url=url,
             body=sink.choice("body", (LINES, ARRAY), default=LINES),
             rows_per_request=sink.number("rows_per_request", ROWS_PER_REQUEST, least=1, most=MOST_ROWS_PER_REQUEST),
-            authorization=sink.text("authorization", default=""),
+            authorization=authorization,
         )
 
     def describe(self) -> tuple[str, str]:

@@ -1,0 +1,68 @@
+"""What a page says of a registry that answers oddly: one sentence, or another question."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.products.pipelines.formats.registry import Registry, RegistryError
+
+SCHEMA = b'{"id": 7, "schema": "\\"string\\"", "version": 1}'
+
+
+class OddServer:
+    """Gives each connection one of the `answers`, whatever it asks, and closes it."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.settimeout(60)
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._answer, args=(answers,))
+        self._thread.start()
+
+    def _answer(self, answers: tuple[bytes, ...]) -> None:
+        for answer in answers:
+            connection, _ = self._listening.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(answer)
+
+    def close(self) -> None:
+        self._thread.join(60)
+        self._listening.close()
+
+
+@pytest.fixture
+def answering() -> Iterator[type[OddServer]]:
+    """Each server ends with the test."""
+    made: list[OddServer] = []
+
+    class Kept(OddServer):
+        def __init__(self, *answers: bytes) -> None:
+            super().__init__(*answers)
+            made.append(self)
+
+    yield Kept
+    for server in made:
+        server.close()
+
+
+def response(body: bytes, length: int | None = None) -> bytes:
+    """`length`: that the head says."""
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body) if length is None else length, body)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"id": 7}', b'{"id": "7", "schema": "a"}', b"\xff"])
+def test_an_answer_of_something_else_is_one_sentence(answering, body: bytes):
+    registry = Registry(answering(response(body)).url)
+    with pytest.raises(RegistryError, match=r"/subjects/a/versions/latest did not answer as a schema registry does: "):
+        registry.newest("a")
+
+
+def test_an_answer_that_is_cut_short_is_asked_for_again(answering):
+    registry = Registry(answering(response(SCHEMA[:9], len(SCHEMA)), b"no HTTP\r\n", response(SCHEMA)).url)
+    found = registry.newest("a")
+    assert (found.id, found.text, found.references) == (7, '"string"', ())
