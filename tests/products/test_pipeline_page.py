@@ -296,6 +296,8 @@ def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str
         ),
         (("  mode: append", "  mode: complete"), "page.yaml:13: `mode` must be one of append, update"),
         (("state/minutes", "s3://bucket/x"), "page.yaml:14: `checkpoint` must be a path on this machine"),
+        (("state/minutes", '"a\\0b"'), "page.yaml:14: `checkpoint` must be a path on this machine"),
+        (("state/minutes", "~nobody-here/x"), "page.yaml:14: `checkpoint` begins with the home of a user that is not"),
         (("group: moldau.other", "group: a\ngroup: b"), "page.yaml:16: `group` is there twice"),
         (("group: moldau.other", "retries: 3"), "page.yaml:15: `retries` is not known here"),
         (("source:\n", "source: x\nother:\n"), "page.yaml:"),

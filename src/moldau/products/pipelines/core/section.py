@@ -214,9 +214,12 @@ class Section:
     def local_path(self, key: str, directory: Path, default: str | None = None) -> Path:
         """A path below `directory`, where it does not say where it begins."""
         text = self.text(key, default=default)
-        if "://" in text or text.startswith("file:"):
+        if "://" in text or text.startswith("file:") or "\0" in text:
             self.refuse(key, f"must be a path on this machine, not `{text}`")
-        return directory / Path(text).expanduser()
+        try:
+            return directory / Path(text).expanduser()
+        except RuntimeError:
+            self.refuse(key, f"begins with the home of a user that is not on this machine: `{text}`")
 
     def place(self, key: str, directory: Path, default: str | None = None) -> str:
         """A path below `directory`, absolute, or the address of a folder in an object store."""
