@@ -140,6 +140,22 @@ def test_the_status_says_how_far_each_query_is_and_what_a_run_would_do(page: Pat
     assert "does not run" in told(capsys, "status", str(page))[1]
 
 
+def test_while_a_cluster_is_away_the_status_tells_the_rest(page: Path, capsys: pytest.CaptureFixture[str]):
+    finish_batch(page, 0, 7, {"0": 2, "1": 1})
+    text = page.read_text()
+    servers = load_page(page).bootstrap_servers
+    page.write_text(text.replace(servers, "127.0.0.1:1") + "first_contact_timeout: 100 milliseconds\n")
+    code, text, error = told(capsys, "status", str(page), "--json")
+    standing = json.loads(text)
+    name = standing["pipeline"]
+    assert standing["queries"] == [
+        {"query": f"{name}.lake", "batch": 7, "lag": None, "next_run": "goes on after batch 7"},
+        {"query": f"{name}.raw", "batch": None, "lag": None, "next_run": "begins"},
+    ]
+    (trouble,) = error.splitlines()
+    assert (code, trouble.startswith(f"moldau pipeline: the offsets of topic {name} could not be read: ")) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("to", "starts"),
     [

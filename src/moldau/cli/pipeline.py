@@ -219,7 +219,8 @@ def show_plan(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
     outlooks = plan_of(page, dict(arguments.spark))
     for outlook in outlooks:
-        print(f"{outlook.standing.name}: {outlook.standing.next_run}; {outlook.standing.lag:,} records wait")
+        behind = "?" if outlook.standing.lag is None else f"{outlook.standing.lag:,}"
+        print(f"{outlook.standing.name}: {outlook.standing.next_run}; {behind} records wait")
         print(f"  {', '.join(f'{name} {kind}' for name, kind in outlook.columns)}")
     return 1 if any(outlook.standing.changed for outlook in outlooks) else 0
 

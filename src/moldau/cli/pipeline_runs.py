@@ -46,7 +46,8 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     status = verbs.add_parser(
         "status",
         help="say whether a page runs, how far each of its queries is, and what a run would do",
-        description="Reads the page's checkpoint and asks the clusters. Changes nothing.",
+        description="Reads the page's checkpoint and asks the clusters. Changes nothing. While a cluster does not "
+        "answer, all but the lag is told.",
         examples=("moldau pipeline status orders.yaml", "moldau pipeline status orders.yaml --json"),
     )
     add_page(status)
@@ -142,16 +143,20 @@ def show_graph(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
 
 def show_status(page: PipelinePage, arguments: argparse.Namespace) -> int:
+    """The exit code: 1 where a cluster does not answer: then the rest is told."""
     from moldau.products.pipelines.looking.standing import standing_of
 
     process, queries = standing_of(page)
     rows = [{"query": one.name, "batch": one.batch, "lag": one.lag, "next_run": one.next_run} for one in queries]
     if arguments.json:
         print_json({"pipeline": page.name, "process": process, "queries": rows})
-        return 0
-    print(f"{page.name}: {'does not run' if process is None else f'process {process} runs it'}")
-    print_rows(rows, ("query", "batch", "lag", "next_run"), as_json=False)
-    return 0
+    else:
+        print(f"{page.name}: {'does not run' if process is None else f'process {process} runs it'}")
+        print_rows(rows, ("query", "batch", "lag", "next_run"), as_json=False)
+    troubles = dict.fromkeys(one.trouble for one in queries if one.trouble is not None)
+    for trouble in troubles:
+        print(f"moldau pipeline: {trouble}", file=sys.stderr)
+    return 1 if troubles else 0
 
 
 def stop_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
@@ -161,7 +166,13 @@ def stop_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
     if process is None:
         print(f"{page.name} does not run")
         return 0
-    os.kill(process, signal.SIGTERM)
+    try:
+        os.kill(process, signal.SIGTERM)
+    except ProcessLookupError:
+        pass  # it has just ended
+    except PermissionError:
+        print(f"moldau pipeline: process {process} is not yours to stop: ask as its user", file=sys.stderr)
+        return 1
     deadline = time.monotonic() + arguments.timeout
     while holder_of(page.checkpoint) == process:
         if time.monotonic() > deadline:

@@ -9,17 +9,19 @@ import msgspec
 from moldau.products.pipelines.checkpoints.checkpoint import changed_facts, newest_finished_batch
 from moldau.products.pipelines.checkpoints.lease import holder_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.group import GroupOffsets, lag
+from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 
 
 class QueryStanding(msgspec.Struct, frozen=True):
     """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that no finished batch
-    has read. `changed`: keys of the page that are not as the checkpoint knows them: such a query is not started."""
+    has read; None where a cluster does not say, and `trouble` says why. `changed`: keys of the page that are not as the
+    checkpoint knows them: such a query is not started."""
 
     name: str
     batch: int | None
-    lag: int
+    lag: int | None
     changed: tuple[str, ...]
+    trouble: str | None = None
 
     @property
     def next_run(self) -> str:
@@ -30,21 +32,32 @@ class QueryStanding(msgspec.Struct, frozen=True):
 
 
 def standing_of(page: PipelinePage) -> tuple[int | None, list[QueryStanding]]:
-    """The process that runs the page, and its queries. Changes nothing. Raises CheckpointError, GroupError."""
-    return holder_of(page.checkpoint), [_standing(page, query) for query in page.queries]
+    """The process that runs the page, and its queries. Changes nothing. Raises CheckpointError."""
+    away: dict[str, str] = {}
+    return holder_of(page.checkpoint), [_standing(page, query, away) for query in page.queries]
 
 
-def _standing(page: PipelinePage, query: PipelineQuery) -> QueryStanding:
+def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) -> QueryStanding:
+    """`away`: what is wrong with the clusters that have not answered, which are asked once only."""
     done = newest_finished_batch(query.checkpoint)
     behind = 0
-    for source in query.streams().values():
-        with closing(
-            GroupOffsets(source.bootstrap_servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
-        ) as group:
-            behind += lag(group.bounds(group.topics_of(source)), done.offsets if done else {})
+    streams = query.streams().values()
+    for source in streams:
+        servers = source.bootstrap_servers
+        if servers in away:
+            continue
+        try:
+            with closing(
+                GroupOffsets(servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
+            ) as group:
+                behind += lag(group.bounds(group.topics_of(source)), done.offsets if done else {})
+        except GroupError as error:
+            away[servers] = str(error)
+    trouble = next((away[source.bootstrap_servers] for source in streams if source.bootstrap_servers in away), None)
     return QueryStanding(
         name=query.name,
         batch=done.batch_id if done else None,
-        lag=behind,
+        lag=behind if trouble is None else None,
         changed=tuple(changed_facts(query.checkpoint, query.step.facts())),
+        trouble=trouble,
     )
