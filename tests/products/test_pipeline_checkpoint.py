@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, newest_finished_batch
-from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError, WriterLease
+from moldau.products.pipelines.checkpoints.lease import LEASE_FILE, Lease, LeaseError, WriterLease, holder_of
 from moldau.products.pipelines.running.group import lag
 from moldau.types import TopicPartition
 
 PATIENCE_SECONDS = 0.3
+NOBODY = 65_534
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
@@ -62,6 +63,20 @@ def test_a_second_driver_is_refused_while_the_first_lives(tmp_path: Path):
     with Lease(tmp_path / "state"), pytest.raises(LeaseError, match="runs a pipeline"):
         Lease(tmp_path / "state")
     Lease(tmp_path / "state").release()
+
+
+def test_who_may_only_read_the_checkpoint_sees_who_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with Lease(tmp_path / "state"):
+        tmp_path.chmod(0o755)
+        (tmp_path / "state" / LEASE_FILE).chmod(0o444)
+        monkeypatch.chdir(tmp_path)
+        own = os.geteuid()
+        try:
+            if own == 0:
+                os.seteuid(NOBODY)
+            assert holder_of(Path("state")) == os.getpid()
+        finally:
+            os.seteuid(own)
 
 
 def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path: Path):

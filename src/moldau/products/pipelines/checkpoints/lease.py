@@ -123,7 +123,7 @@ class WriterLease:
 def holder_of(checkpoint: Path) -> int | None:
     """The process that runs a pipeline on the checkpoint, None if none does."""
     try:
-        file = os.open(checkpoint / LEASE_FILE, os.O_RDWR | os.O_CLOEXEC)
+        file = _open_to_look(checkpoint / LEASE_FILE)
     except FileNotFoundError:
         return None
     try:
@@ -160,6 +160,14 @@ def _wait_for_writer(path: Path, patience_seconds: float) -> int:
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _open_to_look(path: Path) -> int:
+    """Also for a user who may only read it. (Over NFS a file that is open for reading alone cannot be locked.)"""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _try_lock(file: int) -> bool:
