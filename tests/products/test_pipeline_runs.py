@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from moldau.cli.main import main
@@ -182,6 +183,26 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
     # a word where one was given: those offsets may be gone when the page runs
     assert start == "earliest" if to == "earliest" else json.loads(start) == {topic: {"0": starts[0], "1": starts[1]}}
     assert [cluster.lag(query.group) for query in loaded.queries] == [4 - sum(starts)] * 2
+
+
+def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
+    cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A group with members takes no offsets from others."""
+    loaded = load_page(page)
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": loaded.queries[1].group}
+    consumer = Consumer(settings)
+    consumer.subscribe([loaded.name])
+    for _ in range(300):
+        consumer.poll(0.1)
+        if consumer.assignment():
+            break
+    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+    consumer.close()
+    kept = page.with_name("state.old-1")
+    begins = f"moldau pipeline: the page begins anew, and its old generation is kept in {kept}, but its groups do not "
+    assert (code, error.startswith(begins), kept.is_dir()) == (1, True, True)
+    assert starting_offsets(loaded).sources
 
 
 def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(

@@ -23,7 +23,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, ne
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.page.page import PipelinePage
-from moldau.products.pipelines.running.group import GroupOffsets
+from moldau.products.pipelines.running.group import GroupError, GroupOffsets
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.spark.offsets import topic_offsets
 from moldau.spark.options import nested_offsets, offsets_to_json
@@ -64,11 +64,21 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
         kept = _free_name(page.checkpoint)
         page.checkpoint.rename(kept)
         fresh.rename(page.checkpoint)
+    # behind the move: until then the groups hold what transactions of the old generation have noted there
+    try:
+        _show(page, starts)
+    except GroupError as error:
+        what = f"the page begins anew, and its old generation is kept in {kept}, but its groups do not show that"
+        raise ResetError(f"{what}: {error}") from error
+    return kept, {one: offset for start in starts.values() for one, offset in start.items()}
+
+
+def _show(page: PipelinePage, starts: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+    """In the groups. Raises GroupError."""
     for query in page.queries:
         for name, source in query.streams().items():
             with closing(GroupOffsets(source.bootstrap_servers, query.group)) as group:
                 group.commit(starts[name])
-    return kept, {one: offset for start in starts.values() for one, offset in start.items()}
 
 
 def finish_reset(checkpoint: Path) -> None:
