@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.extras import require_extra
+from moldau.products.pipelines.core.column_types import MOST_DIGITS
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.avro_columns import common_schema_id, fits_columns, read_columns
@@ -297,7 +298,10 @@ def _logical(schema: AvroSchema) -> pa.DataType | None:
 
     logical = schema.get("logicalType")
     if logical == "decimal":
-        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+        precision = schema.get("precision", 0)
+        if not 1 <= precision <= MOST_DIGITS:
+            raise FlowError(f"an Avro decimal of {precision} digits has no column: 1 to {MOST_DIGITS} are possible")
+        return pa.decimal128(precision, schema.get("scale", 0))
     known = {
         "date": pa.date32(),
         "time-millis": pa.time64("us"),
