@@ -62,6 +62,12 @@ def test_a_large_table_is_read_in_batches(file):
     assert [[row["id"] for row in reader.batch()] for _ in range(2)] == [[1, 2, 3, 4], [5, 6]]
 
 
+def test_a_batch_may_end_at_the_number_0(file):
+    run(file, *[f"insert into orders (id) values ({number})" for number in (-1, 0, 1)])
+    reader = Reader(feed(file, max_records=1))
+    assert [[row["id"] for row in reader.batch()] for _ in range(4)] == [[-1], [0], [1], []]
+
+
 def test_what_cannot_be_read_is_refused(file, tmp_path):
     with pytest.raises(MoldauError, match="'name' of orders is none"):
         feed(file, by="name")

@@ -70,10 +70,8 @@ class ByKeyFeed:
         return after if newest is None else {"after": newest}
 
     def step(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Mapping[str, Key]:
-        return {
-            "after": self._key_of_row(self._max_records or MOST_ROWS_PER_BATCH, (after["after"], end["after"]))
-            or end["after"]
-        }
+        last = self._key_of_row(self._max_records or MOST_ROWS_PER_BATCH, (after["after"], end["after"]))
+        return end if last is None else {"after": last}
 
     def parts(self, after: Mapping[str, Key], end: Mapping[str, Key]) -> Sequence[Span]:
         return [] if after == end else [(after["after"], end["after"])]
