@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -109,6 +110,20 @@ def test_what_is_gone_is_named(lake):
         file.unlink()
     with pytest.raises(MoldauError, match="a vacuum removed it before it was read"):
         reader.between({"version": 0}, {"version": 2})
+
+
+def test_a_table_that_was_made_anew_is_noticed(lake):
+    """Its versions count from 0 again: those up to the one that was read would be passed over."""
+    for number in range(3):
+        append(lake, number)
+    reader = Reader(DeltaSource(location=str(lake)).feed())
+    assert ids(reader.batch()) == [0, 1, 2]
+    shutil.rmtree(lake)
+    with pytest.raises(MoldauError, match="has no version now, and version 2 of it was read before"):
+        reader.batch()
+    append(lake, 7)
+    with pytest.raises(MoldauError, match="has version 0 as its newest one now, and version 2 of it was read before"):
+        reader.batch()
 
 
 def test_what_is_no_table_of_rows_is_refused(tmp_path, lake):

@@ -122,8 +122,17 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return {"version": -1}
 
     def end(self, after: Mapping[str, int]) -> Mapping[str, int]:
+        """Raises DeltaSourceError for a table whose newest version is older than one that was read: it is another
+        table, whose versions up to that one would never be read."""
         found = (re.fullmatch(r"(\d{20})\.json", name) for name in self._log.names())
-        return {"version": max([after["version"], *(int(name[1]) for name in found if name)])}
+        newest = max((int(name[1]) for name in found if name), default=-1)
+        if newest < after["version"]:
+            now = "has no version now" if newest < 0 else f"has version {newest} as its newest one now"
+            raise DeltaSourceError(
+                f"the Delta table {self.location} {now}, and version {after['version']} of it was read before: it was "
+                "made anew, or put back; `moldau pipeline reset` begins anew with the table as it is"
+            )
+        return {"version": newest}
 
     def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
         """A version that came later is read whole: what it adds belongs together. Raises DeltaSourceError."""
