@@ -87,6 +87,30 @@ def test_the_first_batch_is_the_table_and_each_later_one_what_snapshots_add(lake
     assert ids([row for batch in read_whole(lake.feed()) for row in batch.to_pylist()]) == [1, 2, 3, 4, 5]
 
 
+def test_a_batch_takes_so_many_files_of_a_table_as_the_page_says(lake):
+    """The table as it was first in parts, also when it has grown meanwhile; later snapshots whole."""
+    lake.make()
+    for number in range(5):
+        lake.append(number)
+    reader = Reader(lake.feed(max_files=2))
+    first, place = reader.batch(), reader.place
+    lake.append(5)
+    lake.append(6)
+    second = reader.batch()
+    assert [len(first), len(second)] == [2, 2]
+    assert reader.between({"snapshot": -1}, place) == first
+    assert reader.between(place, reader.place) == second
+    # without the bound that the checkpoint began with, the rest of the first look comes in one piece
+    unbound = Reader(lake.feed())
+    unbound.place = reader.place
+    rest = reader.batch()
+    assert unbound.batch() == rest
+    assert ids([*first, *second, *rest]) == [0, 1, 2, 3, 4]
+    lake.append(7)
+    assert [ids(reader.batch()) for _ in range(3)] == [[5, 6], [7], []]
+    assert [ids(unbound.batch()) for _ in range(2)] == [[5, 6, 7], []]
+
+
 def test_a_snapshot_that_takes_rows_away_is_refused_or_left_out(lake):
     lake.make()
     lake.append(1, 2)

@@ -26,7 +26,15 @@ from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
-from moldau.products.pipelines.sources.feed_source import REFUSE, SKIP, FeedSource, parse_removed_rows
+from moldau.products.pipelines.sources.feed_source import (
+    FILES,
+    REFUSE,
+    SKIP,
+    FeedSource,
+    last_within,
+    parse_removed_rows,
+    within_table,
+)
 from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
 
 if TYPE_CHECKING:
@@ -34,7 +42,6 @@ if TYPE_CHECKING:
 
     from moldau.spark.folders import Folder
 
-FILES = "files"
 ROWS_A_BATCH = 10_000
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
@@ -138,17 +145,13 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         """A version that came later is read whole: what it adds belongs together. Raises DeltaSourceError."""
         if FILES in after or after["version"] < 0:
             version = after["version"] if FILES in after else end["version"]
-            if self.max_files is None:
-                return {"version": version}
-            read = after.get(FILES, 0) + self.max_files
-            return {"version": version, FILES: read} if read < len(self._files_of(version)) else {"version": version}
-        if self.max_files is not None:
-            found = 0
-            for version in range(after["version"] + 1, end["version"] + 1):
-                found += len(self._added_by(version))
-                if found > self.max_files and version > after["version"] + 1:
-                    return {"version": version - 1}
-        return end
+            read, most = after.get(FILES, 0), self.max_files
+            return within_table({"version": version}, read, most, lambda: len(self._files_of(version)))
+        if self.max_files is None:
+            return end
+        versions = range(after["version"] + 1, end["version"] + 1)
+        last = last_within(((version, len(self._added_by(version))) for version in versions), self.max_files)
+        return end if last is None else {"version": last}
 
     def parts(self, after: Mapping[str, int], end: Mapping[str, int]) -> Sequence[DeltaFile]:
         """Raises DeltaSourceError for versions that are gone, and for those that no stream of rows can show."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from moldau.spark.feeds import Feed
 
 REFUSE, SKIP = "refuse", "skip"
+FILES = "files"
+"""In a place of a table with versions: only so many files of the table are read, as it is in the place's version."""
 
 
 def parse_removed_rows(source: Section, *, as_table: bool) -> str:
@@ -22,6 +25,25 @@ def parse_removed_rows(source: Section, *, as_table: bool) -> str:
     if as_table and source.has("removed_rows"):
         source.refuse("removed_rows", "has no meaning for a table, which is as its newest version says")
     return source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE)
+
+
+def within_table(place: Mapping[str, int], read: int, most: int | None, count: Callable[[], int]) -> Mapping[str, int]:
+    """Where a batch ends that begins in a table as it was at first, which ends at `place`. `read`: how many of its
+    files are read, of `count`. `most`: of a batch; None: there is no bound."""
+    return place if most is None or read + most >= count() else {**place, FILES: read + most}
+
+
+def last_within(added: Iterable[tuple[int, int]], most: int) -> int | None:
+    """The last version such that those up to it add `most` files at most: the first one all the same, for what a
+    version adds belongs together. `added`: the versions in their order, each with how many files it adds. None where
+    there are none."""
+    count, last = 0, None
+    for version, files in added:
+        count += files
+        if last is not None and count > most:
+            break
+        last = version
+    return last
 
 
 class FeedSource(Source, frozen=True, kw_only=True):

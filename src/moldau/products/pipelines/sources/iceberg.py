@@ -25,8 +25,16 @@ from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table, store_properties
-from moldau.products.pipelines.sources.feed_source import REFUSE, SKIP, FeedSource, parse_removed_rows
-from moldau.products.pipelines.sources.source import PageHead
+from moldau.products.pipelines.sources.feed_source import (
+    FILES,
+    REFUSE,
+    SKIP,
+    FeedSource,
+    last_within,
+    parse_removed_rows,
+    within_table,
+)
+from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,19 +51,26 @@ class IcebergSourceError(MoldauError):
 
 class IcebergSource(FeedSource, frozen=True, kw_only=True):
     NAMED_BY = ("iceberg",)
-    KEYS = ("removed_rows", *PLACE_KEYS)
+    KEYS = ("removed_rows", *PLACE_KEYS, MAX_FILES)
 
     table: str
     warehouse: str
     catalog: Path
     removed_rows: str = REFUSE
+    max_files: int | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> IcebergSource:
         common = cls.parse_common(source)
         table, warehouse, catalog = parse_table(source, head.directory)
-        removed_rows = parse_removed_rows(source, as_table=common["as_table"])
-        return cls(table=table, warehouse=warehouse, catalog=catalog, removed_rows=removed_rows, **common)
+        return cls(
+            table=table,
+            warehouse=warehouse,
+            catalog=catalog,
+            removed_rows=parse_removed_rows(source, as_table=common["as_table"]),
+            max_files=cls.parse_limit(source, MAX_FILES),
+            **common,
+        )
 
     def describe(self) -> str:
         return f"Iceberg table {self.table} in {self.warehouse}" + ("" if self.as_table else ", snapshot by snapshot")
@@ -78,6 +93,7 @@ class IcebergSource(FeedSource, frozen=True, kw_only=True):
             catalog=self.catalog,
             columns=_columns(table),
             skips_removals=self.removed_rows == SKIP,
+            max_files=self.max_files,
         )
 
 
@@ -90,13 +106,16 @@ class IcebergFile(msgspec.Struct, frozen=True):
 
 
 class IcebergFeed(msgspec.Struct, frozen=True):
-    """A place is a snapshot: all rows up to it are read. -1: none is."""
+    """A place is a snapshot: all rows up to it are read. -1: none is. With `files`, only so many files of the table
+    are, as it is in that snapshot: those that the first batches read. `max_files`: of a batch; None: there is no
+    bound."""
 
     table: str
     warehouse: str
     catalog: Path
     columns: Any  # pa.Schema
     skips_removals: bool
+    max_files: int | None = None
 
     def beginning(self) -> Mapping[str, int]:
         return {"snapshot": NO_SNAPSHOT}
@@ -106,7 +125,18 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return after if newest is None else {"snapshot": newest.snapshot_id}
 
     def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
-        return end
+        """A snapshot that came later is read whole: what it adds belongs together. Raises IcebergSourceError."""
+        if FILES in after or after["snapshot"] == NO_SNAPSHOT:
+            snapshot = after["snapshot"] if FILES in after else end["snapshot"]
+            read, most = after.get(FILES, 0), self.max_files
+            return within_table({"snapshot": snapshot}, read, most, lambda: len(self._files_of(self._load(), snapshot)))
+        if self.max_files is None:
+            return end
+        table = self._load()
+        snapshots = self._between(table, after["snapshot"], end["snapshot"])
+        added = ((snapshot.snapshot_id, len(self._added_by(table, snapshot))) for snapshot in snapshots)
+        last = last_within(added, self.max_files)
+        return end if last is None else {"snapshot": last}
 
     def parts(self, after: Mapping[str, int], end: Mapping[str, int]) -> Sequence[IcebergFile]:
         """Raises IcebergSourceError for snapshots that are gone, and for those that no stream of rows can show."""
@@ -115,8 +145,9 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         table = self._load()
         if not _columns(table).equals(self.columns):
             raise IcebergSourceError(f"the Iceberg table {self.table} has other columns now: start the pipeline again")
-        if after["snapshot"] == NO_SNAPSHOT:
-            return self._files_of(table, end["snapshot"])
+        if FILES in after or after["snapshot"] == NO_SNAPSHOT:
+            # a batch of the table as it was at first ends in it, or behind it
+            return self._files_of(table, end["snapshot"])[after.get(FILES, 0) : end.get(FILES)]
         metadata = _without_history(table)
         return [
             IcebergFile(FileScanTask(file), metadata)
@@ -150,11 +181,12 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return _load(self.table, self.warehouse, self.catalog)
 
     def _files_of(self, table: Table, snapshot: int | None) -> list[IcebergFile]:
-        """All files of the table as it was in that snapshot; None: as it is."""
+        """All files of the table as it was in that snapshot, in the order of their names; None: as it is."""
         if snapshot is not None and table.snapshot_by_id(snapshot) is None:
             raise self._gone(snapshot)
         metadata = _without_history(table)
-        return [IcebergFile(task, metadata) for task in table.scan(snapshot_id=snapshot).plan_files()]
+        tasks = sorted(table.scan(snapshot_id=snapshot).plan_files(), key=lambda task: str(task.file.file_path))
+        return [IcebergFile(task, metadata) for task in tasks]
 
     def _between(self, table: Table, after: int, end: int) -> list[Snapshot]:
         """Those behind `after` up to `end`, the oldest first."""
