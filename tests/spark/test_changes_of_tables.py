@@ -12,7 +12,8 @@ import pytest
 
 from moldau.cli.main import main
 from moldau.products.pipelines.core.section import PageError
-from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.looking.outlook import plan_of
+from moldau.products.pipelines.page.page import load_page, parse_page
 
 PAGE = """
 sources:
@@ -32,11 +33,16 @@ tests:
       changes: [[{id: 1, version: 3, name: new}, {id: 1, version: 1, name: old}], [{id: 1, version: 2, name: late}]]
     expect:
       lake: [{id: 1, name: new}, {id: 1, name: new}]
+  a change that removes its row says so:
+    given:
+      changes: [{id: 1, version: 1, name: a}, {id: 2, version: 2, op: d}]
+    expect:
+      file: [{id: 1, _moldau_deleted: false}, {id: 2, _moldau_deleted: true}]
 """
 
 
 def test_the_newest_change_of_each_key_is_in_the_table(
-    run_page, new_topic, produce, postgresql, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_page, new_topic, produce, postgresql, bootstrap_servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     topic = new_topic()
 
@@ -59,8 +65,9 @@ def test_the_newest_change_of_each_key_is_in_the_table(
     run_page(page)
     assert tables() == [[(1, "A"), (4, "d")]] * 3
     file = tmp_path / "page.yaml"
-    file.write_text(f"name: pipe\nbootstrap_servers: a:1\n{page}", "utf-8")
+    file.write_text(f"name: pipe\nbootstrap_servers: {bootstrap_servers}\n{page}", "utf-8")
     assert main(["pipeline", "test", str(file)]) == 0, capsys.readouterr().out
+    assert {outlook.columns for outlook in plan_of(load_page(file))} == {(("id", "int"), ("name", "string"))}
 
 
 def test_a_change_without_a_place_in_the_sequence_is_named(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -20,6 +20,7 @@ from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_page
+from moldau.products.pipelines.targets.table_target import DELETED
 from moldau.spark import QUICK_START, open_session, spark_error
 from moldau.spark.connect import REMOTE
 
@@ -30,7 +31,7 @@ _LOOK_S = 1
 
 
 class QueryOutlook(msgspec.Struct, frozen=True):
-    """`columns`: the names and Spark types of the rows that go to the target."""
+    """`columns`: the names and Spark types of the rows that the target gets."""
 
     standing: QueryStanding
     columns: tuple[tuple[str, str], ...]
@@ -48,7 +49,7 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
     for query in page.queries:
         make_result(page, query, views)
     return [
-        QueryOutlook(standing, tuple(query.target.newest(views[query.step.target.reads]).dtypes))
+        QueryOutlook(standing, tuple(query.target.newest(views[query.step.target.reads]).drop(DELETED).dtypes))
         for standing, query in zip(standings, page.queries, strict=True)
     ]
 
