@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,23 @@ def test_a_preview_shows_the_first_rows_and_leaves_no_trace(
     assert [one.offset for one in consumer.committed([TopicPartition(topic, 0)], timeout=30)] == [-1001]
     consumer.close()
     assert sorted(path.name for path in page.parent.iterdir()) == ["page.yaml"]
+
+
+def test_a_preview_of_what_cannot_be_read_is_one_sentence(
+    page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    """Spark itself reads a table only when its rows are asked for."""
+    text = page.read_text()
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("create table users (name int)")
+        connection.execute("insert into users values ('no number')")
+    page.write_text(
+        text.replace("flows:", "  users: {sqlite: shop.db, table: users, as: table}\nflows:").replace(
+            "select user, amount from orders where", "select user, amount from orders cross join users where"
+        )
+    )
+    assert main(["pipeline", "preview", str(page), "users"]) == 1
+    assert capsys.readouterr().err == ("moldau pipeline: the column 'name' has 'no number', which is not int64\n")
+    with pytest.raises(SystemExit):
+        main(["pipeline", "preview", str(page), "big", "--rows", "0"])
+    assert "must be at least 1, not '0'" in capsys.readouterr().err

@@ -36,6 +36,14 @@ int64 = _whole_number(64)
 """An offset."""
 
 
+def at_least_one(text: str) -> int:
+    """How many of something that there must be."""
+    value = int32(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text!r}")
+    return value
+
+
 def not_empty(text: str) -> str:
     """For a shell's variable that is not set: it must not mean the default."""
     if not text:

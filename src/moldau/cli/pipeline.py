@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli import pipeline_runs, warm_up
-from moldau.cli.arguments import Subparsers, int32
+from moldau.cli.arguments import Subparsers, at_least_one, int32
 from moldau.cli.output import print_rows
 from moldau.cli.pipeline_pages import (
     add_page,
@@ -146,7 +146,7 @@ def _add_looks(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     add_page(preview)
     add_spark_settings(preview)
     preview.add_argument("name", metavar="NAME", help="a source or flow of the page")
-    preview.add_argument("--rows", type=int32, default=PREVIEW_ROWS, metavar="N", help="how many; default: 20")
+    preview.add_argument("--rows", type=at_least_one, default=PREVIEW_ROWS, metavar="N", help="how many; default: 20")
     preview.add_argument("--json", action="store_true", help="one JSON array")
     preview.set_defaults(run=lambda arguments: _through_spark(arguments, show_preview))
 

@@ -62,21 +62,25 @@ def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str
     """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
     spark = _brief_session(page, settings)
     views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
-    if not views[name].isStreaming:
-        return rows_of(views[name].limit(rows))
+    try:
+        if not views[name].isStreaming:
+            return rows_of(views[name].limit(rows))
+        return _first_rows(spark, page, name, views[name], rows)
+    except spark_error() as error:
+        raise PipelineFailedError(what_failed(str(error))) from error
+
+
+def _first_rows(spark: SparkSession, page: PipelinePage, name: str, view: DataFrame, rows: int) -> list[Row]:
     # a group has a first row before it has its last: every change of it is one
     mode = "update" if any(flow.groups for flow in page.plan.upstream(name)) else "append"
     with tempfile.TemporaryDirectory(prefix="moldau-preview-") as checkpoint:
-        stream = views[name].writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
+        stream = view.writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
         found = Path(checkpoint, "found.json")
-        try:
-            with state_store_for(spark, page.plan.upstream(name)):
-                running = stream.trigger(availableNow=True).foreachBatch(partial(_keep_rows, found, rows)).start()
-            while len(_kept_rows(found)) < rows and not running.awaitTermination(_LOOK_S):
-                pass
-            running.stop()
-        except spark_error() as error:
-            raise PipelineFailedError(what_failed(str(error))) from error
+        with state_store_for(spark, page.plan.upstream(name)):
+            running = stream.trigger(availableNow=True).foreachBatch(partial(_keep_rows, found, rows)).start()
+        while len(_kept_rows(found)) < rows and not running.awaitTermination(_LOOK_S):
+            pass
+        running.stop()
         return _kept_rows(found)
 
 
