@@ -103,6 +103,7 @@ def voters_of(address: str) -> list[list[str]]:
     """Id, directory, and the rest of the row of each node that votes."""
     words = ["kafka-metadata-quorum", "--bootstrap-server", address, "describe", "--replication"]
     done = subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], capture_output=True, text=True, timeout=60)
+    print(done.stdout, done.stderr)  # shown where the test fails
     rows = [line.split() for line in done.stdout.splitlines()]
     return [row for row in rows if row[-1] in ("Leader", "Follower")]
 
