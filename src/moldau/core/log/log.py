@@ -456,11 +456,9 @@ class Log:
     ) -> Read:
         """Whole batches, from the one that holds `offset`, none that reaches beyond `end_offset`, at most `max_bytes`
         in all; but the first one also if it is larger, with `at_least_one_batch`, and as `Read.later` if it is larger
-        than `held_bytes` as well. May give less than there is.
-
-        Never waits for the disk unless `may_wait`: see Read. Raises OFFSET_OUT_OF_RANGE, StorageFailedError,
-        DamagedBatchError (CORRUPT_MESSAGE) for bytes that are no batches, KAFKA_STORAGE_ERROR for a file that is gone.
-        """
+        than `held_bytes` as well. May give less than there is. Never waits for the disk unless `may_wait`: see Read.
+        Raises OFFSET_OUT_OF_RANGE, StorageFailedError, DamagedBatchError (CORRUPT_MESSAGE) for bytes that are no
+        batches, KAFKA_STORAGE_ERROR for a file that is gone."""
         if self.health.failure is not None:
             self.health.check()
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -476,7 +474,9 @@ class Log:
             segment = segments[index]
             recent = self._segments.recent if segment is self._segments.active else NO_POSITIONS
             try:
-                reader = SegmentReader(segment, self.index_cache, may_wait=may_wait, may_have_holes=self.may_have_holes)
+                reader = SegmentReader(
+                    segment, self.index_cache, self.health, may_wait=may_wait, may_have_holes=self.may_have_holes
+                )
                 result: Read | None = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent, held_bytes)
             except StorageFailedError as error:
                 self.health.fail(error)

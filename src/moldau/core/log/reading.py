@@ -33,22 +33,27 @@ class ColdRead:
     It decides nothing and holds no view, so it does not matter what happens to the log in the meantime.
     """
 
-    __slots__ = ("_disk", "_file", "_length", "_path", "_position")
+    __slots__ = ("_disk", "_file", "_health", "_length", "_path", "_position")
 
-    def __init__(self, disk: Disk, path: str, file: File | None, position: int, length: int) -> None:
+    def __init__(
+        self, disk: Disk, path: str, file: File | None, position: int, length: int, health: DirectoryHealth
+    ) -> None:
         self._disk = disk
+        self._health = health
         self._path = path
         self._file = file
         self._position = position
         self._length = length
 
     def run(self) -> None:
-        """Silent if the file has gone. Raises StorageFailedError."""
+        """Silent if the file has gone. Raises StorageFailedError, and the directory is offline: who asks the log again
+        would be told for ever that it has to wait."""
         try:
-            if self._file is not None:
-                self._file.read(self._position, max(self._length, COLD_READ_BYTES))
-            else:
-                self._disk.read_file(self._path)
+            with self._health.watched():
+                if self._file is not None:
+                    self._file.read(self._position, max(self._length, COLD_READ_BYTES))
+                else:
+                    self._disk.read_file(self._path)
         except (FileNotFoundError, ValueError):
             return
 
@@ -56,7 +61,7 @@ class ColdRead:
 class RepairRead(ColdRead):
     """A read that met damage: `run()` finds out what can still be read, see inspection."""
 
-    __slots__ = ("_extent", "_health", "_interval", "_is_active", "_may_have_holes", "_segment")
+    __slots__ = ("_extent", "_interval", "_is_active", "_may_have_holes", "_segment")
 
     def __init__(
         self, segment: Segment, interval: int, health: DirectoryHealth, may_have_holes: bool, *, is_active: bool = False
@@ -150,10 +155,13 @@ class SegmentReader:
     batches is one `pread`. What is sent on unseen is checked by its reader, who then asks for the offset that failed.
     """
 
-    __slots__ = ("_cache", "_file", "_may_have_holes", "_may_wait", "_segment")
+    __slots__ = ("_cache", "_file", "_health", "_may_have_holes", "_may_wait", "_segment")
 
-    def __init__(self, segment: Segment, cache: IndexCache, *, may_wait: bool, may_have_holes: bool) -> None:
+    def __init__(
+        self, segment: Segment, cache: IndexCache, health: DirectoryHealth, *, may_wait: bool, may_have_holes: bool
+    ) -> None:
         self._segment = segment
+        self._health = health
         self._file = segment.file
         self._cache = cache
         self._may_wait = may_wait
@@ -222,7 +230,7 @@ class SegmentReader:
         may_have_holes = self._may_have_holes or offset >= segment.next_offset
         position = segment.locate(offset, start, is_cached_only=not self._may_wait, may_have_holes=may_have_holes)
         if position < 0:
-            raise _WouldWaitError(ColdRead(segment.disk, self._file.path, self._file, ~position, COLD_READ_BYTES))
+            raise self._would_wait(self._file.path, self._file, ~position, COLD_READ_BYTES)
         return position
 
     def _index(self) -> OffsetIndex:
@@ -250,17 +258,19 @@ class SegmentReader:
         finally:
             file.close()
         if data is None:
-            raise _WouldWaitError(ColdRead(segment.disk, path, None, 0, size))
+            raise self._would_wait(path, None, 0, size)
         index = OffsetIndex.decode(bytes(data), segment.size)
         if index is None:
             raise DamagedBatchError(path, 0, "the index is damaged")
         return index
 
+    def _would_wait(self, path: str, file: File | None, position: int, length: int) -> _WouldWaitError:
+        return _WouldWaitError(ColdRead(self._segment.disk, path, file, position, length, self._health))
+
     def _bytes(self, position: int, length: int) -> bytes | bytearray:
         data = self._file.read(position, length) if self._may_wait else self._file.read_cached(position, length)
         if data is None:
-            segment = self._segment
-            raise _WouldWaitError(ColdRead(segment.disk, self._file.path, self._file, position, length))
+            raise self._would_wait(self._file.path, self._file, position, length)
         if len(data) < length:
             raise DamagedBatchError(self._file.path, position + len(data), "the file ends here, and was longer before")
         return data

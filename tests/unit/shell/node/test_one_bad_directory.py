@@ -1,0 +1,53 @@
+"""One of two log directories is full, or cannot be read: what goes on in the other one, and how partitions leave it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.core.log.log import AppendOrigin
+from moldau.errors import ERROR_CODES
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.records.builder import build_batch
+from tests.support.log_directories import NOW_MS, append, described, fetch_error, start_with_one_in_each
+from tests.support.logs import flush
+from tests.support.moves import move, two_directories
+
+pytestmark = pytest.mark.asyncio
+
+
+def seal(running: Any, index: int, topic: str = "t") -> None:
+    """What stands in the partition is flushed, in a segment that grows no more."""
+    log = running.node.broker.partitions.find(topic, index).log
+    log.roll(NOW_MS)
+    flush(log, NOW_MS)
+
+
+async def start_again(start_node: Any, running: Any, disks: tuple[MemoryDisk, MemoryDisk]) -> Any:
+    """After a clean stop: nothing of the index files is in memory."""
+    await running.node.stop()
+    return await start_node(disk=disks[0], further_disks=disks[1:])
+
+
+def rows(count: int) -> bytearray:
+    """One batch of so many records with one key."""
+    return bytearray(build_batch([(b"key", b"%d" % number, NOW_MS, ()) for number in range(count)]))
+
+
+def write(running: Any, index: int, count: int = 1, topic: str = "t") -> None:
+    running.node.broker.partitions.find(topic, index).append(rows(count), NOW_MS, AppendOrigin.CLIENT)
+
+
+async def test_a_reader_of_what_the_page_cache_has_not_and_the_disk_does_not_give_gets_an_error(
+    start_node: Any,
+) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    running, second = await start_with_one_in_each(start_node, disks)
+    client = running.connect()
+    disks[1].fail(Fault("read_cached", "cold"))
+    assert await fetch_error(client, second) == 0
+    disks[1].fail(Fault("read"))
+    assert await fetch_error(client, second) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+    assert await append(client, second) == (ERROR_CODES["KAFKA_STORAGE_ERROR"], -1)
+    assert await fetch_error(client, 1 - second) == 0
