@@ -410,7 +410,7 @@ class Log:
         start offset."""
         self.health.check()
         count = count_deletable(
-            segment_facts(self.segments, self.log_end_offset),
+            segment_facts(self.segments, self.log_end_offset, self.health),
             self.settings,
             now_ms=now_ms,
             high_watermark=high_watermark,

@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 import msgspec
 
+from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
 from moldau.core.log.settings import LogSettings
 from moldau.ports import Disk
@@ -65,13 +66,16 @@ def count_deletable(
     return count
 
 
-def segment_facts(segments: Sequence[Segment], log_end_offset: int) -> Iterator[SegmentFacts]:
-    """The facts of each segment, from the oldest on; asking for one may read the end of its time index."""
+def segment_facts(segments: Sequence[Segment], log_end_offset: int, health: DirectoryHealth) -> Iterator[SegmentFacts]:
+    """The facts of each segment, from the oldest on; asking for one may read the end of its time index. A directory
+    that cannot be read goes offline: else each round of retention would end here, and nobody would hear of it."""
     for segment, following in zip_longest(segments, segments[1:]):
+        with health.watched():
+            max_timestamp_ms = segment.load_max_timestamp()
         yield SegmentFacts(
             end_offset=log_end_offset if following is None else following.base_offset,
             size_bytes=segment.size,
-            max_timestamp_ms=segment.load_max_timestamp(),
+            max_timestamp_ms=max_timestamp_ms,
             last_modified_ms=segment.created_ms,
             is_last=following is None,
         )

@@ -138,7 +138,11 @@ class Housekeeping:
             if partition.is_offline or partition.is_deleted:
                 continue
             producer_ids += len(partition.log.producer_state.entries)
-            deleted = partition.log.delete_old_segments(node.clock.now_ms(), partition.high_watermark)
+            try:
+                deleted = partition.log.delete_old_segments(node.clock.now_ms(), partition.high_watermark)
+            except StorageFailedError:
+                node.directory_failed()  # the logs of the other directories have their turn
+                continue
             if deleted:
                 self._touched[partition.number] = partition
                 node.log.info(

@@ -51,3 +51,20 @@ async def test_a_reader_of_what_the_page_cache_has_not_and_the_disk_does_not_giv
     assert await fetch_error(client, second) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
     assert await append(client, second) == (ERROR_CODES["KAFKA_STORAGE_ERROR"], -1)
     assert await fetch_error(client, 1 - second) == 0
+
+
+async def test_a_directory_that_cannot_be_read_goes_offline_and_retention_goes_on(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    running, second = await start_with_one_in_each(start_node, disks)
+    seal(running, second)
+    running = await start_again(start_node, running, disks)
+    await running.create_topic("u", 2, retention_ms="1000")
+    client = running.connect()
+    for index in range(2):
+        assert await append(client, index, "u") == (0, 0)
+    (other,) = [index for name, index in (await described(client))["/disk0"][1] if name == "u"]
+    running.clock.advance(5_000)
+    disks[1].fail(Fault("read", path_contains=".timeindex"))
+    await running.node.housekeeping.apply_retention()
+    assert running.node.broker.partitions.find("u", other).log.log_start_offset == 1
+    assert (await described(client))["/disk1"][0] == ERROR_CODES["KAFKA_STORAGE_ERROR"]
