@@ -43,30 +43,36 @@ class Checkpoints:
         async with self._lock:
             yield
 
-    async def write(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """All checkpoints. A directory that fails is reported to the broker. Raises StorageFullError."""
+    async def write(self, high_watermarks: Mapping[TopicPartition, int], needed: LogDirectory | None = None) -> None:
+        """All checkpoints. A directory that fails is reported to the broker. Raises StorageFullError where those of the
+        directory `needed` (None: of any one) find no room."""
         async with self._lock:
-            await self._run(lambda directory: directory.checkpoint(high_watermarks))
+            _check(await self._run(lambda directory: directory.checkpoint(high_watermarks)), needed)
 
-    async def save_log_start_offsets(self) -> None:
+    async def save_log_start_offsets(self, needed: LogDirectory | None = None) -> None:
         """Until the log start offsets of now are on the disk, where their directory does not fail; see
-        `Flusher.save_log_start_offsets`. Raises StorageFullError."""
+        `Flusher.save_log_start_offsets`. Raises as `write`."""
         self._asked += 1
         number = self._asked
         async with self._lock:
             if self._saved >= number:
                 return
             covered = self._asked
-            await self._run(LogDirectory.checkpoint_log_start_offsets)
-            self._saved = covered
+            full = await self._run(LogDirectory.checkpoint_log_start_offsets)
+            if not full:
+                self._saved = covered
+        _check(full, needed)
 
-    async def save_cleaned_offsets(self) -> None:
-        """What the cleaner has done until now. Raises StorageFullError."""
+    async def save_cleaned_offsets(self, needed: LogDirectory | None = None) -> None:
+        """What the cleaner has done until now. Raises as `write`."""
         async with self._lock:
-            await self._run(LogDirectory.checkpoint_cleaned_offsets)
+            _check(await self._run(LogDirectory.checkpoint_cleaned_offsets), needed)
 
-    async def _run(self, plan_of: Callable[[LogDirectory], CheckpointPlan]) -> None:
-        full: StorageFullError | None = None
+    async def _run(
+        self, plan_of: Callable[[LogDirectory], CheckpointPlan]
+    ) -> list[tuple[LogDirectory, StorageFullError]]:
+        """Gives the directories that had no room."""
+        full: list[tuple[LogDirectory, StorageFullError]] = []
         for directory in self._logs:
             if directory.health.is_offline:
                 # a worker may have found that just now: nobody is answered before the partitions are offline
@@ -77,8 +83,13 @@ class Checkpoints:
                 await self._node.workers.run(plan.run)
                 directory.checkpointed(plan)
             except StorageFullError as error:
-                full = error
+                full.append((directory, error))
             except StorageFailedError:
                 self._node.directory_failed()
-        if full is not None:
-            raise full
+        return full
+
+
+def _check(full: list[tuple[LogDirectory, StorageFullError]], needed: LogDirectory | None) -> None:
+    for directory, error in full:
+        if needed is None or directory is needed:
+            raise error

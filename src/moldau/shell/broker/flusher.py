@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from moldau.core.log.directory import LogDirectory
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, StorageFullError, kafka_error
 from moldau.shell.broker.checkpoints import Checkpoints
@@ -84,15 +85,15 @@ class Flusher:
             with suppress(KafkaError):
                 await ended
 
-    async def save_log_start_offsets(self, partitions: Sequence[Partition]) -> None:
+    async def save_log_start_offsets(self, partitions: Sequence[Partition], needed: LogDirectory | None = None) -> None:
         """Until the log start offsets that these partitions have now are on the disk; those of a directory that fails
-        are offline then. Raises StorageFullError."""
+        are offline then. Raises StorageFullError; `needed`: see Checkpoints."""
         for _ in range(2):
             for partition in partitions:
                 # first the leader epochs, which then begin at the new start: a later start believes what both files say
                 with suppress(KafkaError):
                     await self._save_leader_epochs(partition)
-            await self._checkpoints.save_log_start_offsets()
+            await self._checkpoints.save_log_start_offsets(needed)
             if not any(map(_has_unsaved_epochs, partitions)):
                 return
             # there was no room for the epochs, but then for the checkpoint: there is some by now

@@ -112,7 +112,7 @@ class ReplicaMoves:
         self._settling[partition.number] = None
         try:
             if target.has_stale_offsets(topic_partition):
-                await self._checkpoints.write(self._partitions.high_watermarks())
+                await self._checkpoints.write(self._partitions.high_watermarks(), needed=target)
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
                 # while it is held requests may wait for a flush: what is left to copy then is little, and does not wait
@@ -216,7 +216,7 @@ class ReplicaMoves:
     async def _make_durable(self, partition: Partition, future: FutureLog) -> None:
         """The old directory goes only when the new one would survive the machine. It stays where the new one fails."""
         node, topic_partition = self._node, partition.topic_partition
-        while not partition.is_deleted and not await self._is_durable(partition):
+        while not partition.is_deleted and not await self._is_durable(partition, future.target):
             if partition.is_offline:
                 return
             await asyncio.sleep(RETRY_S)
@@ -233,16 +233,16 @@ class ReplicaMoves:
             return
         del self._settling[partition.number]
 
-    async def _is_durable(self, partition: Partition) -> bool:
+    async def _is_durable(self, partition: Partition, target: LogDirectory) -> bool:
         """Makes the new log durable, with where it starts, for what a client deleted must not come back, and with how
         far it is clean, for else holes of compaction are damage after a crash. False where there is no room for it, or
-        its directory fails."""
+        its directory fails. The old directory may be full: then this is what makes room there."""
         end_offset = Offset(partition.log.log_end_offset)
         self._flusher.request(partition)
         try:
-            await self._checkpoints.save_cleaned_offsets()
+            await self._checkpoints.save_cleaned_offsets(target)
             await self._flusher.wait(partition, end_offset)
-            await self._flusher.save_log_start_offsets([partition])
+            await self._flusher.save_log_start_offsets([partition], target)
         except (KafkaError, StorageFullError):
             return False
         return not partition.is_offline

@@ -68,3 +68,16 @@ async def test_a_directory_that_cannot_be_read_goes_offline_and_retention_goes_o
     await running.node.housekeeping.apply_retention()
     assert running.node.broker.partitions.find("u", other).log.log_start_offset == 1
     assert (await described(client))["/disk1"][0] == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+
+
+async def test_a_partition_that_leaves_a_full_directory_makes_room_there(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    running, second = await start_with_one_in_each(start_node, disks)
+    disks[1].fail(Fault("write", "full", path_contains="offset-checkpoint"))
+    target = running.node.broker.partitions.logs.by_path("/disk0")
+    running.node.broker.moves.move(running.node.broker.partitions.find("t", second), target)
+    await running.turns(60)
+    assert disks[0].exists(f"t-{second}")
+    assert not disks[1].exists(f"t-{second}")
+    await running.node.housekeeping.purge_deleted()
+    assert not [name for name in disks[1].list_directory("") if name.startswith("t-")]
