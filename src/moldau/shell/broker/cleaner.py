@@ -14,13 +14,14 @@ again until a restart; it serves on.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.core.log.cleanable import Cleanable, find_cleanable, is_roll_due, plan_round
 from moldau.core.log.compaction import MIN_KEYS, CompactionPlan, CompactionResult, remove_cleaned
 from moldau.core.log.key_offsets import keys_within
 from moldau.core.replication.partition import Partition
-from moldau.errors import StorageFailedError
+from moldau.errors import StorageFailedError, StorageFullError
 from moldau.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class Cleaner:
         self._process: CleanerProcess | None = None
         self._is_stopped = False
         self._failures: dict[TopicPartition, CleaningFailures] = {}
+        self._refused: dict[TopicPartition, int] = {}
+        """Logs of whose last round nothing came, with its number: they come behind all others, the one that waits
+        longest first. Else one that finds no room would keep all others from their round."""
+        self._rounds = 0
 
     def stop(self) -> None:
         """The child, if there is one, has ended when this returns."""
@@ -80,7 +85,7 @@ class Cleaner:
     # -- one log
 
     async def clean_one(self) -> bool:
-        """Cleans the log that needs it most; False if none does. Raises StorageFullError, StorageFailedError."""
+        """Cleans the log that needs it most; False if none does, or nothing came of it. Raises StorageFailedError."""
         chosen = await self._choose()
         if chosen is None or self._is_stopped:
             return False
@@ -98,17 +103,20 @@ class Cleaner:
         )
         disk = log.disk
         outcome = await self._runner().run(disk, plan, settings.log_cleaner_io_max_bytes_per_second)
+        problem, message = outcome.problem, outcome.message
         is_in_place = False
         try:
             if outcome.result is not None:
                 is_in_place = await self._put_in_place(partition, log, plan, outcome.result)
+        except StorageFullError as error:
+            problem, message = "full", str(error)
         finally:
             if not is_in_place and not self._is_stopped:
                 await node.workers.run(lambda: remove_cleaned(disk, plan))
         if outcome.result is not None and is_in_place:
             self._tell(partition, outcome.result, node.clock.monotonic_ms() - begin_ms)
             return True
-        self._failed(partition, outcome.problem, outcome.message)
+        self._failed(partition, problem, message)
         return False
 
     def _runner(self) -> CleanerProcess:
@@ -129,27 +137,39 @@ class Cleaner:
         node = self._node
         now_ms = node.clock.now_ms()
         best: tuple[Partition, Log, Cleanable] | None = None
+        best_rank = 0, 0.0
         dirtiest, longest_ms = 0.0, 0
         for partition in list(self._compacted()):
             await node.pauses.pause()
             log = partition.log
             if self._is_gone(partition, log):
                 continue
-            if is_roll_due(log, now_ms):
-                log.roll(now_ms)
-            if log.is_flush_due(now_ms):
-                # sealed just now, or read anew after a crash: only what is flushed is cleaned
-                self._touched[partition.number] = partition
-            part = find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
+            try:
+                part = self._look_at(partition, log, now_ms)
+            except StorageFailedError:
+                node.directory_failed()  # the logs of the other directories have their turn
+                continue
             dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
-            if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or part.ratio > best[2].ratio):
-                best = partition, log, part
+            rank = -self._refused.get(partition.topic_partition, 0), part.ratio
+            if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or rank > best_rank):
+                best, best_rank = (partition, log, part), rank
         node.telemetry.set(MAX_DIRTY_PERCENT, int(100 * dirtiest))
         node.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
         uncleanable = sum(1 for failed in self._failures.values() if failed.count >= MAX_FAILURES)
         node.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
         # other work has run since it was looked at
         return None if best is None or self._is_gone(best[0], best[1]) else best
+
+    def _look_at(self, partition: Partition, log: Log, now_ms: int) -> Cleanable:
+        """Raises StorageFailedError, and the directory is offline."""
+        if is_roll_due(log, now_ms):
+            with suppress(StorageFullError):  # cleaning makes room
+                log.roll(now_ms)
+        if log.is_flush_due(now_ms):
+            # sealed just now, or read anew after a crash: only what is flushed is cleaned
+            self._touched[partition.number] = partition
+        with log.health.watched():
+            return find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
 
     def _compacted(self) -> Iterator[Partition]:
         for partition in self._partitions:
@@ -172,7 +192,8 @@ class Cleaner:
     ) -> bool:
         """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
         node, disk = self._node, log.disk
-        await self._checkpoints.write(self._partitions.high_watermarks())
+        directory = self._partitions.logs.directory_of(partition.topic_partition)
+        await self._checkpoints.write(self._partitions.high_watermarks(), directory)
         for segment in result.segments:
             if self._is_gone(partition, log) or not log.replace_segments(plan, segment, node.clock.now_ms()):
                 return False
@@ -184,12 +205,12 @@ class Cleaner:
         except StorageFailedError as error:
             log.health.fail(error)
             raise
-        directory = self._partitions.logs.directory_of(partition.topic_partition)
         if self._is_gone(partition, log) or directory is None:
             return False
         directory.cleaned_offsets[partition.topic_partition] = result.end_offset
         self._failures.pop(partition.topic_partition, None)
-        await self._checkpoints.save_cleaned_offsets()
+        self._refused.pop(partition.topic_partition, None)
+        await self._checkpoints.save_cleaned_offsets(directory)
         return True
 
     def _tell(self, partition: Partition, result: CompactionResult, duration_ms: int) -> None:
@@ -209,6 +230,8 @@ class Cleaner:
     def _failed(self, partition: Partition, problem: str, message: str) -> None:
         """A damaged log is not tried again, one whose round ended strangely two more times."""
         node = self._node
+        self._rounds += 1
+        self._refused[partition.topic_partition] = self._rounds
         if self._is_stopped or problem not in ("damaged", "full", "failed", "child"):
             return
         node.log.error(

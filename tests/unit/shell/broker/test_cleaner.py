@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -121,6 +121,42 @@ async def test_a_full_disk_leaves_the_log_as_it_was(start_node: Any) -> None:
     running.disk.heal()
     assert await cleaner.clean_one()
     assert len(content(partition)) == 1
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("error", ["full", "io"])
+async def test_a_log_that_cannot_be_cleaned_keeps_no_other_from_its_round(
+    start_node: Any, error: Literal["full", "io"]
+) -> None:
+    running = await start_node()
+    partitions = []
+    for name in "ab":
+        await running.create_topic(name, cleanup_policy="compact")
+        partitions.append(running.node.broker.partitions.find(name, 0))
+        write(running, partitions[-1], ("k", "1"), ("k", "2"))
+        await seal(running, partitions[-1])
+    cleaner = running.node.housekeeping.cleaner
+    running.disk.fail(Fault("append", error, path_contains="a-0/"))
+    assert [await cleaner.clean_one() for _ in range(3)] == [False, True, False]
+    assert [len(content(partition)) for partition in partitions] == [2, 1]
+    running.disk.heal()
+    assert await cleaner.clean_one()
+    assert len(content(partitions[0])) == 1
+
+
+@pytest.mark.asyncio
+async def test_an_active_segment_that_finds_no_room_to_be_sealed_keeps_no_log_from_its_round(start_node: Any) -> None:
+    running = await start_node()
+    await running.create_topic("a", cleanup_policy="compact", max_compaction_lag_ms="1000", segment_ms="1000")
+    await running.create_topic("b", cleanup_policy="compact")
+    early, late = (running.node.broker.partitions.find(name, 0) for name in "ab")
+    write(running, early, ("k", "1"))
+    write(running, late, ("k", "1"), ("k", "2"))
+    await seal(running, late)
+    running.clock.advance(5_000)
+    running.disk.fail(Fault("write", "full", path_contains="a-0/"))
+    assert await running.node.housekeeping.cleaner.clean_one()
+    assert len(content(late)) == 1
 
 
 async def ask_for_position(client: Any) -> int:

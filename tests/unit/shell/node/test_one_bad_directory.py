@@ -70,6 +70,34 @@ async def test_a_directory_that_cannot_be_read_goes_offline_and_retention_goes_o
     assert (await described(client))["/disk1"][0] == ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 
+async def test_a_directory_that_cannot_be_read_goes_offline_and_the_cleaner_goes_on(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    running = await start_node(disk=disks[0], further_disks=disks[1:])
+    await running.create_topic("t", 2, cleanup_policy="compact", min_compaction_lag_ms="1")
+    (second,) = [index for _, index in (await described(running.connect()))["/disk1"][1]]
+    for index in range(2):
+        write(running, index, 2)
+        seal(running, index)
+    running = await start_again(start_node, running, disks)
+    running.clock.advance(5_000)
+    disks[1].fail(Fault("read", path_contains=".timeindex"))
+    assert await running.node.housekeeping.cleaner.clean_one()
+    assert running.node.broker.partitions.find("t", second).is_offline
+    assert not running.node.broker.partitions.find("t", 1 - second).is_offline
+
+
+async def test_a_full_directory_keeps_no_log_of_another_one_from_being_cleaned(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    running = await start_node(disk=disks[0], further_disks=disks[1:])
+    await running.create_topic("t", 2, cleanup_policy="compact")
+    (first,) = [index for _, index in (await described(running.connect()))["/disk0"][1]]
+    write(running, first, 2)
+    seal(running, first)
+    disks[1].fail(Fault("write", "full", path_contains="offset-checkpoint"))
+    assert await running.node.housekeeping.cleaner.clean_one()
+    assert f"t {first} 2".encode() in disks[0].read_file("cleaner-offset-checkpoint")
+
+
 async def test_a_partition_that_leaves_a_full_directory_makes_room_there(start_node: Any) -> None:
     disks = MemoryDisk(), MemoryDisk()
     running, second = await start_with_one_in_each(start_node, disks)
