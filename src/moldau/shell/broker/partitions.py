@@ -402,11 +402,16 @@ class Partitions:
         that still serves. One that fails keeps no mark, and is recovered at the next start."""
         node, now_ms, high_watermarks = self._node, self._node.clock.now_ms(), self.high_watermarks()
         logs = deque(log for log in self.logs.logs() if not log.health.is_offline)
+        refused: dict[TopicPartition, MoldauError] = {}
 
         def close_some() -> None:
             for _ in range(min(LOGS_CLOSED_AT_ONCE, len(logs))):
-                with suppress(IndexError, MoldauError):
-                    logs.popleft().close(now_ms)
+                with suppress(IndexError):
+                    log = logs.popleft()
+                    try:
+                        log.close(now_ms)
+                    except MoldauError as error:
+                        refused[log.topic_partition] = error
 
         while logs:
             await asyncio.gather(*(node.workers.run(close_some) for _ in range(CLOSERS)))
@@ -414,6 +419,9 @@ class Partitions:
             if directory.health.is_offline:
                 continue
             try:
+                for topic_partition in directory.logs:
+                    if topic_partition in refused:
+                        raise refused[topic_partition]
                 await node.workers.run(
                     partial(directory.close, broker_epoch=broker_epoch, now_ms=now_ms, high_watermarks=high_watermarks)
                 )

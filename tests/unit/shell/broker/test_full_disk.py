@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
 from moldau.errors import ERROR_CODES
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
@@ -54,6 +56,23 @@ async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pyte
     ]
     disk.heal()
     assert await produce(client) == 0
+
+
+async def test_a_log_without_room_to_be_closed_leaves_no_mark_of_a_clean_stop(start_node: Any) -> None:
+    """The mark says that all of each log is on the disk: what a loss of power tore would be taken for damage."""
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await node.create_topic("t")
+    client = node.connect()
+    for _ in range(20):
+        assert await produce(client) == 0
+    disk.fail(Fault("write", error="full", path_contains="t-0/"))
+    await node.node.stop()
+    disk.heal()
+    assert not disk.exists(CLEAN_SHUTDOWN_MARK)
+    disk.crash_machine(SeededRandom(3))
+    again = await start_node(disk=disk)
+    assert await produce(again.connect()) == 0
 
 
 async def test_a_log_without_room_for_a_roll_does_not_keep_retention_from_the_next_one(start_node: Any) -> None:
