@@ -187,6 +187,7 @@ class Partitions:
         topic_partition, partition = TopicPartition(topic.name, index), topic.partitions[index]
         if self._node.node_id not in partition.replicas:
             return
+        serving = self.logs.online_ids
         try:
             self._discard_other_topic(topic_partition, topic_id)
             if self._hold_for(topic_partition, partial(self._start, topic_id, index)):
@@ -196,10 +197,13 @@ class Partitions:
             message = f"{topic_partition} could not be started: {error}"
             self._node.log.error("partition start", message, about=str(topic_partition))
             hosted.absent[index] = "KAFKA_STORAGE_ERROR"
-            if isinstance(error, StorageFailedError):
-                self._node.directory_failed()
-            else:
+            if isinstance(error, StorageFullError):
                 self._unstarted[topic_id, index] = None
+                return
+            self._node.directory_failed()
+            if self.logs.online_ids and self.logs.online_ids != serving:
+                # it is the first to meet the failure: another directory takes it, unless the metadata names this one
+                self._start(topic_id, index)
             return
         hosted.absent.pop(index, None)
         self._next_number += 1

@@ -109,3 +109,15 @@ async def test_a_partition_that_leaves_a_full_directory_makes_room_there(start_n
     assert not disks[1].exists(f"t-{second}")
     await running.node.housekeeping.purge_deleted()
     assert not [name for name in disks[1].list_directory("") if name.startswith("t-")]
+
+
+async def test_a_new_partition_that_is_the_first_to_meet_a_failed_directory_begins_in_another_one(
+    start_node: Any,
+) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    running = await start_node(disk=disks[0], further_disks=disks[1:])
+    disks[1].fail(Fault("write", path_contains="partition.metadata"))
+    await running.create_topic("t", 2)
+    client = running.connect()
+    assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
+    assert sorted((await described(client))["/disk0"][1]) == [("t", 0), ("t", 1)]
