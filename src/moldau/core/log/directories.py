@@ -152,27 +152,40 @@ class LogDirectories:
         now_ms: int,
     ) -> list[str]:
         """A crash before a move was done may leave a partition in two directories: one of them stays, see
-        core/log/duplicates. Gives the paths of what was set aside. Waits. Raises StorageFullError, StorageFailedError.
+        core/log/duplicates. Gives the paths of what was set aside. Waits. A further directory that fails, or is full,
+        is offline then. Raises StorageFullError, StorageFailedError.
         """
         dropped: list[str] = []
         for place, directory in enumerate(self.directories):
             for later in self.directories[place + 1 :]:
-                if directory.health.is_offline or later.health.is_offline:
-                    continue
                 for topic_partition in [key for key in directory.logs if key in later.logs]:
+                    if directory.health.is_offline or later.health.is_offline:
+                        break
                     first, second = directory.logs[topic_partition], later.logs[topic_partition]
                     is_second = assigned(topic_partition) == later.directory_id
                     is_first = is_first_kept(first, second, topic_id_of(topic_partition.topic), is_second)
                     kept, loser = (directory, later) if is_first else (later, directory)
-                    is_same = not is_other_history(kept.logs[topic_partition], loser.logs[topic_partition])
-                    if is_same:
-                        start_offset = max(first.log_start_offset, second.log_start_offset)
-                        kept.keep_start_offset(topic_partition, start_offset)
-                    if is_same and first.topic_id == second.topic_id:
-                        kept.keep_leader_epochs(topic_partition, loser.logs[topic_partition].leader_epochs)
-                    loser.delete_log(topic_partition, delete_id=random_uuid(random), now_ms=now_ms)
-                    dropped.append(f"{loser.path}/{topic_partition}")
+                    if self._drop_duplicate(kept, loser, topic_partition, random_uuid(random), now_ms):
+                        dropped.append(f"{loser.path}/{topic_partition}")
         return dropped
+
+    def _drop_duplicate(
+        self, kept: LogDirectory, loser: LogDirectory, topic_partition: TopicPartition, delete_id: Uuid, now_ms: int
+    ) -> bool:
+        """False: one of the two is offline now, and both logs stay. Raises as `leave_out`."""
+        log, other = kept.logs[topic_partition], loser.logs[topic_partition]
+        directory = kept
+        try:
+            if not is_other_history(log, other):
+                kept.keep_start_offset(topic_partition, max(log.log_start_offset, other.log_start_offset))
+                if log.topic_id == other.topic_id:
+                    kept.keep_leader_epochs(topic_partition, other.leader_epochs)
+            directory = loser
+            loser.delete_log(topic_partition, delete_id=delete_id, now_ms=now_ms)
+        except (StorageFailedError, StorageFullError) as error:
+            self.leave_out(directory, error)
+            return False
+        return True
 
     def open_all(
         self, settings_for: Callable[[str], LogSettings], now_ms: int

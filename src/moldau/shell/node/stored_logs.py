@@ -70,17 +70,24 @@ class StoredLogs:
         for directory, log in logs.open_all(settings_for, clock.now_ms()):
             recovered[directory.path] = recovered.get(directory.path, 0) + (log is not None)
             if log is None:
-                self._log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
+                self._tell_offline(directory)
             else:
                 tell_cuts(self._log, log.topic_partition, log.cuts)
             await pause()
         for directory in logs:
             self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
         tell_logs(self._log, logs)
+        serving = [directory for directory in logs if not directory.health.is_offline]
         for path in logs.drop_duplicates(
             partial(image.directory_of, self._node_id), image.topic_id, self._doors.random, clock.now_ms()
         ):
             self._log.warn("moved partition", f"{path} was moved to another log directory and is removed")
+        for directory in serving:
+            if directory.health.is_offline:
+                self._tell_offline(directory)
+
+    def _tell_offline(self, directory: LogDirectory) -> None:
+        self._log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
 
     def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
         """One line: how the last run of this directory ended, and what that cost now."""

@@ -121,3 +121,32 @@ async def test_a_new_partition_that_is_the_first_to_meet_a_failed_directory_begi
     client = running.connect()
     assert [await append(client, index) for index in range(2)] == [(0, 0)] * 2
     assert sorted((await described(client))["/disk0"][1]) == [("t", 0), ("t", 1)]
+
+
+async def test_a_start_that_finds_a_partition_twice_and_no_room_to_choose_leaves_that_directory_out(
+    start_node: Any,
+) -> None:
+    running, here, there = await two_directories(start_node)
+    partition = running.node.broker.partitions.find("t", 0)
+    write(running, 0, 3)
+    partition.log.advance_log_start_offset(2)
+    flush(partition.log, NOW_MS)
+    await running.node.housekeeping.write_checkpoints()
+    there.disk.fail(Fault("open", "full", path_contains="t-0/leader-epoch-checkpoint"))
+    move(running, there)
+    await running.turns(30)
+    running.node.abort()
+    assert here.disk.exists("t-0")
+    assert there.disk.exists("t-0")
+    there.disk.heal()
+    there.disk.fail(Fault("write", "full", path_contains="leader-epoch-checkpoint"))
+    again = await start_node(disk=running.disk, further_disks=running.doors.further_disks)
+    client = again.connect()
+    assert (await described(client))[there.path][0] == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+    assert await append(client, 0) == (ERROR_CODES["KAFKA_STORAGE_ERROR"], -1)
+    again.node.abort()
+    there.disk.heal()
+    again = await start_node(disk=running.disk, further_disks=running.doors.further_disks)
+    log = again.node.broker.partitions.find("t", 0).log
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    assert not here.disk.exists("t-0")
