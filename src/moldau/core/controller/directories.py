@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.controller.partition_changes import change_partition, topic_terms
+from moldau.core.controller.partition_changes import change_partition, may_lead, topic_terms
 from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
 from moldau.core.metadata.image import NO_LEADER, MetadataImage
 from moldau.errors import ERROR_CODES, kafka_error
@@ -24,7 +24,9 @@ def assign_directories(
     image: MetadataImage, settings: BrokerSettings, request: AssignReplicasToDirsRequest
 ) -> tuple[list[MetadataRecord], AssignReplicasToDirsResponse]:
     """A record for each replica that lies elsewhere than the metadata says. Raises STALE_BROKER_EPOCH. A partition that
-    has no leader, for the directory that the metadata names is not there, gets one now.
+    has no leader, for the directory that the metadata names is not there, gets one now. A directory that has failed
+    since the broker noted its report takes the replica out of the in-sync ones: the heartbeat that told of it came too
+    early for that.
 
     What is gone meanwhile, or is no replica of that broker, gets its error code: the broker gets that change, too.
     """
@@ -46,10 +48,14 @@ def assign_directories(
         if known[place] != directory_id:
             directories = (*known[:place], directory_id, *known[place + 1 :])
             record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
-            if topic is not None and partition.leader == NO_LEADER:
-                found, terms = replace(partition, directories=directories), topic_terms(image, settings, topic)
-                record = change_partition(image, terms, index, partition.isr, old=found) or record
-            records.append(replace(record, directories=directories))
+            found = replace(partition, directories=directories)
+            is_served = may_lead(image, found, request.broker_id, is_coming=True)
+            if topic is not None and (partition.leader == NO_LEADER or not is_served):
+                isr = tuple(each for each in partition.isr if is_served or each != request.broker_id)
+                terms = topic_terms(image, settings, topic)
+                record = change_partition(image, terms, index, isr, old=found) or record
+            # the end of a reassignment names the directories of the replicas that stay
+            records.append(replace(record, directories=directories) if record.replicas is None else record)
         return AssignmentPartition(index)
 
     assigned = tuple(

@@ -272,6 +272,7 @@ def test_each_replica_of_an_assignment_has_its_answer_and_what_is_new_its_record
     controller = Controller()
     controller.start(13)
     topic_id, other = controller.create("t", 3), Uuid(b"\xee" * 16)
+    controller.state.apply(BrokerRegistrationChangeRecord(1, 13, log_dirs=(DIRECTORY, other)))
     partitions = tuple(AssignedPartition(index) for index in (0, 2, 7))
     assigned = (
         AssignedDirectory(other, (AssignedTopic(topic_id, partitions), AssignedTopic(Uuid(b"?" * 16), partitions[:1]))),

@@ -11,6 +11,10 @@ from moldau.core.controller.requests import SuspectBroker
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
+    AssignedDirectory,
+    AssignedPartition,
+    AssignedTopic,
+    AssignReplicasToDirsRequest,
     RegisteredFeature,
 )
 from moldau.wire.protocol.messages.in_sync_replicas import (
@@ -276,6 +280,30 @@ def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> 
     )
     cluster.beat(2, offline_log_dirs=(other,))
     assert cluster.last == ()
+
+
+def test_a_replica_that_is_reported_in_a_failed_directory_is_neither_leader_nor_in_sync() -> None:
+    """No controller took the report before the one of the failure."""
+    cluster = Controller()
+    cluster.start(1)
+    other = Uuid(b"\xee" * 16)
+    cluster.register(2, log_dirs=(directory(2), other))
+    cluster.beat(2)
+    topic_id = cluster.create(2, 1)
+    cluster.beat(2, offline_log_dirs=(other,))
+    assert cluster.partition.leader == 2
+
+    def report(directory_id: Uuid) -> None:
+        replica = AssignedTopic(topic_id, (AssignedPartition(0),))
+        directories = (AssignedDirectory(directory_id, (replica,)),)
+        cluster.ask(AssignReplicasToDirsRequest(2, cluster.epoch(2), directories))
+
+    report(other)
+    lies_in = (other, directory(1))
+    assert cluster.last == (PartitionChangeRecord(0, topic_id, isr=(1,), leader=1, directories=lies_in),)
+    report(directory(2))
+    lies_in = (directory(2), directory(1))
+    assert cluster.last == (PartitionChangeRecord(0, topic_id, directories=lies_in),)
 
 
 def test_a_replica_in_a_failed_directory_is_not_elected() -> None:
