@@ -4,6 +4,10 @@ One is due once the log has grown by `metadata.log.max.record.bytes.between.snap
 `metadata.log.max.snapshot.interval.ms` if it has grown at all. It is encoded in short steps with a pause behind
 each, written under a name that no start reads (`.checkpoint.part`), flushed, and renamed. A failure costs the snapshot
 and nothing else: the log still has everything.
+
+What is committed may be on the disks of the other voters only: the leader flushes beside them. A snapshot gets its name
+once the log below its end is on this disk, too: a start after a loss of power takes a log that ends before its snapshot
+for one that lost what was flushed.
 """
 
 from __future__ import annotations
@@ -67,6 +71,8 @@ class Snapshots:
         self._taken = taken
         self._report_damaged = report_damaged
         self._is_writing = False
+        self._is_wanted = False
+        """The last one came too early: the next commit takes one."""
         self._last_size = 0
         self._last_ms = clock.monotonic_ms()
 
@@ -79,8 +85,8 @@ class Snapshots:
     def take_if_due(self, image: MetadataImage, control: QuorumControl, log: Log) -> None:
         """Begins one of the committed `image` if `log` has grown enough, or long enough ago; cheap enough for every
         commit."""
-        if not self._is_writing and self._is_due(log.size_bytes):
-            self._is_writing = True
+        if not self._is_writing and (self._is_wanted or self._is_due(log.size_bytes)):
+            self._is_writing, self._is_wanted = True, False
             self.started(log.size_bytes)
             self._spawn(self._take(image.copy(), control, log))
 
@@ -115,7 +121,10 @@ class Snapshots:
     ) -> None:
         """`damaged`: set aside once the new one is on the disk, unless the new one has its name."""
         try:
-            oldest_end_offset = await self._write(image, control, damaged)
+            oldest_end_offset = await self._write(image, control, log, damaged)
+            if oldest_end_offset is None:
+                self._is_wanted = True
+                return
             if not log.health.is_offline:  # else a snapshot of the leader's took its place
                 await self._delete_old_segments(log, oldest_end_offset)
             self._taken()
@@ -134,10 +143,10 @@ class Snapshots:
             self._last_size -= before - log.size_bytes  # what the newest snapshot stands for and the log has no longer
             await self._workers.run(partial(remove_files, log.disk, log.take_purgeable(now_ms)))
 
-    async def _write(self, image: MetadataImage, control: QuorumControl, damaged: SnapshotId) -> int:
+    async def _write(self, image: MetadataImage, control: QuorumControl, log: Log, damaged: SnapshotId) -> int | None:
         """Writes `image`, which does not move meanwhile. Raises StorageFailedError, and StorageFullError after taking
         away what it wrote. Gives the end offset of the oldest snapshot that is kept: no start needs the log before
-        it."""
+        it; None, and nothing is written, where `log` is not flushed so far yet."""
         now_ms = self._clock.now_ms()
         steps = encode_snapshot_steps(
             image_records(image),
@@ -162,6 +171,9 @@ class Snapshots:
             self._disk.remove(path + PART_SUFFIX)
             raise
         file.close()
+        if not log.health.is_offline and log.recovery_point < image.end_offset:
+            self._disk.remove(path + PART_SUFFIX)
+            return None
         self._disk.rename(path + PART_SUFFIX, path)
         await self._workers.run(self._flush_names)
         if damaged not in (NO_SNAPSHOT, SnapshotId(image.end_offset, image.leader_epoch)):
