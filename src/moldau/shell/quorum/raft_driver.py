@@ -369,7 +369,8 @@ class RaftDriver:
             waiting.set_result(answer)
 
     def _answer_with_bytes(self, output: AnswerRecords | AnswerSnapshot) -> None:
-        """Of the log only what the machine knows of: what the controller is still applying may yet be cut."""
+        """Of the log only what the machine knows of: what the controller is still applying may yet be cut. Raises
+        StorageFailedError, after the answer: who needs those bytes would ask this leader for ever."""
         answer: Standing
         try:
             if isinstance(output, AnswerRecords):
@@ -386,8 +387,11 @@ class RaftDriver:
                     answer = msgspec.structs.replace(output.answer, size=part[0], data=part[1])
                     if output.position == 0:
                         self._listener.snapshot_sent(output.snapshot)
-        except (KafkaError, StorageFailedError):
+        except KafkaError:
             answer = msgspec.structs.replace(output.answer, error="KAFKA_STORAGE_ERROR")
+        except StorageFailedError:
+            self._answer(output.request_id, msgspec.structs.replace(output.answer, error="KAFKA_STORAGE_ERROR"))
+            raise
         self._answer(output.request_id, answer)
 
     # -- time

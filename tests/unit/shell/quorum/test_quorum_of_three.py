@@ -306,6 +306,22 @@ def test_a_damaged_snapshot_of_the_leader_replaces_no_log_and_is_written_anew(
     tell(story, **OFTEN_A_SNAPSHOT)
 
 
+def test_a_leader_whose_disk_does_not_give_its_snapshot_leads_no_more() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        leader, away = await begun(quorum)
+        await away.starting
+        away.die()
+        await grow_old(leader)
+        leader.disk.fail(Fault("read", path_contains=".checkpoint"))
+        await quorum.start(away.node_id)
+        await until(lambda: leader.role.is_offline)
+        leader.die()
+        second = await the_leader(quorum, leader)
+        await until(lambda: quotas_of(away.role) == quotas_of(second.role) != {})
+
+    tell(story, **OFTEN_A_SNAPSHOT)
+
+
 @pytest.mark.parametrize("place", ["header", "control record"])
 def test_what_arrives_damaged_is_fetched_again_and_the_batches_before_it_count(place: str) -> None:
     async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
