@@ -58,14 +58,20 @@ class AppliedMetadata:
                 self.fold.apply(item.record)
         self.reached(log.log_end_offset, log.leader_epochs.latest_epoch)
 
-    def load(self, loaded: Snapshot, snapshot: SnapshotId) -> VoterSet | None:
-        """The image becomes that of `snapshot`, which is committed; subscribers get what that changes. Gives the voters
-        that it names."""
-        self.publisher.take_back()
-        self.fold.go_back_to(MetadataImage(self._cluster_id))
+    def folded(self, loaded: Snapshot, snapshot: SnapshotId) -> MetadataImage:
+        """The image that `snapshot` stands for; nothing is changed by it. Raises ValueError for a record that cannot be
+        applied."""
+        fold = MetadataFold(self._cluster_id)
         for record in loaded.records:
-            self.fold.apply(record)
-        self.fold.take_delta(Offset(snapshot.end_offset), snapshot.epoch)
+            fold.apply(record)
+        fold.take_delta(Offset(snapshot.end_offset), snapshot.epoch)
+        return fold.image
+
+    def load(self, loaded: Snapshot, snapshot: SnapshotId, image: MetadataImage) -> VoterSet | None:
+        """The image becomes that of `snapshot`, which is committed: `image`, as `folded` gave it. Subscribers get what
+        that changes. Gives the voters that it names."""
+        self.publisher.take_back()
+        self.fold.go_back_to(image)
         self.publisher.applied(self.fold.image.delta_from(self.image))
         self.publisher.committed(snapshot.end_offset)
         return None if loaded.control.voters is None else VoterSet(loaded.control.voters.voters)

@@ -19,6 +19,7 @@ from moldau.core.log.checkpoint import PARTITION_METADATA, encode_partition_meta
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FlushedOffset
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, Snapshot
 from moldau.core.raft.messages import EndQuorumEpoch, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import MAX_BYTES
@@ -79,7 +80,10 @@ class RaftListener(Protocol):
     def truncated(self) -> None:
         """The log was cut, where nothing was committed."""
 
-    def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot) -> VoterSet | None:
+    def snapshot_folded(self, snapshot: SnapshotId, decoded: Snapshot) -> MetadataImage:
+        """The image that `snapshot` stands for. Raises ValueError where there is none."""
+
+    def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot, image: MetadataImage) -> VoterSet | None:
         """`snapshot` has taken the place of the log; gives the voters that it names."""
 
     def snapshot_refused(self, snapshot: SnapshotId, error: ProtocolError) -> None:
@@ -337,14 +341,16 @@ class RaftDriver:
 
     def _load_snapshot(self, snapshot: SnapshotId) -> None:
         try:
-            decoded = decode_parts(self._disk, snapshot)  # first: a damaged one must not cost the log
+            # first: one that is damaged, or that this node cannot apply, must not cost the log
+            decoded = decode_parts(self._disk, snapshot)
         except ProtocolError as error:
             self._listener.snapshot_refused(snapshot, error)
             self._step(SnapshotRefused())
             return
+        image = self._listener.snapshot_folded(snapshot, decoded)
         keep_for_replacing(self._disk, snapshot)
         self.log = replaced_log(self._disk, self.log, self._flushed_offset, self._clock.now_ms())
-        self._step(SnapshotLoaded(snapshot, self._listener.snapshot_loaded(snapshot, decoded)))
+        self._step(SnapshotLoaded(snapshot, self._listener.snapshot_loaded(snapshot, decoded, image)))
 
     # -- over the network
 

@@ -387,11 +387,15 @@ class QuorumRole:
         """What was applied and is in the log no more is taken back."""
         self._applied.fold_again(self._disk, self.log)
 
-    def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot) -> VoterSet | None:
+    def snapshot_folded(self, snapshot: SnapshotId, decoded: Snapshot) -> MetadataImage:
+        """Raises ValueError for a record that cannot be applied: the node stops, with its log as it was."""
+        return self._applied.folded(decoded, snapshot)
+
+    def snapshot_loaded(self, snapshot: SnapshotId, decoded: Snapshot, image: MetadataImage) -> VoterSet | None:
         """The image becomes that of `snapshot`; gives the voters that it names. The log is empty now, and the next
         snapshot is due by what is appended from here on, not once the log is as long as it was before."""
         self._snapshots.started(0)
-        return self._applied.load(decoded, snapshot)
+        return self._applied.load(decoded, snapshot, image)
 
     def snapshot_refused(self, snapshot: SnapshotId, error: ProtocolError) -> None:
         """The leader's file, or what the network made of it, is damaged; what this node knew stays."""

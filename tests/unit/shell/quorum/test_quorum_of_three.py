@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from moldau.core.controller.quorum_description import NOT_LEADER_OR_FOLLOWER, quorum_response
-from moldau.core.metadata.snapshot import METADATA_DIRECTORY
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY, Snapshot, decode_snapshot, encode_snapshot
 from moldau.errors import KafkaError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.shell.io.twins.random import SeededRandom
@@ -21,6 +21,7 @@ from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import HostNetwork, NetworkWeather, SimulatedNetwork
 from moldau.simulation.trace import Trace
+from moldau.wire.protocol.messages.metadata_records import FenceBrokerRecord
 from moldau.wire.records.batch import HEADER_SIZE, iterate_batches
 from tests.support.quorum import METADATA_LOG
 from tests.support.quorum_of_three import NODE_IDS, QuorumNode, QuorumOfThree, quota, quotas_of
@@ -318,6 +319,30 @@ def test_a_leader_whose_disk_does_not_give_its_snapshot_leads_no_more() -> None:
         leader.die()
         second = await the_leader(quorum, leader)
         await until(lambda: quotas_of(away.role) == quotas_of(second.role) != {})
+
+    tell(story, **OFTEN_A_SNAPSHOT)
+
+
+def test_a_snapshot_that_cannot_be_applied_stops_the_node_and_leaves_its_log() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        leader, away = await begun(quorum)
+        await away.starting
+        await decide(leader, "early")
+        await until(lambda: quotas_of(away.role) == {"early": 1.0})
+        away.die()
+        await grow_old(leader)
+        path = path_of(found_snapshots(leader.disk)[-1])
+        right = leader.disk.read_file(path)
+        of_a_stranger = Snapshot((FenceBrokerRecord(99, 1),), decode_snapshot(right).control, 0)
+        leader.disk.replace_file(path, encode_snapshot(of_a_stranger, leader.role.image.features, now_ms=0))
+        await quorum.start(away.node_id)
+        await until(lambda: bool(away.broken))
+        assert "broker 99 is not registered" in str(away.broken[0])
+        away.die()
+        away.broken.clear()
+        leader.disk.replace_file(path, right)
+        await quorum.start(away.node_id)
+        await until(lambda: quotas_of(away.role) == quotas_of(leader.role))
 
     tell(story, **OFTEN_A_SNAPSHOT)
 
