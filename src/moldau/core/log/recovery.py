@@ -388,7 +388,8 @@ def _load_clean_tail(segment: Segment, settings: LogSettings) -> bool:
     max_timestamp, relative_offset = time_index.last
     segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, segment.base_offset + relative_offset
     start = offset_index.positions[-1] if len(offset_index) else 0
-    return _scan_tail(segment, segment.file, start, settings)
+    # a stop gives the time index the largest timestamp: one that is in the tail alone says that entries are gone
+    return _scan_tail(segment, segment.file, start, settings) and segment.max_timestamp_ms == max_timestamp
 
 
 def _use_empty_indexes(segment: Segment) -> bool:

@@ -154,6 +154,20 @@ def test_a_clean_stop_whose_index_is_gone_or_damaged_is_read_again(make_harness,
     assert harness.offsets() == list(range(5))
 
 
+def test_an_emptied_time_index_of_a_clean_stop_hides_no_record_from_who_searches_by_time(make_harness) -> None:
+    harness = make_harness(index_interval_bytes=100)
+    latest_ms = harness.now_ms + 1_000
+    for timestamp_ms in (latest_ms, *range(harness.now_ms, harness.now_ms + 9)):
+        harness.append(1, timestamp_ms=timestamp_ms)
+    harness.log.close(harness.now_ms)
+    harness.disk.replace_file("t-0/00000000000000000000.timeindex", b"")
+    log = harness.open(is_clean=True)
+    assert log.segments[-1].load_max_timestamp() == latest_ms
+    found = log.plan_timestamp_search(latest_ms).run()
+    assert found is not None
+    assert (found.offset, found.timestamp_ms) == (0, latest_ms)
+
+
 def test_a_clean_stop_that_was_none_is_found_out(make_harness) -> None:
     harness = make_harness(index_interval_bytes=100)
     for _ in range(5):
