@@ -14,7 +14,7 @@ import msgspec
 
 from moldau.core.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from moldau.core.log.cut import CrashLimit, Cut, cut_tail, set_aside
-from moldau.core.log.damage import MIN_BATCH_LENGTH
+from moldau.core.log.damage import MIN_BATCH_LENGTH, DamagedBatchError
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.inspection import (
     check_first_segment,
@@ -446,10 +446,13 @@ def cut_segments(segments: list[Segment], offset: int) -> None:
     directory = segments[0].directory
     while len(segments) > 1 and segments[-1].base_offset >= offset:
         _remove_segment(segments.pop())
-    position = segments[-1].locate(offset, 0, is_cached_only=False)
-    if position is not None:
-        segments[-1].file.truncate(position)
-        segments[-1].file.flush()
+    try:
+        position = segments[-1].locate(offset, 0, is_cached_only=False)
+    except DamagedBatchError as error:
+        # what stands between the damage and `offset` comes from the leader again, as it has it
+        position = error.position
+    segments[-1].file.truncate(position)
+    segments[-1].file.flush()
     segments[-1].remove_index_files()
     segments[-1].disk.flush_directory(directory)
 

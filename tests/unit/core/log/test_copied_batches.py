@@ -53,6 +53,21 @@ def test_a_copied_batch_that_overlaps_the_log_is_refused(make_harness: Callable[
     assert follower.log.log_end_offset == 1
 
 
+def test_a_truncation_behind_a_damaged_batch_cuts_there(harness: Harness) -> None:
+    """What stood between the two comes from the leader again."""
+    for _ in range(10):
+        harness.append(1)
+    harness.flush()
+    (segment,) = harness.log.segments
+    position = segment.locate(4, 0, is_cached_only=False)
+    harness.disk.open(segment.path(".log")).write_at(position + 16, b"x")  # the magic byte
+    harness.log.truncate_to(8, NOW_MS)
+    assert harness.log.log_end_offset == 4
+    assert harness.offsets() == list(range(4))
+    harness.append(1)
+    assert harness.open().log_end_offset == 5
+
+
 def test_a_truncation_at_the_log_end_drops_an_epoch_that_wrote_nothing(harness: Harness) -> None:
     harness.epoch = 4
     harness.append(3)
