@@ -15,6 +15,7 @@ from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.replay import take_in_batch
 from moldau.core.log.segment import MAX_RELATIVE_OFFSET, Segment
 from moldau.core.log.segments import Segments
+from moldau.core.log.settings import LogSettings
 from moldau.errors import ProtocolError
 from moldau.types import Buffer
 from moldau.wire.records.batch import BatchHeader, iterate_batches
@@ -39,6 +40,12 @@ def needs_new_segment(active: Segment | None, header: BatchHeader, log_end_offse
     in an empty log, or behind a hole that no index could reach over."""
     start = log_end_offset if active is None or active.size else active.base_offset
     return header.base_offset < start or header.last_offset - start > MAX_RELATIVE_OFFSET
+
+
+def room_for(header: BatchHeader, settings: LogSettings) -> int:
+    """How many bytes a segment must have left for the batch. One that was produced while `segment.bytes` was larger
+    gets a segment of its own: no replica could take it otherwise, and no other log directory."""
+    return min(header.size, settings.segment_bytes)
 
 
 def write_copied(

@@ -31,7 +31,7 @@ from moldau.core.log.appending import (
     writable,
     write_own,
 )
-from moldau.core.log.copying import copied_batches, needs_new_segment, take_in_copied, write_copied
+from moldau.core.log.copying import copied_batches, needs_new_segment, room_for, take_in_copied, write_copied
 from moldau.core.log.cut import Cut
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.flush import FlushPlan
@@ -284,10 +284,10 @@ class Log:
                 self.may_have_holes = self.has_copied_holes = True
             if needs_new_segment(self._segments.active, header, self.log_end_offset):
                 self._begin_at(header.base_offset, now_ms)
-            segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
+            place = header.base_offset, header.last_offset, header.max_timestamp
+            segment = self._segment_for(room_for(header, self.settings), *place[1:], now_ms)
             with self.health.watched():
                 position = write_copied(self._segments, segment, self.producer_state, header, batch)
-            place = header.base_offset, header.last_offset, header.max_timestamp
             self._take_in(segment, position, header.size, *place, header.partition_leader_epoch)
             take_in_copied(self.producer_state, self.leader_epochs, header, batch, self.log_start_offset, now_ms)
 
