@@ -61,8 +61,8 @@ class ReplicaMoves:
         """Begins to move `partition` to `target`; another move of it that is under way ends."""
         topic_partition = partition.topic_partition
         future = self.futures.get(topic_partition)
-        if future is not None and future.target is target:
-            return
+        if future is not None and future.target is target and future.source is partition.log:
+            return  # a move of a partition that is gone may wait under its name for its turn to end
         self._waiting.pop(partition.number, None)
         if future is not None:
             del self.futures[topic_partition]

@@ -7,8 +7,9 @@ from typing import Any
 
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ResourceType
-from moldau.types import Offset
+from moldau.types import Offset, TopicPartition
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
+from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.moves import NAME_OF_RATE, PARTITION, move, seal, two_directories, write
 
 BATCH_BY_BATCH = {NAME_OF_RATE: "100"}
@@ -41,6 +42,26 @@ def test_a_move_keeps_to_its_rate_and_follows_it(in_virtual_time: Any) -> None:
         throttle(1 << 62)
         await asyncio.sleep(0.5)
         assert there.logs[PARTITION].size_bytes == size_bytes
+
+    in_virtual_time(story)
+
+
+def test_a_new_topic_moves_though_one_of_its_name_was_waiting_to_move_there(in_virtual_time: Any) -> None:
+    async def story(start_node: Any) -> None:
+        running, here, there = await two_directories(start_node, BATCH_BY_BATCH)
+        broker = running.node.broker
+        write(running, 10)
+        await running.create_topic("u")
+        assert there.disk.exists("u-0")
+        move(running, there)
+        broker.moves.move(broker.partitions.find("u", 0), here)
+        await broker.submit(DeleteTopicsRequest(topics=(DeleteTopicState(name="u"),), timeout_ms=1_000))
+        await running.create_topic("u")
+        assert TopicPartition("u", 0) in there.logs
+        broker.moves.move(broker.partitions.find("u", 0), here)
+        await asyncio.sleep(60)
+        assert PARTITION in there.logs
+        assert TopicPartition("u", 0) in here.logs
 
     in_virtual_time(story)
 
