@@ -334,7 +334,13 @@ class Partitions:
             if named is not None or may_lead:
                 self._check_new(topic_id, topic_partition.partition, directory, is_noted=named is not None)
             settings = self.log_settings(image, topic_partition.topic)
-            log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
+            try:
+                log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
+            except StorageFullError:
+                # another directory may have room next time: a move to this one would find its name taken, and fail
+                if not directory.has_records(str(topic_partition)):
+                    directory.disk.remove_tree(str(topic_partition))
+                raise
         if assigned is not None and assigned != directory.directory_id:
             self._reports.add(topic_id, topic_partition.partition, directory.directory_id)
         return log
