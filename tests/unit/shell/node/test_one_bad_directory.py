@@ -9,6 +9,8 @@ import pytest
 from moldau.core.log.log import AppendOrigin
 from moldau.errors import ERROR_CODES
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
 from tests.support.log_directories import NOW_MS, append, described, fetch_error, start_with_one_in_each
@@ -52,6 +54,20 @@ async def test_a_reader_of_what_the_page_cache_has_not_and_the_disk_does_not_giv
     assert await fetch_error(client, second) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
     assert await append(client, second) == (ERROR_CODES["KAFKA_STORAGE_ERROR"], -1)
     assert await fetch_error(client, 1 - second) == 0
+
+
+async def test_a_search_by_time_that_the_disk_does_not_answer_takes_the_directory_offline(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    running, second = await start_with_one_in_each(start_node, disks)
+    client = running.connect()
+    disks[1].fail(Fault("read"))
+    row = ListOffsetsPartition(second, -1, NOW_MS)
+    request = ListOffsetsRequest(-1, topics=(ListOffsetsTopic("t", (row,)),))
+    answer = await client.ask(ApiKey.LIST_OFFSETS, 7, request)
+    assert answer.topics[0].partitions[0].error_code == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+    disks[1].heal()
+    assert await append(client, second) == (ERROR_CODES["KAFKA_STORAGE_ERROR"], -1)
+    assert await append(client, 1 - second) == (0, 1)
 
 
 async def test_a_directory_that_cannot_be_read_goes_offline_and_retention_goes_on(start_node: Any) -> None:

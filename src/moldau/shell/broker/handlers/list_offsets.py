@@ -67,10 +67,11 @@ class Search(msgspec.Struct, frozen=True):
         return cls(partition, timestamp_ms, log, log.plan_timestamp_search(timestamp_ms))
 
     async def look(self, context: RequestContext, workers: Workers) -> FoundOffset | None:
-        """Raises KafkaError, StorageFailedError, DamagedBatchError."""
+        """Raises KafkaError, DamagedBatchError; StorageFailedError, and the directory is offline."""
         search = self
         for _ in range(MAX_TRIES):
-            found = await context.wait(workers.run(search.planned.run))
+            with search.log.health.watched():
+                found = await context.wait(workers.run(search.planned.run))
             if search.partition.log is search.log:
                 return found
             # it lies in another log directory now, and the files that were searched are closed
