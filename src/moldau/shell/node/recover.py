@@ -31,6 +31,7 @@ from moldau.shell.io.dry_run import DryRunDisk
 from moldau.shell.node.storage_format import KRAFT_VERSION, MetaProperties, read_meta_properties
 from moldau.shell.quorum.metadata_log import fold_log, open_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError, read_quorum_state, write_quorum_state
+from moldau.shell.quorum.snapshot_files import finish_replacing, set_damaged_aside
 from moldau.types import ZERO_UUID, TopicPartition, whole
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import (
@@ -108,6 +109,9 @@ def _is_replica(image: MetadataImage, directory: LogDirectory, place: TopicParti
 def recover_alone(disk: Disk, further_disks: Sequence[Disk], controller: Endpoint, *, now_ms: int) -> Remains:
     """Makes the node of these log directories, whose controller is reached at `controller`, the only voter, and the
     leader of all that it has. Durable when it returns. Raises MoldauError."""
+    # a snapshot that a crash kept from taking the place of the log: the next start would remove what is written here
+    set_damaged_aside(disk)
+    finish_replacing(disk, _flushed_offset(disk))
     with _opened(disk, now_ms) as (properties, log, fold, control):
         remains = _remains(properties, log, fold, control)
         saved = read_quorum_state(disk, QUORUM_STATE) or QuorumState()

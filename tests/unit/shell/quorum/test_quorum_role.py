@@ -16,11 +16,13 @@ from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
+from moldau.shell.node.recover import recover_alone
 from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from moldau.wire.protocol.messages.raft_records import Endpoint
 from moldau.wire.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
@@ -414,6 +416,21 @@ def test_a_damaged_snapshot_that_was_to_replace_the_log_costs_nothing_of_it(dama
         )
         assert node.disk.exists(path + ".damaged")
         assert not node.disk.exists(path + ".replacing")
+        await stop(role)
+
+    run(test)
+
+
+def test_a_recovered_quorum_stays_where_a_crash_had_left_a_snapshot_that_was_to_replace_the_log() -> None:
+    async def test() -> None:
+        node, role = await stopped_with_snapshots()
+        path = f"__cluster_metadata-0/{snapshots(node.disk)[-1]}"
+        node.disk.rename(path, path + ".replacing")
+        recover_alone(node.disk, (), Endpoint("CONTROLLER", "elsewhere", 9093), now_ms=node.clock.now_ms())
+        role = await node.start()
+        (voter,) = role.voters.voters
+        assert [point.host for point in voter.endpoints] == ["elsewhere"]
+        assert role.image.topics_by_name
         await stop(role)
 
     run(test)
