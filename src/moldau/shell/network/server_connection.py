@@ -8,8 +8,8 @@ what arrived, so announcing a size costs nothing.
 
 Holding. No request begins before the one in front of it is answered, so each sees what those before it did. One
 exception: while Produce requests wait for a flush, further Produce requests begin. No request begins either while the
-node starts, the transport is above its high water, or a quota mutes the client. What comes meanwhile is held, see
-flow_control.py; how answers leave: response_queue.py.
+node starts, the transport is above its high water, or a quota mutes the client; behind very many requests others are
+served first. What comes meanwhile is held, see flow_control.py; how answers leave: response_queue.py.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
 
 CARRY_BYTES = 16 << 10
 HEAD_SIZE = LENGTH_SIZE + 2
+FRAMES_AT_ONCE = 200
+"""Begun for one connection before others are served: one read brings up to 18,000, of about 10 us each."""
 EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
 HIGH_WATER = "connection.high.water.bytes"
 PENDING_RESPONSES = "connection.pending.responses"
@@ -139,6 +141,9 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._when_lost()
 
     def eof_received(self) -> bool:
+        # what came before the end and waits for its turn only is done: with acks=0 nobody would send it again
+        while self._is_resuming:
+            self._resume()
         return False
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
@@ -207,6 +212,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         handle = handler.handle
         max_bytes = self.group.limits.max_request_bytes
         position = 0
+        left = FRAMES_AT_ONCE
         while end - position >= 4:
             length = _read_length(view, position)[0]
             if not 0 <= length <= max_bytes:
@@ -233,6 +239,10 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
                     self._flush_out()
             if self.is_closed:
                 return end
+            left -= 1
+            if not left:
+                self._is_stopped = True
+                break
         return position
 
     def _answer(self, answer: Answer | PendingResponse) -> None:
