@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import starmap
+from itertools import islice, starmap
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -61,6 +61,8 @@ MANY_ENTRIES = 200
 """More than so many are decoded and appended with pauses."""
 MANY_RECORDS = 1_000
 """More than so many are read with pauses: these take about 1.5 ms."""
+MAX_PREPARED_BYTES = 16 << 20
+"""Of batches that were compressed anew: beyond them they are appended before the next one is read."""
 ZSTD_FROM = 7
 MAX_RECORD_ERRORS_PER_RESPONSE = 5_000
 """Beyond them a partition gets its error without the records: a response has a bound."""
@@ -123,19 +125,33 @@ def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryvi
     return int.from_bytes(records[HEADER_SIZE - 4 : HEADER_SIZE], "big")
 
 
-async def _rewrite_batches(broker: Broker, context: RequestContext, entries: Entries) -> Prepared:
+async def _rewrite_batches(
+    broker: Broker, context: RequestContext, entries: Entries, start: int
+) -> tuple[Prepared, int]:
+    """What is to be appended for the batches from `entries[start]` on, and the place behind the last of them. It ends
+    where much is held: a batch that is to be stored without its codec may grow a thousandfold."""
     prepared: Prepared = {}
-    for topic, index, records in entries:
+    held_bytes = 0
+    for end, (topic, index, records) in enumerate(islice(entries, start, None), start + 1):
         if records is None or not _records_to_read(broker, topic, index, records, context.api_version):
             continue
         await context.wait(broker.rewrites.acquire())
         try:
-            prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
+            batch = prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
+            held_bytes += len(batch)
         except KafkaError as error:
-            prepared[topic, index] = error
+            prepared[topic, index] = _alone(error)
         finally:
             broker.rewrites.release()
-    return prepared
+        if held_bytes >= MAX_PREPARED_BYTES:
+            return prepared, end
+    return prepared, len(entries)
+
+
+def _alone(error: KafkaError) -> KafkaError:
+    """`error` without its trace, which would hold the expanded batch for as long as the error is kept."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index: int, records: memoryview) -> Buffer:
@@ -153,7 +169,10 @@ async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index:
     rewrite = await _read_through(broker, context, partition, records, header, now_ms)
     if rewrite.is_compression_changed:
         await context.wait(broker.workers.run(rewrite.pack))
-    return rewrite.finish()
+    rewritten = rewrite.finish()
+    # the append asks this too; what it refuses is not to be kept until then
+    check_batch_size(rewritten, settings.max_message_bytes)
+    return rewritten
 
 
 async def _read_through(
@@ -299,21 +318,26 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
             results.append(_failed(name, index, refusal))
             await context.pause()
         return await _response(broker, context, results)
-    prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
     refused = await context.finish(_repeated(entries))
-    origin = AppendOrigin.CLIENT
-    if request.transactional_id is not None:
-        origin = AppendOrigin.TRANSACTIONAL_CLIENT
-        refused = await _verify_many(broker, context, request.transactional_id, entries) | refused
-    now_ms = broker.clock.now_ms()
+    origin = AppendOrigin.CLIENT if request.transactional_id is None else AppendOrigin.TRANSACTIONAL_CLIENT
     waiting: list[Unacknowledged] = []
     refusals: _Refusals | None = None
-    context.run_to_end()
-    for entry in entries:
-        refusals = _append(
-            broker, context, [entry], acks, refused, prepared, now_ms, results, waiting, refusals, origin
-        )
-        await context.pause()
+    start = 0
+    while start < len(entries):
+        prepared, end = None, len(entries)
+        if broker.partitions.rewritten:
+            prepared, end = await _rewrite_batches(broker, context, entries, start)
+        some = entries[start:end]
+        if request.transactional_id is not None:
+            refused = await _verify_many(broker, context, request.transactional_id, some) | refused
+        now_ms = broker.clock.now_ms()
+        context.run_to_end()
+        for entry in some:
+            refusals = _append(
+                broker, context, [entry], acks, refused, prepared, now_ms, results, waiting, refusals, origin
+            )
+            await context.pause()
+        start = end
     throttle_ms = context.throttle(context.request_bytes)
     if acks == 0:
         _close_on_error(results)
