@@ -83,7 +83,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # network
     advertised_listeners: Annotated[tuple[Endpoint, ...], Row("list", None, "", READ_ONLY)]
     """The addresses that clients are given; empty if nothing was set."""
-    connections_max_idle_ms: Annotated[int, Row("long", "600000", "", READ_ONLY)]
+    connections_max_idle_ms: Annotated[int, Row("long", "600000", "", READ_ONLY, "negative: for ever")]
     fetch_max_bytes: Annotated[int, Row("int", "57671680", "[1024,...]", READ_ONLY)]
     inter_broker_listener_name: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     listeners: Annotated[tuple[Endpoint, ...], Row("list", "PLAINTEXT://127.0.0.1:9092", "", PER_BROKER,

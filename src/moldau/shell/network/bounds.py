@@ -21,6 +21,7 @@ RESPONSE_MEMORY_BYTES = 128 << 20
 MIN_FETCH_BYTES = 1 << 20
 MIN_FETCH_BYTES_OVER_LIMIT = 64 << 10
 LONG_REQUESTS_BYTES = 128 << 20
+NEVER_MS = 2**63 - 1
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):

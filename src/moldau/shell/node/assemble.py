@@ -15,7 +15,7 @@ from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_T
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.errors import InvariantError, MoldauError, StorageFailedError
-from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.bounds import NEVER_MS, ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Listener, TcpListener
@@ -582,10 +582,11 @@ async def _in_time(farewell: Awaitable[None]) -> None:
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
-    """The bounds of each connection, as the settings have them."""
+    """The bounds of each connection, as the settings have them. As in Kafka, a negative idle time is none."""
+    idle_ms = settings.connections_max_idle_ms
     return ConnectionLimits(
         max_request_bytes=settings.socket_request_max_bytes,
-        max_idle_ms=settings.connections_max_idle_ms,
+        max_idle_ms=NEVER_MS if idle_ms < 0 else idle_ms,
         frame_timeout_ms=settings.moldau_frame_timeout_ms,
         frame_progress_bytes=settings.moldau_frame_progress_bytes,
         max_pending_responses=settings.moldau_connection_pending_responses,
