@@ -65,8 +65,10 @@ class ConnectionQuotas:
         """What is open stays open; the new limits hold for connections that come."""
         self._limits = limits
 
-    def arrived(self, address: str, now_ms: int) -> Admission:
-        """Judges a new connection; it counts from now on."""
+    def arrived(self, address: str, now_ms: int, *, is_protected: bool = False) -> Admission:
+        """Judges a new connection; it counts from now on. `is_protected`: it comes to the listener between brokers, and
+        clients have another one: what holds back clients does not hold back replication. The limits of its address
+        hold all the same."""
         count = self._by_address[address] = self._by_address.get(address, 0) + 1
         limits = self._limits
         if count > limits.overrides.get(address, limits.max_connections_per_ip):
@@ -74,6 +76,9 @@ class ConnectionQuotas:
         wait_ms = self._wait_for_address(address, now_ms)
         if wait_ms:
             return Admission(Verdict.CLOSE, wait_ms, "connection_creation_rate")
+        if is_protected:
+            self._served += 1
+            return _SERVED
         if self._served >= limits.max_connections:
             return Admission(Verdict.WAIT_FOR_ROOM, 0, "max.connections")
         self._served += 1

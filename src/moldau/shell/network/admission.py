@@ -25,10 +25,13 @@ class ConnectionAdmission:
         telemetry: Telemetry,
         *,
         max_open: int | None,
+        protected_listener: str | None = None,
     ) -> None:
-        """`max_open`: connections that there are descriptors for, served or held."""
+        """`max_open`: connections that there are descriptors for, served or held. `protected_listener`: that between
+        brokers, where clients have another one."""
         self.quotas = quotas
         self._max_open = max_open
+        self._protected_listener = protected_listener
         self._loop = loop
         self._clock = clock
         self._log = log
@@ -41,7 +44,9 @@ class ConnectionAdmission:
 
     def arrived(self, connection: ServerConnection) -> None:
         """A connection was made, and has its id."""
-        admission = self.quotas.arrived(connection.client_address, self._clock.monotonic_ms())
+        is_protected = connection.listener_name == self._protected_listener
+        now_ms = self._clock.monotonic_ms()
+        admission = self.quotas.arrived(connection.client_address, now_ms, is_protected=is_protected)
         if not self._has_descriptor_for(admission.verdict):
             admission = self.quotas.no_room(admission, "open descriptors")
         verdict = admission.verdict

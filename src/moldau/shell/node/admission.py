@@ -38,10 +38,19 @@ def shares_of_connections(settings: BrokerSettings, max_open: int | None) -> tup
 def new_admission(
     settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry, *, max_open: int | None = None
 ) -> ConnectionAdmission:
-    """Admits the connections of a node that starts: by its file of settings alone, until its metadata is read."""
+    """Admits the connections of a node that starts: by its file of settings alone, until its metadata is read. As in
+    Kafka the listener between brokers is protected where clients have another one."""
     windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
     quotas = ConnectionQuotas(limits_of(settings), windows)
-    return ConnectionAdmission(quotas, asyncio.get_running_loop(), doors.clock, log, telemetry, max_open=max_open)
+    return ConnectionAdmission(
+        quotas,
+        asyncio.get_running_loop(),
+        doors.clock,
+        log,
+        telemetry,
+        max_open=max_open,
+        protected_listener=settings.inter_broker_listener if len(settings.listeners) > 1 else None,
+    )
 
 
 def limits_of(settings: BrokerSettings) -> ConnectionLimits:

@@ -91,6 +91,32 @@ def rate_of_connections(value: float | None) -> AlterClientQuotasRequest:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("limit", ["max.connections", "max.connection.creation.rate"])
+async def test_brokers_reach_each_other_where_clients_have_used_up_the_connections(limit: str) -> None:
+    network = TwoListeners()
+    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network)
+    settings = {
+        "listeners": f"INTERNAL://10.0.0.1:9094,{CLIENTS}",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        limit: "1",
+    }
+    node = Node(parse_broker_settings(settings), doors)
+    await node.start()
+    try:
+        clients = [Client(network.factories[9092]()) for _ in range(20)]
+        assert clients[-1].connection._holds
+        brokers = [Client(network.factories[9094]()) for _ in range(2)]
+        assert not any(broker.connection._holds for broker in brokers)
+        brokers[-1].send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
+        assert len(brokers[-1].answers()) == 1
+        late = Client(network.factories[9092]())
+        assert late.connection._holds
+    finally:
+        node.abort()
+
+
+@pytest.mark.asyncio
 async def test_connections_over_the_rate_of_their_address_take_no_more_than_there_is_either() -> None:
     network = FedNetwork()
     doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
