@@ -51,6 +51,7 @@ from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES, skip_tagged_fi
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
 FETCH_KEY = int(ApiKey.FETCH)
+WRITE_TXN_MARKERS_KEY = int(ApiKey.WRITE_TXN_MARKERS)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 LONG_FRAME_BYTES = 16 << 10
 """A longer request may name more than can be decoded in a millisecond."""
@@ -283,10 +284,12 @@ class Dispatcher:
     def _charged(
         self, timer_ns: Callable[[], int], act: RawAct, context: RequestContext, frame: memoryview, position: int
     ) -> Answer | PendingResponse | None:
-        """Charges the time of the act, in which nobody else is served, to the client's quota (KIP-124)."""
+        """Charges the time of the act, in which nobody else is served, to the client's quota (KIP-124). As in Kafka,
+        followers and coordinators are not charged: their work would use up what clients share with them."""
         started_ns = timer_ns()
         answer = act(context, frame, position)
-        if self.quotas is not None:
+        is_exempt = context.is_of_replica or context.api_key == WRITE_TXN_MARKERS_KEY
+        if self.quotas is not None and not is_exempt:
             self.quotas.handled(context.principal, context.client_id, timer_ns() - started_ns)
         return answer
 

@@ -23,6 +23,7 @@ from moldau.wire.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
+from moldau.wire.protocol.messages.transactions import WriteTxnMarkersRequest
 from moldau.wire.records.builder import build_batch
 
 METADATA = (ApiKey.METADATA, 9, MetadataRequest(topics=()))
@@ -138,6 +139,33 @@ async def test_the_time_of_requests_is_waited_for(start_node: Any) -> None:
     client = node.connect()
     assert (await client.ask(*METADATA)).throttle_time_ms == 0
     assert (await client.ask(*METADATA)).throttle_time_ms == 1_000  # 15 % of ten seconds at 1 %, a second at most
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "request_of_a_broker",
+    [
+        (ApiKey.FETCH, 12, fetch(replica_id=2)),
+        (ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers=())),
+    ],
+)
+async def test_what_brokers_ask_for_is_charged_to_nobody_and_never_waits(
+    start_node: Any, request_of_a_broker: Any
+) -> None:
+    node = await start_node()
+    await node.create_topic("topic")
+    await set_quota(node, "request_percentage", 1)
+    step_ns = 150_000_000
+    ticks = iter(range(0, 10**12, step_ns))
+    node.node.dispatcher.quota_timer_ns = lambda: next(ticks)
+    follower = node.connect()
+    for _ in range(5):
+        await follower.ask(*request_of_a_broker)
+    client = node.connect()
+    assert (await client.ask(*METADATA)).throttle_time_ms == 0
+    assert (await client.ask(*METADATA)).throttle_time_ms == 1_000
+    await follower.ask(*request_of_a_broker)
+    assert follower.connection._muted is None
 
 
 @pytest.mark.asyncio
