@@ -52,6 +52,8 @@ MANY_BYTES = 32 << 10
 MAX_SESSION_PARTITIONS = 5_000
 """A session of more partitions takes longer to keep than other clients should wait."""
 LOOK_AGAIN_S = 0.1
+MAX_LONG_WAIT_S = 1
+"""A long request keeps others out of the memory for long requests while it waits: its client asks again."""
 MAX_MIN_BYTES = MAX_ANSWER_BYTES // 2
 """Nobody waits for more than this: an answer of whole batches is more than half full when it is full."""
 
@@ -96,7 +98,8 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
 
 async def act_fetch_many(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:
     """As `act_fetch`, for a request that may name more partitions than are read in a millisecond. While there is too
-    little it looks again from time to time. Very many get no session: a client does without."""
+    little it looks again from time to time, for MAX_LONG_WAIT_S at most. Very many get no session: a client does
+    without."""
     question = await context.finish(fetch_question(request, context.api_version))
     by_place: dict[tuple[bytes, int], FetchEntry] = {}
     for entry in question[-3]:
@@ -117,7 +120,7 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
         return FetchResponse(responses=await _rows(context, rows))
     if isinstance(fetch, int):
         return FetchResponse(error_code=fetch)
-    end_s = broker.loop.time() + question[1] / 1_000
+    end_s = broker.loop.time() + min(question[1] / 1_000, MAX_LONG_WAIT_S)
     if isinstance(fetch, FollowerFetch):
         await context.finish(fetch.note(entries))
     results = await fetch.collect_pausing()
