@@ -22,6 +22,8 @@ MIN_FETCH_BYTES = 1 << 20
 MIN_FETCH_BYTES_OVER_LIMIT = 64 << 10
 LONG_REQUESTS_BYTES = 128 << 20
 NEVER_MS = 2**63 - 1
+WORKED_BYTES = 16
+"""What a byte of a request that names thousands takes in memory while it is decoded and answered, about."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
@@ -125,6 +127,42 @@ class LongRequests:
 
     def _has_room(self, count: int) -> bool:
         return self.used_bytes == 0 or self.used_bytes + count <= self._limit_bytes
+
+
+class LongRoom:
+    """What one request that names thousands takes of both memories, from its arrival until it is answered and freed."""
+
+    __slots__ = ("_frame_bytes", "_memory", "_requests", "_worked_bytes")
+
+    def __init__(self, memory: RequestMemory, requests: LongRequests, frame_bytes: int) -> None:
+        memory.take(frame_bytes)
+        self._memory = memory
+        self._requests = requests
+        self._frame_bytes = frame_bytes
+        self._worked_bytes = 0
+
+    async def enter(self) -> None:
+        """Waits for its turn to be decoded and answered, see LongRequests."""
+        worked_bytes = self._frame_bytes * WORKED_BYTES
+        await self._requests.enter(worked_bytes)
+        self._memory.take(worked_bytes)
+        self._worked_bytes = worked_bytes
+
+    def holds_values(self, byte_count: int) -> None:
+        """So many bytes of the frame are values that are kept as they came: nothing is made of them. Others need not
+        wait for that room, which this request might keep until others have done something."""
+        self._give_back(min(byte_count * WORKED_BYTES, self._worked_bytes))
+
+    def leave(self) -> None:
+        """It is answered, and what was made of it is freed."""
+        self._give_back(self._worked_bytes)
+        self._memory.give_back(self._frame_bytes)
+
+    def _give_back(self, worked_bytes: int) -> None:
+        if worked_bytes:
+            self._worked_bytes -= worked_bytes
+            self._memory.give_back(worked_bytes)
+            self._requests.leave(worked_bytes)
 
 
 class UnsentAnswers(Protocol):

@@ -15,6 +15,7 @@ from moldau.types import Pausing
 
 if TYPE_CHECKING:
     from moldau.core.quotas.usage import MutationQuota
+    from moldau.shell.network.bounds import LongRoom
     from moldau.shell.network.pauses import Pauses
     from moldau.shell.network.pending_response import Answer, PendingResponse
     from moldau.shell.network.reply import Reply
@@ -105,6 +106,7 @@ class RequestContext(msgspec.Struct, eq=False):
     """A fetch that a follower has sent: known once the request is decoded."""
     request_bytes: int = 0
     """Of the frame, where it came through `serve_long`."""
+    _room: LongRoom | None = None
     _things: int = 0
     _made: list[Any] | None = None
 
@@ -164,9 +166,10 @@ class RequestContext(msgspec.Struct, eq=False):
         """To be awaited: does all of `work`, with pauses, and keeps what a long one gives."""
         return self._node.pauses.finish(work, made=self._made)
 
-    def keep_all(self) -> list[Any]:
+    def keep_all(self, room: LongRoom) -> list[Any]:
         """From now on what `finish` gives is kept in this list, with what is put into `keep`: the request may be long,
-        and who frees it frees them too, bit by bit."""
+        and who frees it frees them too, bit by bit. `room`: what it takes in memory."""
+        self._room = room
         self._made = []
         return self._made
 
@@ -175,6 +178,12 @@ class RequestContext(msgspec.Struct, eq=False):
         if self._made is not None:
             self._made.append(value)
         return value
+
+    def holds_values(self, byte_count: int) -> None:
+        """To be called before the request waits for others: so many bytes of it are values that are kept as they came,
+        which leaves room for other long requests."""
+        if self._room is not None:
+            self._room.holds_values(byte_count)
 
     def serve_long(self, frame: memoryview, position: int) -> PendingResponse:
         """The place of the answer that the `function_for_many` of a raw handler gives."""

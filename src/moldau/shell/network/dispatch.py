@@ -31,7 +31,7 @@ import msgspec
 
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.background import BackgroundTasks
-from moldau.shell.network.bounds import LongRequests, RequestMemory
+from moldau.shell.network.bounds import LongRequests, LongRoom, RequestMemory
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext, Work
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.first_step import FirstSteps
@@ -58,8 +58,6 @@ LONG_FRAME_BYTES = 16 << 10
 JOINED_PARTS = 1_000
 """Of a long answer: joined at once, in 20 us."""
 CODES_BETWEEN_PAUSES = 50
-WORKED_BYTES = 16
-"""What a byte of a request that names thousands takes in memory while it is decoded and answered, about."""
 
 _read_header = Struct(">hhih").unpack_from
 _pack_int = Struct(">i").pack
@@ -359,39 +357,28 @@ class Dispatcher:
         position: int,
     ) -> Answer | None:
         """As `_serve`, for a frame that may name more than can be decoded, or freed, in a millisecond."""
-        memory = self.request_memory
-        worked_bytes = len(frame) * WORKED_BYTES
-        held_bytes = len(frame)
-        memory.take(held_bytes)
+        room = LongRoom(self.request_memory, self._long_requests, len(frame))
         request = response = None
-        made = context.keep_all()
+        made = context.keep_all(room)
         try:
-            await self._long_requests.enter(worked_bytes)
-            memory.take(worked_bytes)
-            held_bytes += worked_bytes
+            await room.enter()
             decoding = decode_pausing(request_type, context.api_version, frame, position)
             request = await self.pauses.finish(decoding, ELEMENTS_BETWEEN_PAUSES)
             response = await handler(context, request)
             answer, rest = self._encoded(context, response)
             return answer if rest is None else await rest()
         finally:
-            freed = partial(self._freed, memory, held_bytes, worked_bytes)
             arrays = long_arrays(request, response, made)
             if arrays:
-                self.spawn(self._free(arrays, freed))
+                self.spawn(self._free(arrays, room))
             else:
-                freed()
+                room.leave()
 
-    def _freed(self, memory: RequestMemory, held_bytes: int, worked_bytes: int) -> None:
-        memory.give_back(held_bytes)
-        if held_bytes > worked_bytes:
-            self._long_requests.leave(worked_bytes)
-
-    async def _free(self, arrays: list[list[Any]], freed: Callable[[], None]) -> None:
+    async def _free(self, arrays: list[list[Any]], room: LongRoom) -> None:
         try:
             await free(arrays, self.pauses)
         finally:
-            freed()
+            room.leave()
 
     def answer_later(
         self,

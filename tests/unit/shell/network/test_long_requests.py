@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
-from moldau.shell.network.bounds import LONG_REQUESTS_BYTES, LongRequests
-from moldau.shell.network.dispatch import LONG_FRAME_BYTES, WORKED_BYTES
+from moldau.shell.network.bounds import LONG_REQUESTS_BYTES, WORKED_BYTES, LongRequests
+from moldau.shell.network.dispatch import LONG_FRAME_BYTES
 from moldau.shell.network.long_frame import SPARE_BYTES
 from moldau.shell.network.pauses import TURN_THINGS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
+from tests.support.node import NOW_MS, change
 
 pytestmark = pytest.mark.asyncio
 
@@ -80,6 +86,31 @@ async def test_long_requests_wait_for_those_that_fill_the_memory(start_node: Any
         other.send(ApiKey.METADATA, 9, SHORT)
         assert len(other.answers()) == 1
     assert order == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["produce", "join"])
+async def test_what_waits_for_others_with_large_values_keeps_no_long_request_waiting(
+    start_node: Any, kind: str
+) -> None:
+    node = await start_node()
+    await node.create_topic("t", cleanup_policy="compact")
+    change(node, replicas=(1, 2), isr=(1, 2))  # the other one is not there, and acknowledges nothing
+    await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    value = random.Random(7).randbytes(900_000)
+    batch = build_batch([(b"k", value, NOW_MS, ())], compression="gzip")
+    data = TopicProduceData(name="t", partition_data=(PartitionProduceData(0, batch),))
+    write = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(data,))
+    protocols = (JoinGroupRequestProtocol("range", value),)
+    for number in range(2 * LONG_REQUESTS_BYTES // WORKED_BYTES // len(value)):
+        client = node.connect()
+        if kind == "produce":
+            client.send(ApiKey.PRODUCE, 9, write)
+        else:
+            join = JoinGroupRequest(f"g{number}", 10_000, 10_000, protocol_type="consumer", protocols=protocols)
+            client.send(ApiKey.JOIN_GROUP, 3, join)
+        await node.turns(50)
+        assert client.answers() == []
+    assert len((await node.connect().ask(ApiKey.METADATA, 9, LONG)).topics) == COUNT
 
 
 async def test_room_is_given_in_order_and_nobody_waits_for_ever() -> None:

@@ -18,6 +18,9 @@ from moldau.wire.protocol.messages.groups_classic import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
+FEW_PROTOCOLS = 50
+"""As clients have them: their sizes are added up at once."""
+
 
 async def act_join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> GroupResponse:
     """Versions 0-9. v1 rebalance timeout (KIP-62), v4 member id first (KIP-394), v5 static members (KIP-345), v7
@@ -25,6 +28,8 @@ async def act_join_group(broker: Broker, context: RequestContext, request: JoinG
 
     Answered when the join phase is over. Ignored on purpose: the reason, which Kafka only logs.
     """
+    if len(request.protocols) <= FEW_PROTOCOLS:
+        context.holds_values(sum(len(protocol.metadata) for protocol in request.protocols))
     return await _asked(broker, context, request)
 
 

@@ -61,6 +61,8 @@ MANY_ENTRIES = 200
 """More than so many are decoded and appended with pauses."""
 MANY_RECORDS = 1_000
 """More than so many are read with pauses: these take about 1.5 ms."""
+LARGE_BATCH_BYTES = 1 << 10
+"""Of a smaller batch the objects that stand for it take as much memory as the batch."""
 MAX_PREPARED_BYTES = 16 << 20
 """Of batches that were compressed anew: beyond them they are appended before the next one is read."""
 ZSTD_FROM = 7
@@ -306,11 +308,15 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
     """As `act_produce`, for a request of many partitions, or with batches that are long to read."""
     version, acks = context.api_version, request.acks
     entries: Entries = []
+    large_bytes = 0
     for topic in request.topic_data:
         name = bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.name.encode()
         for row in topic.partition_data:
-            entries.append((name, row.index, cast("memoryview | None", row.records)))
+            records = cast("memoryview | None", row.records)
+            large_bytes += len(records) if records is not None and len(records) >= LARGE_BATCH_BYTES else 0
+            entries.append((name, row.index, records))
             await context.pause()
+    context.holds_values(large_bytes)
     results: list[Result] = []
     refusal = _refusal_of_all(context, acks, request.transactional_id)
     if refusal is not None:
