@@ -20,26 +20,43 @@ class Verdict(enum.Enum):
 class IdleWatch:
     """Watches one connection; asked once a second."""
 
-    __slots__ = ("_active_ms", "_frames", "_limits", "_progress_bytes", "_progress_ms", "_received_bytes")
+    __slots__ = (
+        "_active_ms",
+        "_frames",
+        "_limits",
+        "_progress_bytes",
+        "_progress_ms",
+        "_received_bytes",
+        "_unsent_bytes",
+    )
 
     def __init__(self, limits: ConnectionLimits, now_ms: int) -> None:
         self._limits = limits
-        self._received_bytes = self._frames = self._progress_bytes = 0
+        self._received_bytes = self._frames = self._progress_bytes = self._unsent_bytes = 0
         self._active_ms = self._progress_ms = now_ms
 
     def silent_ms(self, now_ms: int) -> int:
         """How long ago something was last found to have happened."""
         return now_ms - self._active_ms
 
-    def look(self, now_ms: int, received_bytes: int, frames: int, *, is_at_work: bool, is_incomplete: bool) -> Verdict:
-        """`received_bytes` and `frames`: since the start. `is_at_work`: the silence is ours. `is_incomplete`: more of a
-        frame must come."""
-        if received_bytes != self._received_bytes or is_at_work:
+    def look(
+        self,
+        now_ms: int,
+        received_bytes: int,
+        frames: int,
+        unsent_bytes: int,
+        *,
+        is_at_work: bool,
+        is_incomplete: bool,
+    ) -> Verdict:
+        """`received_bytes` and `frames`: since the start. `unsent_bytes`: what the peer has not taken.
+        `is_at_work`: the silence is ours. `is_incomplete`: more of a frame must come."""
+        if received_bytes != self._received_bytes or unsent_bytes != self._unsent_bytes or is_at_work:
             self._active_ms = now_ms
         has_come = received_bytes - self._progress_bytes
         if not is_incomplete or frames != self._frames or has_come >= self._limits.frame_progress_bytes:
             self._progress_ms, self._progress_bytes = now_ms, received_bytes
-        self._received_bytes, self._frames = received_bytes, frames
+        self._received_bytes, self._frames, self._unsent_bytes = received_bytes, frames, unsent_bytes
         if now_ms - self._progress_ms >= self._limits.frame_timeout_ms:
             return Verdict.STUCK
         return Verdict.IDLE if self.silent_ms(now_ms) >= self._limits.max_idle_ms else Verdict.STAYS

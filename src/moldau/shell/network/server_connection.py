@@ -361,14 +361,16 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             if watch.silent_ms(now_ms) >= CLOSE_TIMEOUT_MS:
                 self.abort()
             return
-        is_owed = (
-            bool(self._responses) and not self._holds & Hold.STREAMING
-        )  # what is streamed waits for the peer alone
+        # what is streamed waits for the peer alone
+        is_owed = bool(self._responses) and not self._holds & Hold.STREAMING
+        is_held = self._held is not None or bool(self._holds & Hold.MUTED)
         verdict = watch.look(
             now_ms,
             self.received_bytes,
             self.frames_received,
-            is_at_work=is_owed or self._held is not None or bool(self._holds & Hold.MUTED),
+            0 if self._transport is None else self._transport.get_write_buffer_size(),
+            # one that does not take its answers is silent itself, whatever is held for it
+            is_at_work=(is_owed or is_held) and not self.is_write_paused,
             is_incomplete=bool(self._carry) if frame is None else not frame.is_whole,
         )
         if verdict is Verdict.STUCK:

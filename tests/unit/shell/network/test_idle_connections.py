@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from moldau.wire.protocol.api_keys import ApiKey
+from tests.support.node import fetch, produce
+
 pytestmark = pytest.mark.asyncio
 
 
@@ -21,4 +24,36 @@ async def test_a_negative_idle_time_closes_nobody(start_node: Any) -> None:
     now_ms = now_ms_of(client)
     for later_ms in (0, 1_000, 10**12):
         client.connection.sweep(now_ms + later_ms)
+    assert not client.wire.is_closed
+
+
+async def stuck_reader(start_node: Any, settings: dict[str, str]) -> tuple[Any, Any]:
+    """A node, and a client that does not take an answer; its next request waits for that."""
+    node = await start_node({"connections.max.idle.ms": "10000", **settings})
+    await node.create_topic("t")
+    client = node.connect()
+    await client.ask(ApiKey.PRODUCE, 9, produce(b"x" * 900_000))
+    client.wire.is_stuck = True
+    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch(0)) for _ in range(4)))
+    assert client.connection.is_write_paused
+    assert client.connection._held is not None
+    return node, client
+
+
+async def test_a_client_that_does_not_take_its_answers_is_idle(start_node: Any) -> None:
+    _, client = await stuck_reader(start_node, {})
+    now_ms = now_ms_of(client)
+    for later_ms in (0, 9_000):
+        client.connection.sweep(now_ms + later_ms)
+        assert not client.wire.is_closed
+    client.connection.sweep(now_ms + 10_000)
+    assert client.wire.is_closed
+
+
+async def test_a_client_that_takes_its_answer_slowly_is_not_idle(start_node: Any) -> None:
+    _, client = await stuck_reader(start_node, {})
+    now_ms = now_ms_of(client)
+    for step in range(10):
+        client.wire.unsent -= 10_000
+        client.connection.sweep(now_ms + step * 9_000)
     assert not client.wire.is_closed
