@@ -369,8 +369,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self.received_bytes,
             self.frames_received,
             0 if self._transport is None else self._transport.get_write_buffer_size(),
-            # one that does not take its answers is silent itself, whatever is held for it
-            is_at_work=(is_owed or is_held) and not self.is_write_paused,
+            # one that does not take its answers, or waits for a place, is silent itself, whatever is held for it
+            is_at_work=(is_owed or is_held) and not (self.is_write_paused or self._holds & Hold.NO_ROOM),
             is_incomplete=bool(self._carry) if frame is None else not frame.is_whole,
         )
         if verdict is Verdict.STUCK:

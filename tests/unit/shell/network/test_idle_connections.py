@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.node import fetch, produce
 
 pytestmark = pytest.mark.asyncio
@@ -57,3 +58,18 @@ async def test_a_client_that_takes_its_answer_slowly_is_not_idle(start_node: Any
         client.wire.unsent -= 10_000
         client.connection.sweep(now_ms + step * 9_000)
     assert not client.wire.is_closed
+
+
+async def test_who_waits_for_a_place_is_given_up_after_the_idle_time(start_node: Any) -> None:
+    """Its end is not seen, as nothing of it is read: else those who gave up would pile up while there is no place."""
+    node = await start_node({"connections.max.idle.ms": "10000", "max.connections": "1"})
+    served, waiting = node.connect(), node.connect()
+    waiting.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
+    assert waiting.wire.is_read_paused
+    now_ms = now_ms_of(waiting)
+    for later_ms in (0, 9_000):
+        waiting.connection.sweep(now_ms + later_ms)
+        assert not waiting.wire.is_closed
+    waiting.connection.sweep(now_ms + 10_000)
+    assert waiting.wire.is_closed
+    assert not served.wire.is_closed
