@@ -27,14 +27,12 @@ class _Sample:
 class SampledRate:
     """A rate per second over the last samples. Time may not go back."""
 
-    __slots__ = ("_current", "_samples", "_windows", "used_ms")
+    __slots__ = ("_current", "_samples", "_windows")
 
     def __init__(self, windows: Windows, now_ms: int) -> None:
         self._windows = windows
         self._samples = [_Sample(now_ms)]
         self._current = 0
-        self.used_ms = now_ms
-        """When something was last recorded."""
 
     def record(self, amount: float, now_ms: int) -> None:
         """`amount` was used now; a negative one takes back what was recorded."""
@@ -42,7 +40,7 @@ class SampledRate:
         if now_ms - sample.start_ms >= self._windows.size_ms:
             sample = self._advance(now_ms)
         sample.total += amount
-        sample.last_ms = self.used_ms = now_ms
+        sample.last_ms = now_ms
 
     def _advance(self, now_ms: int) -> _Sample:
         # one more than the window has: the oldest one overlaps its begin
@@ -90,18 +88,17 @@ class PromptRate(SampledRate):
 class TokenBucket:
     """`limit` tokens a second, at most those of all samples at once; what is taken may go below zero, once."""
 
-    __slots__ = ("_filled_ms", "_tokens", "_windows", "used_ms")
+    __slots__ = ("_filled_ms", "_tokens", "_windows")
 
     def __init__(self, windows: Windows, now_ms: int) -> None:
         self._windows = windows
         self._tokens = float("inf")
         self._filled_ms = now_ms
-        self.used_ms = now_ms
 
     def _fill(self, limit: float, now_ms: int) -> None:
         burst = limit * self._windows.count * self._windows.size_ms / 1_000
         self._tokens = min(burst, self._tokens + limit * (now_ms - self._filled_ms) / 1_000)
-        self._filled_ms = self.used_ms = now_ms
+        self._filled_ms = now_ms
 
     def tokens(self, limit: float, now_ms: int) -> float:
         """How many there are; below zero: lent."""

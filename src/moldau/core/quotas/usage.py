@@ -7,6 +7,7 @@ error for it (KIP-599).
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ from moldau.core.quotas.rates import SampledRate, TokenBucket, Windows
 from moldau.errors import kafka_error
 
 MAX_METERS = 10_000
-"""Clients whose use is remembered; past it, those who used nothing for a whole window are forgotten."""
+"""Clients whose use is remembered; past it, the one that asked least recently is forgotten."""
 
 Key = TypeVar("Key")
 Meter = TypeVar("Meter", SampledRate, TokenBucket)
@@ -36,7 +37,8 @@ class QuotaUsage:
     def __init__(self, windows: Windows) -> None:
         self.windows = windows
         self.quotas: ClientQuotas = {}
-        self._rates: dict[tuple[str, Share], SampledRate] = {}
+        self._rates: OrderedDict[tuple[str, Share], SampledRate] = OrderedDict()
+        """The one that was asked for least recently comes first."""
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
         """Takes other quotas; what was used stays counted."""
@@ -82,24 +84,28 @@ class QuotaUsage:
         if found is None:
             return 0
         limit, share = found
-        rate = self._rates.get((quota, share))
+        key = (quota, share)
+        rate = _used_now(self._rates, key)
         if rate is None:
-            _make_room(self._rates, self.windows, now_ms)
-            rate = self._rates[quota, share] = SampledRate(self.windows, now_ms)
+            rate = _added(self._rates, key, SampledRate(self.windows, now_ms))
         if amount:
             rate.record(amount, now_ms)
         return rate.throttle_ms(limit, now_ms)
 
 
-def _make_room(meters: dict[Key, Meter], windows: Windows, now_ms: int) -> None:
-    if len(meters) < MAX_METERS:
-        return
-    oldest_ms = now_ms - windows.count * windows.size_ms
-    for key in [key for key, meter in meters.items() if meter.used_ms < oldest_ms]:
-        del meters[key]
+def _used_now(meters: OrderedDict[Key, Meter], key: Key) -> Meter | None:
+    meter = meters.get(key)
+    if meter is not None:
+        meters.move_to_end(key)
+    return meter
+
+
+def _added(meters: OrderedDict[Key, Meter], key: Key, meter: Meter) -> Meter:
+    """In constant time: clients that call themselves ever differently must cost no more than others."""
     if len(meters) >= MAX_METERS:
-        # all of them are in use: the one that was there first begins anew
-        del meters[next(iter(meters))]
+        meters.popitem(last=False)
+    meters[key] = meter
+    return meter
 
 
 class MutationQuota(msgspec.Struct, frozen=True):
@@ -116,14 +122,13 @@ class MutationBuckets:
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        self._buckets: dict[Share, TokenBucket] = {}
+        self._buckets: OrderedDict[Share, TokenBucket] = OrderedDict()
 
     def charge(self, quota: MutationQuota, now_ms: int) -> MutationCharge:
         """Begins to charge one request. `now_ms`: steady time."""
-        bucket = self._buckets.get(quota.share)
+        bucket = _used_now(self._buckets, quota.share)
         if bucket is None:
-            _make_room(self._buckets, self._windows, now_ms)
-            bucket = self._buckets[quota.share] = TokenBucket(self._windows, now_ms)
+            bucket = _added(self._buckets, quota.share, TokenBucket(self._windows, now_ms))
         return MutationCharge(bucket, quota, now_ms)
 
 

@@ -17,7 +17,7 @@ from moldau.core.quotas.limits import (
     quota_entity,
 )
 from moldau.core.quotas.rates import Windows
-from moldau.core.quotas.usage import MAX_METERS, MutationBuckets, QuotaUsage
+from moldau.core.quotas.usage import MAX_METERS, MutationBuckets, MutationQuota, QuotaUsage
 from moldau.errors import KafkaError
 
 # from the most special to the most general, with those who share one allowance
@@ -105,8 +105,22 @@ def test_the_clients_that_are_remembered_are_bounded() -> None:
     for number in range(MAX_METERS + 50):
         quotas.produced("ann", str(number), 1, 0)
     assert len(quotas._rates) == MAX_METERS
-    quotas.produced("ann", "last", 1, 60_000)
-    assert len(quotas._rates) == 1
+
+
+def test_who_goes_on_is_not_forgotten_for_others_that_come_and_go() -> None:
+    quotas = usage(PRODUCER_BYTE_RATE, 1_000)
+    quotas.produced("ann", "busy", 11_000, 0)
+    for number in range(2 * MAX_METERS):
+        quotas.produced("ann", str(number), 1, 0)
+        if number % 1_000 == 0:
+            assert quotas.produced("ann", "busy", 0, 0) == 1_000
+
+
+def test_the_buckets_that_are_remembered_are_bounded_too() -> None:
+    buckets = MutationBuckets(Windows())
+    for number in range(MAX_METERS + 50):
+        buckets.charge(MutationQuota(("ann", str(number)), 1, is_strict=True), 0)
+    assert len(buckets._buckets) == MAX_METERS
 
 
 def connections(limits: ConnectionLimits, address_limit: float | None = None) -> ConnectionQuotas:
