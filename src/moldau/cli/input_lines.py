@@ -6,7 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from moldau.cli.output import CommandError
@@ -39,9 +39,7 @@ class StopSignals:
                 self._handlers[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()
         os.close(self.descriptor)
         os.close(self._write_end)

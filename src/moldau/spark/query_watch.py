@@ -10,7 +10,6 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import (
@@ -62,9 +61,7 @@ class QueryWatch:
     def __enter__(self) -> QueryWatch:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

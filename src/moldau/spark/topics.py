@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import TypeVar
 
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
@@ -32,9 +31,7 @@ class SubscribedTopics:
     def __enter__(self) -> SubscribedTopics:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import TracebackType
 
 from moldau.errors import MoldauError
 
@@ -54,9 +53,7 @@ class ChildBroker:
         finally:
             watchdog.cancel()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is None:
             return
         self._process.terminate()

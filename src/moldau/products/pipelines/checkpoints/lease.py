@@ -17,7 +17,6 @@ import fcntl
 import os
 import time
 from pathlib import Path
-from types import TracebackType
 from uuid import uuid4
 
 from moldau.errors import MoldauError
@@ -72,9 +71,7 @@ class Lease:
     def __enter__(self) -> Lease:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _lock(self, patience_seconds: float) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,9 +75,7 @@ class RunReport:
     def __enter__(self) -> RunReport:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.note(*self._newest)  # how it ended, however soon after the last sample
         self.draw()
 
