@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import find_coordinator, find_coordinator_id
+from moldau.client.protocol.offsets import check_commit
 from moldau.client.protocol.transactions import (
     END_TXN_FROM,
     TRANSACTION_KEY,
     TXN_OFFSET_COMMIT_FROM,
     GroupMember,
     TransactionalProducer,
-    check_offsets,
     offsets_request,
     take_next_producer,
     take_partitions,
@@ -83,7 +83,7 @@ def commit_offsets_in_transaction(
     def commit() -> None:
         coordinator = find_coordinator(client, member.group_id)
         _check_version(coordinator, ApiKey.TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_FROM)
-        check_offsets(coordinator.request(request), member.group_id)
+        check_commit(coordinator.request(request), member.group_id)
 
     if offsets:
         client.retry(commit)

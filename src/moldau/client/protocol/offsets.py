@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -23,6 +23,9 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitResponse,
     OffsetFetchResponse,
 )
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages.transactions import TxnOffsetCommitResponse
 
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
@@ -124,7 +127,7 @@ def commit_request(group_id: str, offsets: Mapping[TopicPartition, int], metadat
     return OffsetCommitRequest(group_id=group_id, topics=topics)
 
 
-def check_commit(response: OffsetCommitResponse, group_id: str) -> None:
+def check_commit(response: OffsetCommitResponse | TxnOffsetCommitResponse, group_id: str) -> None:
     """Raises the first KafkaError that the answer has for a partition."""
     for topic in response.topics:
         for row in topic.partitions:

@@ -21,7 +21,6 @@ from moldau.wire.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
 )
 
 TRANSACTION_KEY: Final = 1
@@ -100,11 +99,3 @@ def offsets_request(
         member.group_instance_id,
         topics,
     )
-
-
-def check_offsets(response: TxnOffsetCommitResponse, group_id: str) -> None:
-    """Raises the first KafkaError that the answer has for a partition."""
-    for topic in response.topics:
-        for row in topic.partitions:
-            if row.error_code:
-                raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
