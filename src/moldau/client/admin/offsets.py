@@ -20,7 +20,6 @@ from moldau.client.protocol.offsets import (
     Offsets,
     by_topic,
     list_offsets_request,
-    take_offsets,
 )
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import TopicPartition
@@ -108,6 +107,14 @@ def _ask_each(
         topic = topics.get(partition.topic)
         is_known = topic is not None and partition.partition in topic.partitions
         errors[partition] = kafka_error("LEADER_NOT_AVAILABLE" if is_known else "UNKNOWN_TOPIC_OR_PARTITION")
+    return errors | _ask_leaders(admin, led, timestamp_ms, found)
+
+
+def _ask_leaders(
+    admin: ClusterAdmin, led: Mapping[int, Mapping[TopicPartition, int]], timestamp_ms: int, found: Offsets
+) -> dict[TopicPartition, KafkaError]:
+    """Asks each leader once; gives the errors."""
+    errors: dict[TopicPartition, KafkaError] = {}
     for leader_id, epochs in led.items():
         request = list_offsets_request(dict.fromkeys(epochs, timestamp_ms), epochs, READ_UNCOMMITTED)
         try:
@@ -136,19 +143,10 @@ def known(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps
     """The offsets at each of these times, or the ends: each leader is asked once. What it does not say is left out."""
     listed = list(partitions)
     led = _led(admin.client.refresh(by_topic(listed)) if listed else {}, listed)
-    return [_known_at(admin, led, timestamp_ms) for timestamp_ms in timestamps_ms]
-
-
-def _known_at(admin: ClusterAdmin, led: Mapping[int, Mapping[TopicPartition, int]], timestamp_ms: int) -> Offsets:
-    found: Offsets = {}
-    for leader_id, epochs in led.items():
-        request = list_offsets_request(dict.fromkeys(epochs, timestamp_ms), epochs, READ_UNCOMMITTED)
-        try:
-            connection = admin.client.connection_to(leader_id)
-            take_offsets(connection.request(request), found)
-        except KafkaError:
-            continue
-    return found
+    told: list[Offsets] = [{} for _ in timestamps_ms]
+    for timestamp_ms, found in zip(timestamps_ms, told, strict=True):
+        _ask_leaders(admin, led, timestamp_ms, found)
+    return told
 
 
 # --- the plan of a reset ---
