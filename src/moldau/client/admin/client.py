@@ -131,7 +131,7 @@ class ClusterAdmin:
         return self.client.retry(action)
 
     def connection_to(self, broker_id: int) -> ClientConnection:
-        """A connection to this broker, made if needed. Raises BROKER_NOT_AVAILABLE, ClientConnectionError."""
+        """A connection to this broker, made if needed. Raises BROKER_NOT_AVAILABLE where there is none."""
         if broker_id not in self.cluster().broker_ids():
             raise kafka_error("BROKER_NOT_AVAILABLE", f"there is no broker {broker_id}")
         return self.client.connection_to(broker_id)

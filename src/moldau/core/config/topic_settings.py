@@ -49,7 +49,7 @@ class DescribedSetting(msgspec.Struct, frozen=True):
     source: int
 
 
-def validate_topic_settings(topic: str, requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
+def validate_topic_settings(requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
     """Raises error 40 with Kafka's sentence for the first thing wrong; of a name given twice the caller keeps the last.
 
     `requested` is everything that the topic will have of its own.

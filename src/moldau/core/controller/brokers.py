@@ -56,7 +56,7 @@ def heartbeat(
         is_caught_up = request.current_metadata_offset >= broker.epoch
         response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=broker.is_fenced or changes.is_complete)
     else:
-        records = _serve(image, sessions, broker, changes)
+        records = _serve(sessions, broker, changes)
         is_caught_up = sessions.is_settled(broker.broker_id)
         response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=False)
     return records + _directory_changes(image, settings, broker, request), response
@@ -70,9 +70,7 @@ def fence(broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord
     return records
 
 
-def _serve(
-    image: MetadataImage, sessions: BrokerSessions, broker: BrokerImage, changes: PartitionChanges
-) -> list[MetadataRecord]:
+def _serve(sessions: BrokerSessions, broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
     if broker.is_fenced:
         records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=UNFENCED))

@@ -291,7 +291,7 @@ def _check_topic(image: MetadataImage, view: View, name: str, after: Mapping[str
     fault = topic_name_fault(name)
     if fault is not None:
         raise kafka_error("INVALID_TOPIC_EXCEPTION", fault)
-    validate_topic_settings(name, after, view())
+    validate_topic_settings(after, view())
     if name not in image.topics_by_name:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"The topic '{name}' does not exist.")
 

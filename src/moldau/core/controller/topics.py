@@ -143,7 +143,7 @@ def _check_topic(
     if collisions:
         others = ", ".join(collisions)
         raise kafka_error("INVALID_TOPIC_EXCEPTION", f"Topic '{topic.name}' collides with existing topic: {others}")
-    validate_topic_settings(topic.name, requested, settings)
+    validate_topic_settings(requested, settings)
     configs = {name: value for name, value in requested.items() if value is not None}
     partitions, replication_factor = settings.num_partitions, settings.default_replication_factor
     if topic.name in INTERNAL_TOPICS:

@@ -20,7 +20,6 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 NO_LEADER = BrokerId(-1)
-NO_BROKER_EPOCH = -1
 
 
 class ResourceType(enum.IntEnum):

@@ -15,8 +15,6 @@ from moldau.core.config.quorum_voters import QuorumVoter
 from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, REFUSED, check_value, parse_value
 from moldau.errors import KafkaError
 
-ENDPOINT_FIELDS = ("listeners", "advertised_listeners")
-
 
 def refused(texts: dict[str, str]) -> str:
     with pytest.raises(KafkaError) as caught:

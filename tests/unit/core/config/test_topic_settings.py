@@ -101,7 +101,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("name", "text", "sentence"), REFUSALS)
 def test_a_wrong_topic_setting_gets_kafkas_sentence(name: str, text: str | None, sentence: str) -> None:
     with pytest.raises(KafkaError) as caught:
-        validate_topic_settings("t", {name: text}, DEFAULTS)
+        validate_topic_settings({name: text}, DEFAULTS)
     assert (caught.value.code, caught.value.message) == (40, sentence)
 
 
@@ -124,13 +124,13 @@ def test_a_wrong_topic_setting_gets_kafkas_sentence(name: str, text: str | None,
     ],
 )
 def test_what_kafka_takes_and_what_is_in_force_anyway_is_taken(name: str, text: str) -> None:
-    validate_topic_settings("t", {name: text}, DEFAULTS)
+    validate_topic_settings({name: text}, DEFAULTS)
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
 def test_an_internal_topic_may_carry_what_kafka_creates_it_with(topic: str) -> None:
     settings = internal_topic_settings(topic, DEFAULTS)
-    validate_topic_settings(topic, dict(settings), DEFAULTS)
+    validate_topic_settings(dict(settings), DEFAULTS)
     assert log_settings(settings, DEFAULTS).segment_bytes == 104_857_600
 
 
@@ -198,7 +198,7 @@ def test_a_described_topic_says_where_each_value_comes_from() -> None:
 
 @pytest.mark.parametrize("text", ["", ",", "*", "0:1,1:2"])
 def test_throttled_replicas(text: str) -> None:
-    validate_topic_settings("t", {"leader.replication.throttled.replicas": text}, DEFAULTS)
+    validate_topic_settings({"leader.replication.throttled.replicas": text}, DEFAULTS)
 
 
 def test_a_creation_shows_the_hidden_setting_where_it_was_given() -> None:

@@ -36,7 +36,7 @@ async def act_find_coordinator(
     once: dict[str, Coordinator] = {}
     for key in request.coordinator_keys if context.api_version >= MANY_KEYS_FROM else (request.key,):
         if key not in once:
-            once[key] = _find(broker, context, request.key_type, key)
+            once[key] = _find(context, request.key_type, key)
         await context.pause()
     found = list(once.values())
     if any(not coordinator.error_code for coordinator in found):
@@ -51,7 +51,7 @@ async def act_find_coordinator(
     return _response(context, found)
 
 
-def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and context.api_version < SHARE_FROM):
         return _failed(key, INVALID_REQUEST)
     if key_type == GROUP and not context.authorize(DESCRIBE_GROUP, key):

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 ONE_SHARD = 10
 """To ask a shard without groups takes as long as to list so many."""
-GROUP_OPERATIONS = (3, 6, 8, 10, 11)
 
 
 async def act_describe_groups(
