@@ -17,7 +17,8 @@ from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.group import GroupOffsets
 from moldau.products.pipelines.running.preflight import PreflightError, check_cluster, check_owner, make_topic
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
-from moldau.products.pipelines.targets.parquet import ParquetTargetError, check_target
+from moldau.products.pipelines.targets.parquet import check_target
+from moldau.products.pipelines.targets.target import TargetError
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
 
@@ -152,7 +153,7 @@ def test_a_checkpoint_keeps_its_id_and_its_query(tmp_path: Path):
 def test_a_directory_of_sparks_own_file_sink_is_refused(tmp_path: Path):
     check_target(tmp_path / "none")
     (tmp_path / "_spark_metadata").mkdir()
-    with pytest.raises(ParquetTargetError, match="name another directory"):
+    with pytest.raises(TargetError, match="name another directory"):
         check_target(tmp_path)
 
 

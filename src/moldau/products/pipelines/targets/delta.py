@@ -30,7 +30,6 @@ from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
     DELETED,
     TableTarget,
-    TableTargetError,
     check_keys,
     check_not_ahead,
     commit_again,
@@ -38,7 +37,7 @@ from moldau.products.pipelines.targets.table_target import (
     is_committed,
     parse_compact_every,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,23 +79,17 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
     def check(self) -> None:
         require_extra("`delta`", "delta")
         if Path(self.location).is_file():
-            raise TableTargetError(f"{self.location} is not a directory")
+            raise TargetError(f"{self.location} is not a directory")
 
     def places(self) -> tuple[str, ...]:
         return (one_spelling(self.location),)
 
     def owner(self) -> Owner | None:
         """Beside the log of the table: a property of the table would be a version without a batch."""
-        try:
-            return folder_owner.owner_of(self.location)
-        except OSError as error:
-            raise TableTargetError(f"{self.location} cannot be read: {error.strerror or error}") from error
+        return folder_owner.owner_of(self.location)
 
     def claim(self, pipeline: str) -> None:
-        try:
-            folder_owner.claim(self.location, pipeline)
-        except OSError as error:
-            raise TableTargetError(f"{self.location} cannot be made: {error.strerror or error}") from error
+        folder_owner.claim(self.location, pipeline)
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         from deltalake import DeltaTable
@@ -114,7 +107,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
 
 class _Writer:
     def __init__(self, target: DeltaTarget, query: TargetQuery) -> None:
-        """Raises TableTargetError."""
+        """Raises TargetError."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
@@ -130,7 +123,7 @@ class _Writer:
             try:
                 newest = DeltaTable(target.location).transaction_version(self._application)
             except (DeltaError, OSError) as error:
-                raise TableTargetError(f"{self._name} cannot be read: {error}") from error
+                raise TargetError(f"{self._name} cannot be read: {error}") from error
             check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -143,7 +136,7 @@ class _Writer:
                 lambda: self._write_once(batch, batch_id), CommitFailedError, COMMIT_ATTEMPTS, self._name, batch_id
             )
         except (DeltaError, OSError) as error:
-            raise TableTargetError(f"{self._name} took no batch: {error}") from error
+            raise TargetError(f"{self._name} took no batch: {error}") from error
 
     def _make_table(self, batch: DataFrame) -> None:
         from deltalake import DeltaTable
@@ -229,14 +222,14 @@ class _Writer:
 
 
 def _is_table(location: str) -> bool:
-    """Raises TableTargetError where that cannot be told."""
+    """Raises TargetError where that cannot be told."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
         return DeltaTable.is_deltatable(location)
     except (DeltaError, OSError) as error:
-        raise TableTargetError(f"the Delta table {location} cannot be reached: {error}") from error
+        raise TargetError(f"the Delta table {location} cannot be reached: {error}") from error
 
 
 def _check_takes(table: DeltaTable, wanted: pa.Schema) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.targets.target import Owner
+from moldau.products.pipelines.targets.target import Owner, TargetError
 
 if TYPE_CHECKING:
     from moldau.spark.folders import Folder
@@ -15,18 +15,29 @@ NOTE = ".moldau-owner-"
 
 
 def owner_of(location: str) -> Owner | None:
-    """The first by name, where two came at the same moment. Raises OSError."""
-    names = _folder(location).names(NOTE)
+    """The first by name, where two came at the same moment. Raises TargetError."""
+    try:
+        names = _folder(location).names(NOTE)
+    except OSError as error:
+        raise TargetError(f"{location} cannot be read: {error.strerror or error}") from error
     return Owner(names[0].removeprefix(NOTE), f"delete {location}/{names[0]}") if names else None
 
 
 def claim(location: str, pipeline: str) -> None:
-    """Nothing where the folder has an owner. Makes the folder. Raises OSError."""
-    if owner_of(location) is None:
+    """Nothing where the folder has an owner. Makes the folder. Raises TargetError."""
+    if owner_of(location) is not None:
+        return
+    try:
         folder = _folder(location)
         folder.make()
         with folder.new_file(f"{NOTE}{pipeline}"):
             pass
+    except OSError as error:
+        raise cannot_be_made(location, error) from error
+
+
+def cannot_be_made(location: str, error: OSError) -> TargetError:
+    return TargetError(f"{location} cannot be made: {error.strerror or error}")
 
 
 def _folder(location: str) -> Folder:

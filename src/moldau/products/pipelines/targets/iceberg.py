@@ -31,7 +31,6 @@ from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
     DELETED,
     TableTarget,
-    TableTargetError,
     check_keys,
     check_not_ahead,
     commit_again,
@@ -39,7 +38,7 @@ from moldau.products.pipelines.targets.table_target import (
     is_committed,
     parse_compact_every,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +95,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
     def check(self) -> None:
         require_extra("`iceberg`", "iceberg")
         if Path(self.warehouse).is_file():
-            raise TableTargetError(f"{self.warehouse} is not a directory")
+            raise TargetError(f"{self.warehouse} is not a directory")
 
     def places(self) -> tuple[str, ...]:
         return places_of_iceberg(self.table, self.warehouse, self.catalog)
@@ -113,7 +112,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         except NoSuchTableError:
             return None
         except (SQLAlchemyError, OSError) as error:
-            raise TableTargetError(f"the Iceberg table {self.table} cannot be read: {error}") from error
+            raise TargetError(f"the Iceberg table {self.table} cannot be read: {error}") from error
         counted = (re.fullmatch(BATCH_PROPERTY, name) for name in properties)
         owners = (Owner(one[1], f"remove the property {one[0]} of the table", is_query=True) for one in counted if one)
         return next(owners, None)
@@ -139,7 +138,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
 
 class _Writer:
     def __init__(self, target: IcebergTarget, query: TargetQuery) -> None:
-        """Raises TableTargetError."""
+        """Raises TargetError."""
         from sqlalchemy.exc import SQLAlchemyError
 
         self._target = target
@@ -151,7 +150,7 @@ class _Writer:
             is_there = self._catalog.table_exists(target.table)
             newest = self._newest(self._catalog.load_table(target.table)) if is_there else None
         except (SQLAlchemyError, OSError) as error:
-            raise TableTargetError(f"{self._name} cannot be read: {error}") from error
+            raise TargetError(f"{self._name} cannot be read: {error}") from error
         check_not_ahead(newest, query, self._name)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -165,7 +164,7 @@ class _Writer:
                 lambda: self._write_once(batch, batch_id), CommitFailedException, COMMIT_ATTEMPTS, self._name, batch_id
             )
         except (SQLAlchemyError, OSError) as error:
-            raise TableTargetError(f"{self._name} took no batch: {error}") from error
+            raise TargetError(f"{self._name} took no batch: {error}") from error
 
     def _make_table(self, batch: DataFrame) -> None:
         if not self._catalog.table_exists(self._target.table):
@@ -264,14 +263,14 @@ def _once(table: Table) -> Table:
 
 
 def _data_folder(table: Table) -> Folder:
-    """Raises TableTargetError for a table that lies where a pipeline does not write."""
+    """Raises TargetError for a table that lies where a pipeline does not write."""
     from moldau.spark.folders import Folder, local_folder
 
     location = table.location()
     if location.startswith("file:"):
         return local_folder(Path(urlsplit(location).path) / "data")
     if not re.match(OBJECT_STORE, location):
-        raise TableTargetError(f"the Iceberg table lies in {location}, which a pipeline does not write")
+        raise TargetError(f"the Iceberg table lies in {location}, which a pipeline does not write")
     return Folder(f"{location}/data")
 
 

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.errors import MoldauError
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets import folder_owner
-from moldau.products.pipelines.targets.target import Owner, Target, TargetQuery, refuse_double_columns
+from moldau.products.pipelines.targets.target import Owner, Target, TargetError, TargetQuery, refuse_double_columns
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
 
 SPARK_SINK_DIRECTORY = "_spark_metadata"
 JOINED = "joined.parquet"
-
-
-class ParquetTargetError(MoldauError):
-    """The directory cannot be this pipeline's target; the message says why."""
 
 
 class FilesTarget(Target, frozen=True, kw_only=True):
@@ -56,16 +51,10 @@ class FilesTarget(Target, frozen=True, kw_only=True):
         return (one_spelling(self.location),)
 
     def owner(self) -> Owner | None:
-        try:
-            return folder_owner.owner_of(self.location)
-        except OSError as error:
-            raise ParquetTargetError(f"{self.location} cannot be read: {error.strerror or error}") from error
+        return folder_owner.owner_of(self.location)
 
     def claim(self, pipeline: str) -> None:
-        try:
-            folder_owner.claim(self.location, pipeline)
-        except OSError as error:
-            raise _cannot_be_made(self.location, error) from error
+        folder_owner.claim(self.location, pipeline)
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns)
@@ -79,7 +68,7 @@ class ParquetTarget:
     """Where one pipeline's batches go. `checkpoint_id`: another checkpoint's batch 0 is another file."""
 
     def __init__(self, location: str, pipeline: str, checkpoint_id: str) -> None:
-        """Makes the directory, and takes away what a killed driver left half written. Raises ParquetTargetError."""
+        """Makes the directory, and takes away what a killed driver left half written. Raises TargetError."""
         from moldau.spark.folders import Folder  # a page is checked without it
 
         check_target(location)
@@ -90,7 +79,7 @@ class ParquetTarget:
             self._folder.make()
             self._unfinished.clear()
         except OSError as error:
-            raise _cannot_be_made(location, error) from error
+            raise folder_owner.cannot_be_made(location, error) from error
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is readable. A batch without rows makes no file."""
@@ -106,19 +95,15 @@ class ParquetTarget:
         self._unfinished.clear()
 
 
-def _cannot_be_made(location: str, error: OSError) -> ParquetTargetError:
-    return ParquetTargetError(f"{location} cannot be made: {error.strerror or error}")
-
-
 def check_target(location: str) -> None:
-    """Raises ParquetTargetError for a directory of Spark's own file sink: Spark reads such a one by its list only."""
+    """Raises TargetError for a directory of Spark's own file sink: Spark reads such a one by its list only."""
     if Path(location, SPARK_SINK_DIRECTORY).exists():
-        raise ParquetTargetError(
+        raise TargetError(
             f"{location} was written by Spark's own file sink, and Spark would not see what is added to it; "
             "name another directory with `path`"
         )
     if Path(location).is_file():
-        raise ParquetTargetError(f"{location} is not a directory")
+        raise TargetError(f"{location} is not a directory")
 
 
 def _join(folder: Folder, parts: Sequence[ParquetPart]) -> str:

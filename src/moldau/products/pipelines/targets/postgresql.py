@@ -49,14 +49,13 @@ from moldau.products.pipelines.targets.sql_table import (
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,
-    TableTargetError,
     check_not_ahead,
     evaluate,
     is_committed,
     no_key,
     several_rows_of_a_key,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +162,7 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
 
 class _Writer:
     def __init__(self, target: PostgresqlTarget, query: TargetQuery) -> None:
-        """Raises TableTargetError."""
+        """Raises TargetError."""
         self._target = target
         self._query = query
         self._table = path_of(target.table)
@@ -237,7 +236,7 @@ class _Writer:
         )
         taken = gone + execute(connection, insert + on_conflict(columns, self._target.key), attempts).rowcount
         if taken != sum(copied.values()):
-            raise TableTargetError(f"{self._staging} lost rows: another driver runs on the same checkpoint")
+            raise TargetError(f"{self._staging} lost rows: another driver runs on the same checkpoint")
         execute(
             connection,
             f"update {self._batches} set batch = $1 where pipeline = $2 and checkpoint = $3",
@@ -301,7 +300,7 @@ def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Ite
                 out.write(lines.getbuffer())
                 copied += rows.num_rows
     except (psycopg.errors.CharacterNotInRepertoire, psycopg.errors.UntranslatableCharacter) as error:
-        raise TableTargetError(
+        raise TargetError(
             f"PostgreSQL took no rows: {sentence(error)}; it stores no character 0: take it out of the texts with "
             "`replace(NAME, char(0), '')`, or leave such rows out (`where`)"
         ) from error

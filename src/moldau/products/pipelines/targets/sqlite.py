@@ -33,13 +33,12 @@ from moldau.products.pipelines.targets.sql_table import (
 from moldau.products.pipelines.targets.table_target import (
     DELETED,
     TableTarget,
-    TableTargetError,
     check_keys,
     check_not_ahead,
     evaluate,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,7 +127,7 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, committed at the end. Raises TableTargetError."""
+        """One transaction, committed at the end. Raises TargetError."""
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.file, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
@@ -136,12 +135,12 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
                 yield connection
                 connection.execute("commit")
         except (sqlite3.Error, OSError) as error:
-            raise TableTargetError(f"{self.file} took no batch: {error}") from error
+            raise TargetError(f"{self.file} took no batch: {error}") from error
 
 
 class _Writer:
     def __init__(self, target: SqliteTarget, query: TargetQuery) -> None:
-        """Raises TableTargetError."""
+        """Raises TargetError."""
         self._target = target
         self._owner = (query.pipeline, query.checkpoint_id)
         self._staging = target.file.with_name(f".{target.file.name}-unfinished-{query.checkpoint_id}")
@@ -210,16 +209,14 @@ def _exists(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def _check_no_nan(keys: pa.Table) -> None:
-    """Raises TableTargetError: SQLite stores a NaN as NULL, and each NULL in a key is another one to it, so that no row
+    """Raises TargetError: SQLite stores a NaN as NULL, and each NULL in a key is another one to it, so that no row
     would take the place of an older one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     for name, column in zip(keys.column_names, keys.columns, strict=True):
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            raise TableTargetError(
-                f"a row has NaN as {name!r}, which `key` names: SQLite has no NaN, leave such rows out"
-            )
+            raise TargetError(f"a row has NaN as {name!r}, which `key` names: SQLite has no NaN, leave such rows out")
 
 
 def _as_it_fits(result: DataFrame, name: str, kind: str) -> str:

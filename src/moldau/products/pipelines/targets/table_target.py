@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
-from moldau.products.pipelines.targets.target import Target, TargetQuery, refuse_double_columns
+from moldau.products.pipelines.targets.target import Target, TargetError, TargetQuery, refuse_double_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("moldau.pipelines")
-
-
-class TableTargetError(MoldauError):
-    """The table cannot be this pipeline's target, or could not take a batch; the message says why."""
 
 
 COMPACT_EVERY = 100
@@ -154,14 +149,14 @@ def _is_in_sequence(sequence_by: str) -> str:
 def commit_again(
     commit: Callable[[], None], refused: type[Exception], attempts: int, table: str, batch_id: int
 ) -> None:
-    """Calls `commit`, at most so many times while another writer is before it (`refused`). Raises TableTargetError."""
+    """Calls `commit`, at most so many times while another writer is before it (`refused`). Raises TargetError."""
     for attempt in range(1, attempts + 1):
         try:
             commit()
             return
         except refused as error:
             if attempt == attempts:
-                raise TableTargetError(f"another writer changes {table} all the while: {error}") from error
+                raise TargetError(f"another writer changes {table} all the while: {error}") from error
             logger.warning("batch %d goes to %s anew: %s", batch_id, table, error)
 
 
@@ -177,20 +172,20 @@ def evaluate(batch: DataFrame) -> None:
 
 
 def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
-    """Raises TableTargetError where the table holds a batch that the checkpoint has never begun: the checkpoint was put
+    """Raises TargetError where the table holds a batch that the checkpoint has never begun: the checkpoint was put
     back to an older state, so its next batches would be other records under numbers that are taken."""
     from moldau.products.pipelines.checkpoints.checkpoint import newest_planned_batch  # a page is checked without Spark
 
     planned = newest_planned_batch(query.checkpoint)
     if newest is not None and newest > planned:
-        raise TableTargetError(
+        raise TargetError(
             f"{table} holds batch {newest} of the checkpoint {query.checkpoint}, which has only come to batch "
             f"{planned}: it was put back to an older state. Name another directory with `checkpoint`"
         )
 
 
 def check_keys(rows: pa.Table, key: Sequence[str]) -> None:
-    """`rows`: the columns `key` of a batch. Raises TableTargetError where an upsert could not tell two rows apart."""
+    """`rows`: the columns `key` of a batch. Raises TargetError where an upsert could not tell two rows apart."""
     import pyarrow.compute as pc  # a page is checked without it
 
     for name in key:
@@ -202,12 +197,12 @@ def check_keys(rows: pa.Table, key: Sequence[str]) -> None:
         raise several_rows_of_a_key(key, tuple(first.values()))
 
 
-def no_key(name: str) -> TableTargetError:
-    return TableTargetError(f"a row has no {name!r}, which `key` names: leave such rows out (`where`)")
+def no_key(name: str) -> TargetError:
+    return TargetError(f"a row has no {name!r}, which `key` names: leave such rows out (`where`)")
 
 
-def several_rows_of_a_key(key: Sequence[str], values: tuple[object, ...]) -> TableTargetError:
-    return TableTargetError(
+def several_rows_of_a_key(key: Sequence[str], values: tuple[object, ...]) -> TargetError:
+    return TargetError(
         f"a batch has several rows of one key ({', '.join(key)}), such as {values}: which one is the last? "
         "Make one row of each key with `group by`, or say with `sequence_by` what orders them"
     )

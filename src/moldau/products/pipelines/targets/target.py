@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 MODES = ("append", "update")
+
+
+class TargetError(MoldauError):
+    """The place cannot be this pipeline's target, or could not take a batch; the message says why."""
 
 
 def refuse_double_columns(names: Sequence[str], *, in_any_case: bool = True) -> None:
