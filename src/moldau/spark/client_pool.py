@@ -19,40 +19,27 @@ import msgspec
 
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.shell.io.tcp import TCP
-from moldau.spark.options import SourceOptions
+from moldau.spark.options import ClientOptions
 
 MOST_IDLE_CLIENTS = 8
 """One for each cluster and each set of options that tasks of this process read with at a time; each has at most two
 connections to a broker."""
 
 
-class ClientSettings(msgspec.Struct, frozen=True):
+class ClientSettings(ClientOptions, frozen=True):
     """The arguments of a ClusterClient: clients with equal ones are interchangeable."""
 
-    bootstrap_servers: str
-    client_id: str
-    connect_timeout_ms: int
-    request_timeout_ms: int
-    first_contact_timeout_ms: int
-    retry_timeout_ms: int
-    had_contact: bool
+    had_contact: bool = False
 
     def connect(self) -> ClusterClient:
         """A client of its own; it connects at first use."""
         return ClusterClient(TCP, **msgspec.structs.asdict(self))
 
 
-def client_settings(options: SourceOptions, *, had_contact: bool = False) -> ClientSettings:
-    """What a source's options say of its clients."""
-    return ClientSettings(
-        options.bootstrap_servers,
-        client_id=options.client_id,
-        connect_timeout_ms=options.connect_timeout_ms,
-        request_timeout_ms=options.request_timeout_ms,
-        first_contact_timeout_ms=options.first_contact_timeout_ms,
-        retry_timeout_ms=options.retry_timeout_ms,
-        had_contact=had_contact,
-    )
+def client_settings(options: ClientOptions, *, had_contact: bool = False) -> ClientSettings:
+    """What the options of a source or of a sink say of its clients."""
+    said = {name: getattr(options, name) for name in ClientOptions.__struct_fields__}
+    return ClientSettings(**said, had_contact=had_contact)
 
 
 class ClientPool:

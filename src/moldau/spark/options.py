@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -132,13 +132,23 @@ class Subscription(msgspec.Struct, frozen=True):
     partitions: tuple[TopicPartition, ...] = ()
 
 
-class SourceOptions(msgspec.Struct, frozen=True):
+class ClientOptions(msgspec.Struct, frozen=True):
+    """What both sides say of their clients. The four times are those of a ClusterClient."""
+
+    bootstrap_servers: str
+    client_id: str = DEFAULT_CLIENT_ID
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS
+
+
+class SourceOptions(ClientOptions, frozen=True, kw_only=True):
     """A source's options after checking. `use_latest_after_last_timestamp`: a starting time after the last record
     means the end of the partition instead of an error. `starting_group`: the group at whose committed offsets reading
     starts; `start` then holds for the partitions without one. A stream begins no batch below `min_offsets_per_trigger`
-    until the last one is `max_trigger_delay_ms` ago. The four times of a client are those of a ClusterClient."""
+    until the last one is `max_trigger_delay_ms` ago."""
 
-    bootstrap_servers: str
     subscription: Subscription
     start: StartOrEnd
     end: StartOrEnd
@@ -153,23 +163,17 @@ class SourceOptions(msgspec.Struct, frozen=True):
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
-    client_id: str = DEFAULT_CLIENT_ID
     fetch_max_bytes: int = FETCH_MAX_BYTES
     check_crcs: bool = True
-    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
-    request_timeout_ms: int = REQUEST_TIMEOUT_MS
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
 
-class SinkOptions(msgspec.Struct, frozen=True):
+class SinkOptions(ClientOptions, frozen=True, kw_only=True):
     """A sink's options after checking. `transactional_id`, `transaction_timeout_ms`, `group_id`: where None, the sink
     chooses. `group_note`: a text that stands beside the group's offsets. `source_topics`: regular expressions of the
     whole names of those source topics that are on the sink's cluster. `checkpoint_location`: of the streaming query.
     `batch_id`: of the micro-batch that `foreachBatch` got. `write_id`: one transaction for each task of a batch write,
-    which a second write with this id does not repeat. The four times of a client are those of a ClusterClient."""
+    which a second write with this id does not repeat."""
 
-    bootstrap_servers: str
     topic: str | None = None
     compression_type: str = "none"
     delivery: str = EXACTLY_ONCE
@@ -181,11 +185,6 @@ class SinkOptions(msgspec.Struct, frozen=True):
     checkpoint_location: str | None = None
     batch_id: int | None = None
     write_id: str | None = None
-    client_id: str = DEFAULT_CLIENT_ID
-    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
-    request_timeout_ms: int = REQUEST_TIMEOUT_MS
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
 
 def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
@@ -210,7 +209,7 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
     if least is None and "maxtriggerdelay" in given:
         _refuse("maxTriggerDelay", "needs minOffsetsPerTrigger: without it no batch is delayed")
     return SourceOptions(
-        bootstrap_servers=_bootstrap_servers(given),
+        **_client_options(given),
         subscription=_parse_subscription(given),
         start=start,
         end=end,
@@ -226,13 +225,8 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
         include_headers=_boolean(given, "includeHeaders", default=False),
-        client_id=_not_empty(given, "kafka.client.id") or DEFAULT_CLIENT_ID,
         fetch_max_bytes=_fetch_max_bytes(given),
         check_crcs=_boolean(given, "kafka.check.crcs", default=True),
-        connect_timeout_ms=_positive(given, "kafka.socket.connection.setup.timeout.ms") or CONNECT_TIMEOUT_MS,
-        request_timeout_ms=_positive(given, "kafka.request.timeout.ms") or REQUEST_TIMEOUT_MS,
-        first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
-        retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
     )
 
 
@@ -255,7 +249,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         if "write_id" in given and name.lower() in given:
             _refuse(name, "has no meaning beside write_id, which names the transactions and groups of its ranges")
     return SinkOptions(
-        bootstrap_servers=_bootstrap_servers(given),
+        **_client_options(given),
         topic=_not_empty(given, "topic"),
         compression_type=_choice(given, "kafka.compression.type", COMPRESSION_TYPES),
         delivery=delivery,
@@ -267,12 +261,19 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         checkpoint_location=_not_empty(given, "checkpointLocation"),
         batch_id=_batch_id(given),
         write_id=_not_empty(given, "write_id"),
-        client_id=_not_empty(given, "kafka.client.id") or DEFAULT_CLIENT_ID,
-        connect_timeout_ms=_positive(given, "kafka.socket.connection.setup.timeout.ms") or CONNECT_TIMEOUT_MS,
-        request_timeout_ms=_positive(given, "kafka.request.timeout.ms") or REQUEST_TIMEOUT_MS,
-        first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
-        retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
     )
+
+
+def _client_options(given: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of ClientOptions."""
+    return {
+        "bootstrap_servers": _bootstrap_servers(given),
+        "client_id": _not_empty(given, "kafka.client.id") or DEFAULT_CLIENT_ID,
+        "connect_timeout_ms": _positive(given, "kafka.socket.connection.setup.timeout.ms") or CONNECT_TIMEOUT_MS,
+        "request_timeout_ms": _positive(given, "kafka.request.timeout.ms") or REQUEST_TIMEOUT_MS,
+        "first_contact_timeout_ms": _positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
+        "retry_timeout_ms": _positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
+    }
 
 
 def _check_protocol(given: Mapping[str, str]) -> None:

@@ -21,10 +21,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from msgspec.structs import asdict
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.errors import KafkaError, kafka_error
+from moldau.spark.client_pool import client_settings
 from moldau.spark.options import EXACTLY_ONCE, OptionError, SinkOptions
 from moldau.spark.transactions import (
     SinkTransaction,
@@ -101,18 +103,8 @@ def _write_all(
     """What each partition got, all of it acknowledged. `shared`: what a TopicWriter needs in a transaction."""
     from moldau.columnar.writer import TopicWriter
 
-    with TopicWriter(
-        options.bootstrap_servers,
-        options.topic,
-        compression=options.compression_type,
-        client_id=options.client_id,
-        connect_timeout_ms=options.connect_timeout_ms,
-        request_timeout_ms=options.request_timeout_ms,
-        first_contact_timeout_ms=options.first_contact_timeout_ms,
-        retry_timeout_ms=options.retry_timeout_ms,
-        had_contact=had_contact,
-        **shared,
-    ) as writer:
+    settings = asdict(client_settings(options, had_contact=had_contact))
+    with TopicWriter(topic=options.topic, compression=options.compression_type, **settings, **shared) as writer:
         try:
             for batch in batches:
                 writer.write(batch)

@@ -44,8 +44,8 @@ from moldau.client.protocol.metadata import TopicMetadata
 from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
 from moldau.columnar.writer import Written
 from moldau.errors import KafkaError, MoldauError
-from moldau.shell.io.tcp import TCP
 from moldau.spark.checkpoint_offsets import batch_ends, query_id
+from moldau.spark.client_pool import client_settings
 from moldau.spark.offsets import StreamOffset, read_by_all, recreated_topics
 from moldau.spark.options import OptionError, SinkOptions
 from moldau.types import TopicPartition
@@ -147,7 +147,7 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
             "or set delivery to at_least_once"
         )
     group_id = options.group_id or transactional_id
-    with _client(options) as client:
+    with client_settings(options).connect() as client:
         timeout_ms = options.transaction_timeout_ms or transaction_max_timeout_ms(client, transactional_id)
         began_ms = _wall_ms()
         producer = begin_producer(client, transactional_id, timeout_ms)
@@ -194,7 +194,7 @@ def commit_transaction(
         if all(report.is_skipped for report in reports):
             _note_run(options, first)
             return
-        with _client(options, had_contact=True) as client:
+        with client_settings(options, had_contact=True).connect() as client:
             offsets = _positions(client, options, batch_id, written)
             if offsets or written:
                 _check_partitions(client, transaction, written)
@@ -218,7 +218,7 @@ def abort_transaction(
         if transaction is None:
             begin_transaction(options, is_streaming=True)
             return
-        with _client(options, had_contact=True) as client:
+        with client_settings(options, had_contact=True).connect() as client:
             end_transaction(client, transaction.producer, committed=False)
     except MoldauError as error:
         # nothing was written, or the transaction is aborted already: by the driver that fenced this one, or by its time
@@ -278,7 +278,7 @@ def _note_run(options: SinkOptions, report: TaskReport) -> None:
     transaction, query = report.transaction, report.query
     if options.batch_id is None or report.run is None or transaction.note_of(query).get("batch") != report.batch_id:
         return
-    with _client(options, had_contact=True) as client:
+    with client_settings(options, had_contact=True).connect() as client:
         for partition, position in committed_offsets(client, transaction.group_id).items():
             note = _note_in(position.metadata)
             if (note.get("query"), note.get("batch")) == (query, report.batch_id):
@@ -363,7 +363,7 @@ def write_range(
     try:
         written = write(transaction)
         if written:
-            with _client(options, had_contact=True) as client:
+            with client_settings(options, had_contact=True).connect() as client:
                 _commit(client, transaction, _end_of_one(written), _note(options, write_id, number))
     except BaseException as error:
         abort_transaction(own, (), transaction)
@@ -408,19 +408,6 @@ def why_it_ended(transaction: SinkTransaction, error: KafkaError) -> str:
     return (
         f"another driver has taken over the transactional id {producer.transactional_id!r}, so this one may not go on "
         f"({error})"
-    )
-
-
-def _client(options: SinkOptions, *, had_contact: bool = False) -> ClusterClient:
-    return ClusterClient(
-        TCP,
-        options.bootstrap_servers,
-        client_id=options.client_id,
-        connect_timeout_ms=options.connect_timeout_ms,
-        request_timeout_ms=options.request_timeout_ms,
-        first_contact_timeout_ms=options.first_contact_timeout_ms,
-        retry_timeout_ms=options.retry_timeout_ms,
-        had_contact=had_contact,
     )
 
 
