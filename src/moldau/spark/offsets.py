@@ -17,7 +17,7 @@ import msgspec
 
 from moldau.columnar import PartitionRange
 from moldau.errors import MoldauError
-from moldau.spark.options import EARLIEST, SourceOptions, StartOrEnd, Subscription, offsets_to_json
+from moldau.spark.options import EARLIEST, SourceOptions, StartOrEnd, Subscription, nested_offsets, offsets_to_json
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
 TOPIC_IDS = "@topic_ids"
@@ -56,10 +56,7 @@ class StreamOffset(msgspec.Struct, frozen=True):
 
 def offset_to_dict(offset: StreamOffset) -> dict[str, Any]:
     """What Spark keeps in the checkpoint. Equal offsets give equal text: topics and partitions stand in order."""
-    nested: dict[str, Any] = {}
-    for topic_partition in sorted(offset.offsets):
-        number = offset.offsets[topic_partition]
-        nested.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = number
+    nested: dict[str, Any] = {**nested_offsets(offset.offsets)}
     ids = {topic: uuid_to_text(offset.topic_ids[topic]) for topic in sorted(offset.topic_ids)}
     known = {topic: text for topic, text in ids.items() if text != uuid_to_text(ZERO_UUID)}
     if known:
