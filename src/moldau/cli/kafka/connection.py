@@ -67,8 +67,11 @@ def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> Cluste
         raise ArgumentError(f"Invalid url in bootstrap.servers: {servers}") from error
 
 
-def run_on_cluster(arguments: Arguments, act: Callable[[ClusterAdmin], None]) -> int:
-    """Gives the exit code. What `act` is refused for goes to standard error; KafkaError as Java's Throwable says it."""
+def run_on_cluster(
+    arguments: Arguments, act: Callable[[ClusterAdmin], None], *, in_words: Callable[[KafkaError], str] = as_java_says
+) -> int:
+    """Gives the exit code. What `act` is refused for goes to standard error; `in_words`: a KafkaError, by default as
+    Java's Throwable says it."""
     try:
         with open_admin(arguments) as admin:
             act(admin)
@@ -76,7 +79,7 @@ def run_on_cluster(arguments: Arguments, act: Callable[[ClusterAdmin], None]) ->
         print(error, file=sys.stderr)
         return 1
     except KafkaError as error:
-        print(as_java_says(error), file=sys.stderr)
+        print(in_words(error), file=sys.stderr)
         return 1
     return 0
 

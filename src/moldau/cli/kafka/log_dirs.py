@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 
-from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import java_name
 from moldau.client.admin.partitions import LogDirectory, describe_log_dirs
-from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to query log directory usage on the specified brokers."
 
@@ -25,13 +24,7 @@ OPTIONS = (
 
 def run(arguments: Arguments) -> int:
     check_required(arguments, "bootstrap-server", "describe")
-    try:
-        with open_admin(arguments) as admin:
-            describe(arguments, admin)
-    except (KafkaError, ArgumentError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return run_on_cluster(arguments, partial(describe, arguments), in_words=str)
 
 
 def describe(arguments: Arguments, admin: ClusterAdmin) -> None:

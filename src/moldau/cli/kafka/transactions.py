@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from functools import partial
 from typing import NoReturn
 
-from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import (
     ArgumentError,
     Arguments,
@@ -88,13 +88,7 @@ _MINUTE_MS = 60_000
 def run(arguments: Arguments) -> int:
     command = chosen_command(arguments, _COMMANDS, SUMMARY)
     check_required(arguments, "bootstrap-server")
-    try:
-        with open_admin(arguments) as admin:
-            command.run(arguments, admin)
-    except (KafkaError, ArgumentError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return run_on_cluster(arguments, partial(command.run, arguments), in_words=str)
 
 
 def _list(arguments: Arguments, admin: ClusterAdmin) -> None:
