@@ -9,6 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from moldau.cli.output import CommandError
+
 Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
 MAX_TIMEOUT_S = 86_400
 
@@ -67,6 +69,18 @@ STANDARD_INPUT = "-"
 def input_path(text: str) -> Path:
     """A file to read; `-` is standard input."""
     return Path("/dev/stdin") if text == STANDARD_INPUT else Path(text)
+
+
+def settings_in(path: str) -> dict[str, str]:
+    """The settings of a node, as its file has them. Raises CommandError."""
+    from moldau.core.config.properties import parse_properties
+
+    try:
+        return parse_properties(input_path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is not UTF-8") from error
 
 
 # --- times ---

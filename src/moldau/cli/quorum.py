@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, int32
+from moldau.cli.arguments import Subparsers, int32, settings_in
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_rows
 
@@ -176,13 +176,10 @@ def recover_node(arguments: argparse.Namespace) -> int:
 
 def _settings(path: str) -> BrokerSettings:
     from moldau.core.config.broker_settings import parse_broker_settings
-    from moldau.core.config.properties import parse_properties
     from moldau.errors import KafkaError
 
     try:
-        return parse_broker_settings(parse_properties(Path(path).read_text(encoding="utf-8")))
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+        return parse_broker_settings(settings_in(path))
     except KafkaError as error:
         raise CommandError(str(error)) from error
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, input_path, int32, not_empty
+from moldau.cli.arguments import Subparsers, int32, not_empty, settings_in
+from moldau.cli.cluster import split_setting
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -195,21 +196,8 @@ def explained_failures(directory: Path | None = None) -> Iterator[None]:
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
     """What the command line and the file set, in that order of weight."""
-    from moldau.core.config.properties import parse_properties
-
-    settings: dict[str, str] = {}
-    if arguments.config:
-        try:
-            settings.update(parse_properties(input_path(arguments.config).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise CommandError(f"cannot read {arguments.config}: {error.strerror or error}") from error
-        except UnicodeDecodeError as error:
-            raise CommandError(f"{arguments.config} is not UTF-8") from error
-    for text in arguments.set:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise CommandError(f"--set takes NAME=VALUE, not {text!r}")
-        settings[name.strip()] = value.strip()
+    settings = settings_in(arguments.config) if arguments.config else {}
+    settings.update(split_setting("--set", text) for text in arguments.set)
     return settings
 
 

@@ -89,3 +89,12 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_and_nothing_is_formatted(
     assert said in told
     assert told.count("\n") == 1
     assert not (config.parent / "a").exists()
+
+
+@pytest.mark.parametrize("words", [["storage", "info", "--config"], ["node", "--config"], ["quorum", "recover"]])
+def test_a_file_of_settings_that_is_not_utf_8_is_named(
+    config: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_bytes(b"node.id=\xff\n")
+    assert main([*words, str(config)]) == 1
+    assert capsys.readouterr().err == f"moldau: {config} is not UTF-8\n"

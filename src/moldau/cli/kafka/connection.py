@@ -22,7 +22,7 @@ def read_properties(path: str) -> dict[str, str]:
     from moldau.core.config.properties import parse_properties
 
     try:
-        return dict(parse_properties(input_path(path).read_text(encoding="utf-8")))
+        return parse_properties(input_path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ArgumentError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from moldau.cli.arguments import settings_in
 from moldau.cli.kafka.levels import levels_to_format, print_dependencies, print_mapping, short
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option
 from moldau.cli.kafka.scram_arguments import parse_scram_argument
 from moldau.cli.kafka.subcommands import OfflineCommand, chosen_command
+from moldau.cli.output import CommandError
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
-from moldau.core.config.properties import parse_properties
 from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
@@ -93,11 +94,9 @@ def run(arguments: Arguments) -> int:
 def read_settings(path: str) -> BrokerSettings:
     """Of the file. Raises ArgumentError where it cannot be read or names no directory, KafkaError for bad settings."""
     try:
-        settings = parse_broker_settings(parse_properties(Path(path).read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ArgumentError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ArgumentError(f"{path} is not UTF-8") from error
+        settings = parse_broker_settings(settings_in(path))
+    except CommandError as error:
+        raise ArgumentError(str(error)) from error
     if not settings.log_directories:
         raise ArgumentError(f"{path} names no log.dirs")
     return settings
