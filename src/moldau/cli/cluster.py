@@ -37,6 +37,12 @@ def add_cluster_arguments(
         )
 
 
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
+    )
+
+
 class _Format(argparse.Action):
     """`--format json` is `--json`."""
 

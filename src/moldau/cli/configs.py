@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin, known_topic, split_setting
+from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin, known_topic, split_setting
 from moldau.cli.output import CommandError, print_rows
 
 _KINDS: Final[dict[str, int]] = {"topic": 2, "broker": 4, "client-metrics": 16, "group": 32}
@@ -51,9 +51,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     alter.add_argument("--append", action="append", default=[], metavar="NAME=VALUE", help="add to a list")
     alter.add_argument("--subtract", action="append", default=[], metavar="NAME=VALUE", help="remove from a list")
-    alter.add_argument(
-        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
-    )
+    add_dry_run(alter)
     add_cluster_arguments(alter, alter_configs)
 
 

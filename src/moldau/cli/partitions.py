@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers, int32, int64
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin, known_topic
+from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin, known_topic
 from moldau.cli.moves import add_move_arguments, move, replicas_of_all
 from moldau.cli.offsets import partitions_of
 from moldau.cli.output import CommandError, print_rows
@@ -29,9 +29,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add.add_argument("topic")
     add.add_argument("count", type=int32, help="the number of partitions after the change")
-    add.add_argument(
-        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
-    )
+    add_dry_run(add)
     add_cluster_arguments(add, add_partitions)
 
     elect = verbs.add_parser(

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, int16, int32
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, split_setting
+from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin, matching_names, split_setting
 from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ def _add_create(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "--config", action="append", default=[], metavar="NAME=VALUE", help="a topic setting; may be repeated"
     )
     create.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists already")
-    create.add_argument(
-        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
-    )
+    add_dry_run(create)
     add_cluster_arguments(create, create_topics)
 
 
@@ -97,9 +95,7 @@ def _add_alter(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     alter.add_argument(
         "--unset", action="append", default=[], metavar="NAME", help="give a setting its default; may be repeated"
     )
-    alter.add_argument(
-        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
-    )
+    add_dry_run(alter)
     add_cluster_arguments(alter, alter_topics)
 
 
