@@ -13,16 +13,14 @@ from moldau.core.metadata.snapshot import (
     QuorumControl,
     decode_snapshot,
     encode_snapshot_steps,
-    parse_snapshot_file_name,
-    snapshot_file_name,
 )
 from moldau.core.raft.messages import NO_SNAPSHOT, SnapshotId
 from moldau.core.raft.voters import VoterHistory, VoterSet, voter_sets_in
+from moldau.shell.quorum.snapshot_files import PART_SUFFIX, found_snapshots, path_of
 from moldau.simulation.doors import ProcessDisk
 from moldau.simulation.replication.ledger import batches_of
-from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, Offset
+from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID
 
-PART_SUFFIX = ".part"
 KEPT_SNAPSHOTS = 2
 
 
@@ -34,7 +32,7 @@ class NodeFiles:
         self._settings = settings
         self._flushed_offset = FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
         self.log = self._open(now_ms, self._flushed_offset.read())
-        self.snapshots = self._found_snapshots()
+        self.snapshots = found_snapshots(self._disk)
         if self.newest != NO_SNAPSHOT and not self._has(self.newest):
             self._replace_log(self.newest, now_ms)  # a crash came between the snapshot and this
         self._start_behind_a_snapshot()
@@ -51,10 +49,6 @@ class NodeFiles:
             log_start_offset=log_start_offset,
             is_read_whole=True,
         )
-
-    def _found_snapshots(self) -> list[SnapshotId]:
-        parsed = [parse_snapshot_file_name(name) for name in self._disk.list_directory(METADATA_DIRECTORY)]
-        return sorted(SnapshotId(*found) for found in parsed if found is not None)
 
     @property
     def newest(self) -> SnapshotId:
@@ -90,7 +84,7 @@ class NodeFiles:
         """None where they are configured."""
         if snapshot == NO_SNAPSHOT:
             return None
-        voters = decode_snapshot(self._disk.read_file(_path(snapshot))).control.voters
+        voters = decode_snapshot(self._disk.read_file(path_of(snapshot))).control.voters
         return None if voters is None else VoterSet(voters.voters)
 
     def truncate(self, offset: int, now_ms: int) -> None:
@@ -120,14 +114,14 @@ class NodeFiles:
         self.write_part(snapshot, 0, b"".join(steps))
         self._finish(snapshot)
         for old in self.snapshots[:-KEPT_SNAPSHOTS]:
-            self._disk.remove(_path(old))
+            self._disk.remove(path_of(old))
         self.snapshots = self.snapshots[-KEPT_SNAPSHOTS:]
         if log.advance_log_start_offset(self.snapshots[0].end_offset):
             log.delete_old_segments(now_ms, log.log_start_offset)
             remove_files(self._disk, log.take_purgeable(now_ms))
 
     def write_part(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
-        path = _path(snapshot) + PART_SUFFIX
+        path = path_of(snapshot) + PART_SUFFIX
         if position == 0:
             self._disk.remove(path)
         file = self._disk.open(path)
@@ -139,7 +133,7 @@ class NodeFiles:
         """The size of `snapshot`, and what it has from `position` on; None: it is here no more."""
         if snapshot not in self.snapshots:
             return None
-        data = self._disk.read_file(_path(snapshot))
+        data = self._disk.read_file(path_of(snapshot))
         return len(data), data[position : position + max_bytes]
 
     def load_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
@@ -149,9 +143,9 @@ class NodeFiles:
         self._replace_log(snapshot, now_ms)
 
     def _finish(self, snapshot: SnapshotId) -> None:
-        self._disk.rename(_path(snapshot) + PART_SUFFIX, _path(snapshot))
+        self._disk.rename(path_of(snapshot) + PART_SUFFIX, path_of(snapshot))
         self._disk.flush_directory(METADATA_DIRECTORY)
-        self.snapshots = self._found_snapshots()
+        self.snapshots = found_snapshots(self._disk)
 
     def _replace_log(self, snapshot: SnapshotId, now_ms: int) -> None:
         self._flushed_offset.save(0)
@@ -162,12 +156,8 @@ class NodeFiles:
         self._disk.remove(f"{METADATA_DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}")
         for old in self.snapshots:
             if old != snapshot:
-                self._disk.remove(_path(old))
+                self._disk.remove(path_of(old))
         self.snapshots = [snapshot]
         self.log = self._open(now_ms, 0, snapshot.end_offset)
         self._disk.flush_directory(METADATA_DIRECTORY)
         self._flushed_offset.save(snapshot.end_offset)
-
-
-def _path(snapshot: SnapshotId) -> str:
-    return f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(snapshot.end_offset), snapshot.epoch)}"
