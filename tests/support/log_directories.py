@@ -8,18 +8,13 @@ from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.records.builder import build_batch
-
-NOW_MS = 1_800_000_000_000
+from tests.support.node import produce, result_of
 
 
 async def append(client: Any, partition: int, topic: str = "t") -> tuple[int, int]:
-    records = build_batch([(None, b"v%d" % partition, NOW_MS, ())])
-    data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(partition, records),)),)
-    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
-    answer = (await client.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses[0]
-    return answer.error_code, answer.base_offset
+    request = produce(b"v%d" % partition, topic=topic, partition=partition)
+    result = result_of(await client.ask(ApiKey.PRODUCE, 9, request))
+    return result.error_code, result.base_offset
 
 
 async def fetch_error(client: Any, partition: int, topic: str = "t") -> int:

@@ -20,21 +20,15 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
 )
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.transactions import ListTransactionsRequest
 from moldau.wire.records.builder import build_batch
+from tests.support.node import produce
 
 pytestmark = pytest.mark.asyncio
 
 NOW_MS = 1_800_000_000_000
 CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR = 2, 56
-
-
-def produce(partition: int, value: bytes) -> ProduceRequest:
-    records = build_batch([(None, value, NOW_MS, ())])
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(partition, records),)),)
-    return ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
 
 
 def fetch(*places: tuple[int, int], isolation_level: int = 0) -> FetchRequest:
@@ -59,7 +53,7 @@ async def node_with_records(start_node: Any, disk: MemoryDisk) -> Any:
         for partition in range(3):
             if number in (4, 8):
                 node.node.broker.partitions.find("t", partition).log.roll(NOW_MS)
-            answer = await client.ask(ApiKey.PRODUCE, 9, produce(partition, b"%03d" % number * 60))
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce(b"%03d" % number * 60, partition=partition))
             assert answer.responses[0].partition_responses[0].error_code == 0
     await node.node.stop()
     return node

@@ -16,19 +16,14 @@ from moldau.wire.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.records.builder import build_batch
+from tests.support.node import produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
-NOW_MS = 1_700_000_000_000
 
-
-async def produce(client: Any, partition: int) -> None:
-    records = build_batch([(None, b"x", NOW_MS, ())])
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(partition, records),)),)
-    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
-    assert answer.responses[0].partition_responses[0].error_code == 0
+async def append(client: Any, partition: int) -> None:
+    answer = await client.ask(ApiKey.PRODUCE, 9, produce(b"x", partition=partition))
+    assert result_of(answer).error_code == 0
 
 
 def request(*positions: tuple[int, int], topic_id: bytes | None = None, forget: tuple[int, ...] = (), **fields: Any):
@@ -63,11 +58,11 @@ async def test_a_session_from_its_first_request_to_its_last(start_node: Any, ver
     assert told(full) == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
     session = {"session_id": full.session_id}
     assert told(await ask(**session, session_epoch=1)) == []
-    await produce(client, 1)
+    await append(client, 1)
     news = await ask(**session, session_epoch=2)
     assert (news.session_id, told(news)) == (full.session_id, [(1, 0, 1)])
     assert told(await ask((1, 1), forget=(0,), **session, session_epoch=3)) == []
-    await produce(client, 0)
+    await append(client, 0)
     assert told(await ask(**session, session_epoch=4)) == [], "partition 0 is forgotten"
     wrong = await ask(**session, session_epoch=4)
     assert (wrong.error_code, wrong.session_id, told(wrong)) == (71, 0, [])
@@ -84,7 +79,7 @@ async def test_an_incremental_fetch_waits_for_any_partition_of_its_session(start
     full = await reader.ask(ApiKey.FETCH, 12, request((0, 0), (1, 0), session_epoch=0))
     reader.send(ApiKey.FETCH, 12, request(session_id=full.session_id, session_epoch=1, max_wait_ms=60_000))
     assert reader.answers() == []
-    await produce(writer, 1)
+    await append(writer, 1)
     assert told(await reader.answer()) == [(1, 0, 1)]
 
 
@@ -95,7 +90,7 @@ async def test_a_waiting_fetch_that_was_overtaken_gets_71(start_node: Any) -> No
     full = await reader.ask(ApiKey.FETCH, 12, request((0, 0), session_epoch=0))
     reader.send(ApiKey.FETCH, 12, request(session_id=full.session_id, session_epoch=1, max_wait_ms=60_000))
     await other.ask(ApiKey.FETCH, 12, request(session_id=full.session_id, session_epoch=2))
-    await produce(other, 0)
+    await append(other, 0)
     answer = await reader.answer()
     assert (answer.error_code, told(answer)) == (71, [])
 
@@ -132,7 +127,7 @@ async def test_readers_of_committed_records_hear_which_transactions_were_aborted
     first = await start_node(disk=disk)
     await first.create_topic("t", 2)
     for _ in range(5):
-        await produce(first.connect(), 0)
+        await append(first.connect(), 0)
     await first.node.stop()
     index = encode_transactions([AbortedTransaction(7, 1, 2, 3), AbortedTransaction(9, 3, 4, 5)])
     disk.open("t-0/00000000000000000000.txnindex").append(index)
@@ -158,7 +153,7 @@ async def test_a_damaged_index_of_transactions_is_told_to_readers_of_committed_r
     disk = MemoryDisk()
     first = await start_node(disk=disk)
     await first.create_topic("t")
-    await produce(first.connect(), 0)
+    await append(first.connect(), 0)
     await first.node.stop()
     client = (await start_node(disk=disk)).connect()
     # behind the start, which builds such a file anew

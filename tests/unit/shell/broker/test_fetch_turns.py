@@ -9,8 +9,7 @@ import pytest
 from moldau.shell.broker.fetch_turns import TURN_BYTES
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.records.builder import build_batch
+from tests.support.node import produce
 
 pytestmark = pytest.mark.asyncio
 
@@ -18,12 +17,6 @@ MIB = 1 << 20
 READERS = 40
 AT_ONCE = 2 * (TURN_BYTES + MIB)
 """A turn of the test is two turns of the loop, each with one answer too much at most."""
-
-
-def produce(size: int) -> ProduceRequest:
-    records = build_batch([(None, b"v" * size, 1_800_000_000_000, ())])
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
-    return ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
 
 
 def fetch(offset: int, *, min_bytes: int = 1, max_wait_ms: int = 60_000, max_bytes: int = 55 * MIB) -> FetchRequest:
@@ -54,7 +47,7 @@ async def test_readers_that_are_woken_at_once_are_answered_over_several_turns(st
     readers = [node.connect() for _ in range(READERS)]
     for reader in readers:
         reader.send(ApiKey.FETCH, 12, fetch(0))
-    await node.connect().ask(ApiKey.PRODUCE, 9, produce(900_000))
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(900_000)))
     given = await answers_by_turn(node, readers)
     assert max(given) < AT_ONCE
     assert all(len(reader.answers()) == 1 for reader in readers)
@@ -67,7 +60,7 @@ async def test_readers_that_ask_at_once_are_answered_over_several_turns_and_one_
     await node.create_topic("t")
     producer = node.connect()
     for size in (900_000, 100):
-        await producer.ask(ApiKey.PRODUCE, 9, produce(size))
+        await producer.ask(ApiKey.PRODUCE, 9, produce(bytes(size)))
     readers = [node.connect() for _ in range(READERS)]
     for reader in readers:
         reader.send(ApiKey.FETCH, 12, fetch(0))
@@ -83,7 +76,7 @@ async def test_however_many_bytes_are_asked_for_one_answer_has_at_most_4_mib(sta
     await node.create_topic("t")
     producer, reader = node.connect(), node.connect()
     for _ in range(6):
-        await producer.ask(ApiKey.PRODUCE, 9, produce(900_000))
+        await producer.ask(ApiKey.PRODUCE, 9, produce(bytes(900_000)))
     answer = await reader.ask(ApiKey.FETCH, 12, fetch(0, min_bytes=55 * MIB))
     assert 3 * MIB < len(answer.responses[0].partitions[0].records) <= 4 * MIB
 
@@ -91,7 +84,7 @@ async def test_however_many_bytes_are_asked_for_one_answer_has_at_most_4_mib(sta
 async def test_a_reader_that_leaves_before_its_turn_costs_nothing(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
-    await node.connect().ask(ApiKey.PRODUCE, 9, produce(900_000))
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(900_000)))
     readers = [node.connect() for _ in range(READERS)]
     for reader in readers:
         reader.send(ApiKey.FETCH, 12, fetch(0))

@@ -12,20 +12,14 @@ from moldau.errors import ERROR_CODES
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.records.builder import build_batch
+from tests.support.node import produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
-NOW_MS = 1_800_000_000_000
 
-
-async def produce(client: Any, index: int = 0, **batch: Any) -> int:
+async def append(client: Any, index: int = 0, **batch: Any) -> int:
     """The error code."""
-    records = build_batch([(None, b"v", NOW_MS, ())], **batch)
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(index, records),)),)
-    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
-    return int(answer.responses[0].partition_responses[0].error_code)
+    return int(result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"v", partition=index, **batch))).error_code)
 
 
 async def test_a_topic_made_on_a_full_disk_is_served_once_there_is_room(start_node: Any) -> None:
@@ -36,10 +30,10 @@ async def test_a_topic_made_on_a_full_disk_is_served_once_there_is_room(start_no
     disk.fail(Fault("write", error="full", path_contains="t-0/"))
     await node.create_topic("t")
     await node.node.housekeeping.write_checkpoints()
-    assert await produce(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+    assert await append(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
     disk.heal()
     await node.node.housekeeping.write_checkpoints()
-    assert await produce(client) == 0
+    assert await append(client) == 0
 
 
 async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -50,12 +44,12 @@ async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pyte
     disk.fail(Fault("append", error="full", path_contains="t-0/"))
     with caplog.at_level(logging.ERROR, logger="moldau"):
         for _ in range(3):
-            assert await produce(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+            assert await append(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
     assert [record.getMessage() for record in caplog.records] == [
         "node 1: records are refused: no space left in the log directory"
     ]
     disk.heal()
-    assert await produce(client) == 0
+    assert await append(client) == 0
 
 
 async def test_a_log_without_room_to_be_closed_leaves_no_mark_of_a_clean_stop(start_node: Any) -> None:
@@ -82,7 +76,7 @@ async def test_a_log_without_room_for_a_roll_does_not_keep_retention_from_the_ne
     logs = [node.node.broker.partitions.find("t", index).log for index in range(2)]
     client = node.connect()
     for index in range(2):
-        assert await produce(client, index, producer_id=7, producer_epoch=0, base_sequence=0) == 0
+        assert await append(client, index, producer_id=7, producer_epoch=0, base_sequence=0) == 0
     node.clock.advance(5_000)
     disk.fail(Fault("append", error="full", path_contains="t-0/"))
     disk.fail(Fault("write", error="full", path_contains="t-0/"))

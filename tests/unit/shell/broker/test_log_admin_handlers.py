@@ -20,23 +20,16 @@ from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
-from moldau.wire.records.builder import build_batch
-from tests.support.node import change
+from tests.support.node import NOW_MS, change, produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
-NOW_MS = 1_800_000_000_000
-
 
 async def append(client: Any, count: int, **batch: Any) -> int:
-    records = build_batch([(None, b"v", NOW_MS, ())] * count, **batch)
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
-    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
-    answer = (await client.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses[0]
-    assert answer.error_code == 0
-    return int(answer.base_offset)
+    result = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(*[b"v"] * count, **batch)))
+    assert result.error_code == 0
+    return int(result.base_offset)
 
 
 async def delete(client: Any, *offsets: tuple[int, int], version: int = 2) -> list[tuple[int, int, int]]:

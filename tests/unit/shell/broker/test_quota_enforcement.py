@@ -16,7 +16,6 @@ from moldau.wire.protocol.messages.client_quotas import (
 )
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -24,7 +23,7 @@ from moldau.wire.protocol.messages.topics import (
     DeleteTopicState,
 )
 from moldau.wire.protocol.messages.transactions import WriteTxnMarkersRequest
-from moldau.wire.records.builder import build_batch
+from tests.support.node import produce
 
 METADATA = (ApiKey.METADATA, 9, MetadataRequest(topics=()))
 
@@ -36,12 +35,6 @@ async def set_quota(
     entry = AlterQuotaEntry((AlterQuotaEntity(entity, name),), (operation,))
     answer = await node.connect().ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest((entry,)))
     assert [row.error_code for row in answer.entries] == [0]
-
-
-def produce(size: int, acks: int = 1) -> ProduceRequest:
-    batch = build_batch([(None, b"x" * size, 1_800_000_000_000, ())])
-    data = TopicProduceData(name="topic", partition_data=(PartitionProduceData(0, batch),))
-    return ProduceRequest(None, acks, 1_000, (data,))
 
 
 def fetch(**values: Any) -> FetchRequest:
@@ -66,7 +59,7 @@ async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(
     await node.create_topic("topic")
     await set_quota(node, "producer_byte_rate", 1_000)
     client = node.connect()
-    client.send(ApiKey.PRODUCE, 9, produce(20_000, acks))
+    client.send(ApiKey.PRODUCE, 9, produce(bytes(20_000), topic="topic", acks=acks))
     if acks:
         throttle_ms = client.answers()[0].throttle_time_ms
         assert 10_000 < throttle_ms < 11_000
@@ -79,7 +72,7 @@ async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(
     assert await client.answer() is not None
     # another client is not concerned
     other = node.connect()
-    other.feed(other.request(ApiKey.PRODUCE, 9, produce(20_000), "other"))
+    other.feed(other.request(ApiKey.PRODUCE, 9, produce(bytes(20_000), topic="topic", acks=1), "other"))
     assert other.answers()[0].throttle_time_ms == 0
 
 
@@ -87,7 +80,7 @@ async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(
 async def test_a_consumer_over_its_quota_gets_nothing_now_and_all_after_the_wait(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("topic")
-    await node.connect().ask(ApiKey.PRODUCE, 9, produce(8_000))
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(8_000), topic="topic", acks=1))
     await set_quota(node, "consumer_byte_rate", 1_000)
     client = node.connect()
     first = await client.ask(ApiKey.FETCH, 11, fetch(session_epoch=-1))

@@ -26,11 +26,11 @@ from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.types import Uuid, uuid_to_text
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.protocol.record_codec import encode_metadata_record
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from tests.support.node import produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -41,10 +41,7 @@ LOG = "t-0/00000000000000000000.log"
 
 
 async def append(client: Any, topic: str = "t") -> int:
-    partition = PartitionProduceData(0, build_batch([(None, b"v", NOW_MS, ())]))
-    data = (TopicProduceData(name=topic, partition_data=(partition,)),)
-    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
-    return int(answer.responses[0].partition_responses[0].error_code)
+    return int(result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"v", topic=topic))).error_code)
 
 
 async def used(start_node: Any, *, is_clean: bool, topics: tuple[str, ...] = ("t",)) -> MemoryDisk:

@@ -12,7 +12,8 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.partitions import ElectionTopicPartitions, ElectLeadersRequest
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
-from tests.support.log_directories import NOW_MS, append, start_with_one_in_each, start_without_second
+from tests.support.log_directories import append, start_with_one_in_each, start_without_second
+from tests.support.node import NOW_MS
 
 pytestmark = pytest.mark.asyncio
 

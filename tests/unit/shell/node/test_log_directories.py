@@ -28,18 +28,16 @@ from moldau.wire.protocol.messages.log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.batch import iterate_batches
-from moldau.wire.records.builder import build_batch
 from tests.support.log_directories import (
-    NOW_MS,
     append,
     described,
     fetch_error,
     start_with_one_in_each,
     start_without_second,
 )
+from tests.support.node import produce
 
 pytestmark = pytest.mark.asyncio
 
@@ -311,10 +309,8 @@ async def test_a_partition_moves_while_it_is_written(start_node: Any, how: str) 
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.create_topic("t", 1, segment_bytes="1048576")
     client, writer = node.connect(), node.connect()
-    big = build_batch([(None, bytes(300_000), NOW_MS, ())])
     for offset in range(12):
-        data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, big),)),)
-        assert (await writer.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))).responses
+        assert (await writer.ask(ApiKey.PRODUCE, 9, produce(bytes(300_000), acks=1))).responses
         assert node.node.broker.partitions.find("t", 0).log.log_end_offset == offset + 1
     old = await path_of(client, 0)
     new = "/disk1" if old == "/disk0" else "/disk0"
@@ -355,11 +351,8 @@ async def test_a_moved_partition_keeps_its_start_its_producers_and_its_epochs(st
     await node.create_topic("t")
     client = node.connect()
     for sequence in range(4):
-        records = build_batch(
-            [(None, b"v", NOW_MS, ())], producer_id=7, producer_epoch=2, base_sequence=sequence, compression="gzip"
-        )
-        data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
-        await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+        batch = {"producer_id": 7, "producer_epoch": 2, "base_sequence": sequence, "compression": "gzip"}
+        await client.ask(ApiKey.PRODUCE, 9, produce(b"v", acks=1, **batch))
     log = node.node.broker.partitions.find("t", 0).log
     log.advance_log_start_offset(2)
     before = (log.log_start_offset, log.log_end_offset, written_epochs(log), sorted(log.producer_state.entries))
@@ -493,10 +486,8 @@ async def test_a_topic_deleted_on_its_way_leaves_nothing(start_node: Any) -> Non
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.create_topic("t", 1, file_delete_delay_ms="0")
     client = node.connect()
-    big = build_batch([(None, bytes(900_000), NOW_MS, ())])
     for _ in range(8):
-        data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, big),)),)
-        await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+        await client.ask(ApiKey.PRODUCE, 9, produce(bytes(900_000), acks=1))
     new = "/disk1" if await path_of(client, 0) == "/disk0" else "/disk0"
     client.send(
         ApiKey.ALTER_REPLICA_LOG_DIRS,

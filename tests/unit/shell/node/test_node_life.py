@@ -33,24 +33,15 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.wire.records.builder import build_batch
+from tests.support.node import produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
-NOW_MS = 1_800_000_000_000
-
-
-def produce(value: bytes, **batch: Any) -> ProduceRequest:
-    records = build_batch([(None, value, NOW_MS, ())], **batch)
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
-    return ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
-
 
 async def append(client: Any, value: bytes, **batch: Any) -> tuple[int, int]:
-    result = (await client.ask(ApiKey.PRODUCE, 9, produce(value, **batch))).responses[0].partition_responses[0]
+    result = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(value, **batch)))
     return result.error_code, result.base_offset
 
 

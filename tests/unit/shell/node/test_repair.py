@@ -25,10 +25,9 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.raft_records import Endpoint, VotersRecordVoter
 from moldau.wire.records.batch import iterate_batches
-from moldau.wire.records.builder import build_batch
+from tests.support.node import produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -39,10 +38,7 @@ LOG = "t-0/00000000000000000000.log"
 
 async def append(client: Any, count: int = 1) -> None:
     for _ in range(count):
-        partition = PartitionProduceData(0, build_batch([(None, b"v", NOW_MS, ())]))
-        data = (TopicProduceData(name="t", partition_data=(partition,)),)
-        answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"v"))).error_code == 0
 
 
 async def offsets(client: Any) -> list[int]:
