@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from moldau.core.metadata.image import MetadataDelta, PartitionImage, TopicImage
-from moldau.types import TopicPartition, Uuid
+from moldau.core.metadata.image import BrokerImage, BrokerListener, MetadataDelta, PartitionImage, TopicImage
+from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -16,6 +16,8 @@ from moldau.wire.records.builder import build_batch
 from moldau.wire.records.record import read_records
 
 NOW_MS = 1_800_000_000_000
+BROKER_EPOCH = 70
+"""Of the brokers that are registered here."""
 
 
 def produce(
@@ -73,11 +75,18 @@ def tell(node: Any, image: PartitionImage, topic: str = "t", index: int = 0, top
     partitions = {} if known is None else dict(known.partitions)
     partitions[index] = image
     touched = TopicImage(topic, topic_id or known.topic_id, partitions)
-    delta = MetadataDelta(
-        end_offset=broker.image.end_offset,
-        topics={touched.topic_id: touched},
-        partitions={TopicPartition(topic, index): image},
-    )
+    _hear(broker, topics={touched.topic_id: touched}, partitions={TopicPartition(topic, index): image})
+
+
+def register(node: Any, broker_id: int, *, rack: str | None = None, is_fenced: bool = False) -> None:
+    """The broker hears of another one, at a listener of the name that clients of this one use."""
+    listener = BrokerListener(node.node.settings.listeners[0].name, f"host-{broker_id}", 9)
+    other = BrokerImage(BrokerId(broker_id), BROKER_EPOCH, Uuid(b"i" * 16), (listener,), rack=rack, is_fenced=is_fenced)
+    _hear(node.node.broker, brokers={broker_id: other})
+
+
+def _hear(broker: Any, **changes: Any) -> None:
+    delta = MetadataDelta(end_offset=broker.image.end_offset, **changes)
     broker.image.apply_delta(delta)
     broker.metadata_changed(broker.image, delta)
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from moldau.core.metadata.image import BrokerImage, MetadataDelta
 from moldau.errors import ERROR_CODES
-from moldau.types import BrokerId, LeaderEpoch, Uuid
+from moldau.types import LeaderEpoch
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -19,9 +18,9 @@ from moldau.wire.protocol.messages.delete_records import (
 )
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from tests.support.brokers import Brokers, run_brokers
-from tests.support.node import produce, tell
+from tests.support.node import BROKER_EPOCH, produce, register, tell
 
-FOLLOWER, BROKER_EPOCH = 7, 70
+FOLLOWER = 7
 COUNT = 50
 
 
@@ -30,22 +29,13 @@ async def led_here(start_node: Any, *, is_in_sync: bool = True) -> Any:
     node = await start_node()
     await node.create_topic("t", COUNT)
     us, broker = node.node.node_id, node.node.broker
-    tell_of_follower(node, is_fenced=False)
+    register(node, FOLLOWER)
     for index in range(COUNT):
         old = broker.image.topics_by_name["t"].partitions[index]
         isr = (us, FOLLOWER) if is_in_sync else (us,)
         image = type(old)((us, FOLLOWER), isr, us, LeaderEpoch(5), old.partition_epoch + 1)
         tell(node, image, index=index)
     return node
-
-
-def tell_of_follower(node: Any, *, is_fenced: bool) -> None:
-    """The metadata says this of broker 7."""
-    broker = node.node.broker
-    other = BrokerImage(BrokerId(FOLLOWER), BROKER_EPOCH, Uuid(b"i" * 16), (), is_fenced=is_fenced)
-    delta = MetadataDelta(end_offset=broker.image.end_offset, brokers={FOLLOWER: other})
-    broker.image.apply_delta(delta)
-    broker.metadata_changed(broker.image, delta)
 
 
 def follow(node: Any, positions: dict[int, int], session: tuple[int, int], **fields: Any) -> FetchRequest:
@@ -101,12 +91,12 @@ async def test_a_request_costs_what_it_names_and_what_changed(start_node: Any) -
 async def test_once_a_broker_that_came_back_may_be_in_sync_all_its_partitions_are_looked_at(start_node: Any) -> None:
     """It fetches before its fence is lifted, and nothing may be written since: else it would join seconds later."""
     node = await led_here(start_node, is_in_sync=False)
-    tell_of_follower(node, is_fenced=True)
+    register(node, FOLLOWER, is_fenced=True)
     follower, session_id = await with_session(node)
     before = looks(node)
     await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2)))
     assert looks(node) == before
-    tell_of_follower(node, is_fenced=False)
+    register(node, FOLLOWER)
     await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, 3)))
     assert looks(node) == [count + 1 for count in before]
 

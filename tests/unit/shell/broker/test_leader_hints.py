@@ -6,29 +6,18 @@ from typing import Any
 
 import pytest
 
-from moldau.core.metadata.image import BrokerImage, BrokerListener, MetadataDelta
 from moldau.errors import ERROR_CODES
-from moldau.types import BrokerId, LeaderEpoch, Uuid
+from moldau.types import BrokerId, LeaderEpoch
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages import fetch as fetching
 from moldau.wire.protocol.messages import produce as producing
-from tests.support.node import change, data_of, fetch, produce, result_of
+from tests.support.node import change, data_of, fetch, produce, register, result_of
 
 pytestmark = pytest.mark.asyncio
 
 OTHER = 7
 NOT_LEADER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 FENCED = ERROR_CODES["FENCED_LEADER_EPOCH"]
-
-
-def register(node: Any, broker_id: int, **fields: Any) -> None:
-    """Another broker, at a listener of the name that clients of this one use."""
-    listener = BrokerListener(node.node.settings.listeners[0].name, f"host-{broker_id}", 9)
-    other = BrokerImage(BrokerId(broker_id), 70, Uuid(b"i" * 16), (listener,), is_fenced=False, **fields)
-    broker = node.node.broker
-    delta = MetadataDelta(end_offset=broker.image.end_offset, brokers={broker_id: other})
-    broker.image.apply_delta(delta)
-    broker.metadata_changed(broker.image, delta)
 
 
 async def led_elsewhere(start_node: Any) -> Any:

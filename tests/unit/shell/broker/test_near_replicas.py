@@ -9,16 +9,14 @@ import msgspec
 import pytest
 
 from moldau.core.config.broker_settings import RACK_AWARE, parse_broker_settings
-from moldau.core.metadata.image import BrokerImage, BrokerListener, MetadataDelta
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.types import BrokerId, LeaderEpoch, Uuid
+from moldau.types import BrokerId, LeaderEpoch
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.support.brokers import Brokers, run_brokers
-from tests.support.node import change, data_of, fetch, produce, values_of
+from tests.support.node import BROKER_EPOCH, change, data_of, fetch, produce, register, values_of
 
 NEAR, FAR = 7, 8
-BROKER_EPOCH = 70
 SELECTOR = {"replica.selector.class": RACK_AWARE, "broker.rack": "here"}
 NOT_LEADER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 
@@ -27,14 +25,9 @@ async def led_here(start_node: Any, settings: dict[str, str] | None = None) -> A
     """Topic t: this broker leads; 7 in rack "there" and 8 in none hold the other replicas. One record is in it."""
     node = await start_node(settings)
     await node.create_topic("t")
-    us, broker = node.node.node_id, node.node.broker
-    for broker_id, rack in ((NEAR, "there"), (FAR, None)):
-        listener = BrokerListener(node.node.settings.listeners[0].name, f"host-{broker_id}", 9)
-        other = BrokerImage(BrokerId(broker_id), BROKER_EPOCH, Uuid(b"i" * 16), (listener,), rack=rack, is_fenced=False)
-        delta = MetadataDelta(end_offset=broker.image.end_offset, brokers={broker_id: other})
-        broker.image.apply_delta(delta)
-        broker.metadata_changed(broker.image, delta)
-    everybody = (us, NEAR, FAR)
+    register(node, NEAR, rack="there")
+    register(node, FAR)
+    everybody = (node.node.node_id, NEAR, FAR)
     change(node, replicas=everybody, isr=everybody, leader_epoch=LeaderEpoch(5))
     await node.connect().ask(ApiKey.PRODUCE, 9, produce(b"a", acks=1))
     return node

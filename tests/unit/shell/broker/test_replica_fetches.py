@@ -10,19 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from moldau.core.metadata.image import BrokerImage, MetadataDelta
 from moldau.errors import ERROR_CODES
 from moldau.shell.network.rights import CLUSTER_ACTION, READ_TOPIC
-from moldau.types import BrokerId, LeaderEpoch, Uuid
+from moldau.types import BrokerId, LeaderEpoch
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.support.authorizers import AllBut
-from tests.support.node import change, data_of, fetch, produce, result_of, values_of
+from tests.support.node import BROKER_EPOCH, change, data_of, fetch, produce, register, result_of, values_of
 
 pytestmark = pytest.mark.asyncio
 
 FOLLOWER = 7
-BROKER_EPOCH = 70
 NOT_LEADER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 
 
@@ -30,11 +28,8 @@ async def led_here(start_node: Any, *, isr: tuple[int, ...] | None = None, **con
     """Topic t: this broker leads in epoch 5, broker 7 holds the other replica and is in sync."""
     node = await start_node()
     await node.create_topic("t", **configs)
-    us, broker = node.node.node_id, node.node.broker
-    other = BrokerImage(BrokerId(FOLLOWER), BROKER_EPOCH, Uuid(b"i" * 16), (), is_fenced=False)
-    delta = MetadataDelta(end_offset=broker.image.end_offset, brokers={FOLLOWER: other})
-    broker.image.apply_delta(delta)
-    broker.metadata_changed(broker.image, delta)
+    register(node, FOLLOWER)
+    us = node.node.node_id
     change(node, replicas=(us, FOLLOWER), isr=isr or (us, FOLLOWER), leader_epoch=LeaderEpoch(5))
     return node
 
