@@ -61,9 +61,8 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
 )
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
-from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-from moldau.wire.records.record import read_records
+from tests.support.logs import records_in
 
 PORT = 9092
 PATIENCE_S = 60.0
@@ -362,18 +361,7 @@ class BrokerMachine(Machine):
 
     def values(self, topic: str = "t", index: int = 0) -> list[bytes | None]:
         """Of all records in the log."""
-        log = self.replica(topic, index).log
-        found: list[bytes | None] = []
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            records = bytes(
-                log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b""
-            )
-            for position, header in iterate_batches(records):
-                if not header.is_control:
-                    found += [each.value for each in read_records(records[position : position + header.size])]
-                offset = header.next_offset
-        return found
+        return [record.value for record in records_in(self.replica(topic, index).log)]
 
 
 class Brokers:

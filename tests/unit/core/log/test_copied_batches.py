@@ -12,15 +12,11 @@ from moldau.core.log.settings import LogSettings
 from moldau.errors import InvariantError, KafkaError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
-from tests.support.logs import flush
+from tests.support.logs import flush, records_from
 from tests.unit.core.log.compacting import content, keyed, run_round
 from tests.unit.core.log.conftest import NOW_MS, Harness
 
 PARTITION = TopicPartition("t", 0)
-
-
-def records_of(log: Log, offset: int = 0) -> bytes:
-    return bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset).records or b"")
 
 
 def test_a_copied_batch_keeps_its_bytes_offsets_and_epoch(make_harness: Callable[..., Harness]) -> None:
@@ -29,8 +25,8 @@ def test_a_copied_batch_keeps_its_bytes_offsets_and_epoch(make_harness: Callable
     leader.append(3)
     leader.epoch = 7
     leader.append(2)
-    follower.log.append_copied(records_of(leader.log), NOW_MS)
-    assert records_of(follower.log) == records_of(leader.log)
+    follower.log.append_copied(records_from(leader.log, 0), NOW_MS)
+    assert records_from(follower.log, 0) == records_from(leader.log, 0)
     assert follower.log.leader_epochs.entries == [(4, 0), (7, 3)]
 
 
@@ -38,7 +34,7 @@ def test_a_copied_batch_brings_its_producer(make_harness: Callable[..., Harness]
     leader, follower = make_harness(), make_harness()
     batch = leader.batch(2, producer_id=9, producer_epoch=0, base_sequence=0)
     leader.append_bytes(bytes(batch))
-    follower.log.append_copied(records_of(leader.log), NOW_MS)
+    follower.log.append_copied(records_from(leader.log, 0), NOW_MS)
     assert follower.append_bytes(batch).is_duplicate
     with pytest.raises(KafkaError, match="sequence"):
         follower.append_bytes(follower.batch(1, producer_id=9, producer_epoch=0, base_sequence=5))
@@ -49,7 +45,7 @@ def test_a_copied_batch_that_overlaps_the_log_is_refused(make_harness: Callable[
     leader.append(3)
     follower.append(1)
     with pytest.raises(ProtocolError):
-        follower.log.append_copied(records_of(leader.log), NOW_MS)
+        follower.log.append_copied(records_from(leader.log, 0), NOW_MS)
     assert follower.log.log_end_offset == 1
 
 

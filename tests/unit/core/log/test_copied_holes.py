@@ -10,7 +10,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
-from tests.support.logs import flush
+from tests.support.logs import flush, records_from
 from tests.unit.core.log.compacting import batches, keyed, run_round
 from tests.unit.core.log.conftest import NOW_MS
 
@@ -137,10 +137,6 @@ def ten_versions_of_a_key(directory: LogDirectory) -> Log:
     leader.update_settings(DELETED)
     assert offsets_in(leader) == [9, 10]
     return leader
-
-
-def records_from(log: Log, offset: int) -> bytes:
-    return bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
 
 
 def check_readable(log: Log) -> None:

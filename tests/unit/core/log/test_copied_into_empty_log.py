@@ -13,7 +13,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.errors import KafkaError, ProtocolError, StorageFullError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
-from tests.support.logs import flush
+from tests.support.logs import flush, records_from
 from tests.unit.core.log.conftest import NOW_MS, Harness
 
 PARTITION = TopicPartition("t", 0)
@@ -29,10 +29,6 @@ def leader(make_harness: Callable[..., Harness]) -> Harness:
     leader.append(2)
     leader.log.advance_log_start_offset(7)
     return leader
-
-
-def records_from(log: Log, offset: int) -> bytes:
-    return bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset).records or b"")
 
 
 def begin_at_7(disk: MemoryDisk) -> tuple[LogDirectory, Log]:

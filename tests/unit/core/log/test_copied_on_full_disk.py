@@ -10,6 +10,7 @@ from moldau.core.log.log import AppendOrigin, Log
 from moldau.errors import StorageFullError
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
+from tests.support.logs import records_from
 from tests.unit.core.log.compacting import committed_records
 from tests.unit.core.log.conftest import NOW_MS, Harness
 
@@ -21,10 +22,6 @@ def append_aborted_transaction(log: Log, batch: bytearray) -> None:
     marker = EndTransactionMarker(is_commit=False, coordinator_epoch=0)
     batch = bytearray(build_end_transaction_batch(marker, producer_id=PRODUCER_ID, producer_epoch=0, timestamp=NOW_MS))
     log.append(batch, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
-
-
-def records_from(log: Log, offset: int) -> bytes:
-    return bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
 
 
 def test_aborted_records_stay_aborted_where_the_disk_had_room_for_the_marker_alone(

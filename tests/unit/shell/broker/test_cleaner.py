@@ -18,10 +18,8 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-from moldau.wire.records.record import read_records
-from tests.support.logs import flush
+from tests.support.logs import flush, records_in
 
 CHECKPOINT = "cleaner-offset-checkpoint"
 
@@ -39,18 +37,7 @@ async def seal(running: Any, partition: Partition) -> None:
 
 
 def content(partition: Partition) -> dict[int, tuple[bytes | None, bytes | None]]:
-    log = partition.log
-    found = {}
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        data = bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
-        if not data:
-            break
-        for position, header in iterate_batches(data):
-            offset = header.next_offset
-            for record in read_records(data[position:]):
-                found[record.offset] = (record.key, record.value)
-    return found
+    return {record.offset: (record.key, record.value) for record in records_in(partition.log)}
 
 
 @pytest.mark.asyncio

@@ -29,11 +29,11 @@ from moldau.wire.protocol.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import read_records
 from tests.support.authorizers import AllBut
+from tests.support.logs import batches_in
 
 pytestmark = pytest.mark.asyncio
 
@@ -86,16 +86,11 @@ def markers(node: Any, topic: str = "t", index: int = 0) -> list[tuple[int, int,
     """(producer id, epoch, is a commit) of each marker in the log of the partition."""
     log = node.node.broker.partitions.find(topic, index).log
     found = []
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        read = log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True)
-        data = bytes(read.records or b"")
-        for position, header in iterate_batches(data):
-            offset = header.next_offset
-            if header.is_control:
-                (record,) = read_records(data[position : position + header.size])
-                is_commit = decode_control_key(record.key) is ControlType.COMMIT
-                found.append((header.producer_id, header.producer_epoch, is_commit))
+    for header, batch in batches_in(log):
+        if header.is_control:
+            (record,) = read_records(batch)
+            is_commit = decode_control_key(record.key) is ControlType.COMMIT
+            found.append((header.producer_id, header.producer_epoch, is_commit))
     return found
 
 

@@ -20,8 +20,8 @@ from moldau.wire.protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import read_records
+from tests.support.logs import batches_in
 from tests.support.node import finalize
 
 pytestmark = pytest.mark.asyncio
@@ -279,9 +279,8 @@ async def test_no_field_of_a_transactional_commit_is_lost(start_node: Any) -> No
 def last_position(node: Any) -> object:
     """What the last record of `__consumer_offsets` says, without its time."""
     log = node.node.broker.partitions.find("__consumer_offsets", 0).log
-    data = bytes(log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
-    batches = [data[start : start + header.size] for start, header in iterate_batches(data)]
-    record = read_records(batches[-1])[-1]
+    *_, (_, batch) = batches_in(log)
+    record = read_records(batch)[-1]
     position = decode_group_record(record.key, record.value)
     assert isinstance(position, OffsetRecord)
     assert position.value is not None

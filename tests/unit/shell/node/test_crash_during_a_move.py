@@ -26,9 +26,8 @@ from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-from moldau.wire.records.record import read_records
+from tests.support.logs import records_in
 from tests.support.moves import NAME_OF_RATE, PARTITION
 
 NOW_MS = 1_800_000_000_000
@@ -147,16 +146,7 @@ async def recorded_move(
 
 
 def content(log: Any) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        data = bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
-        if not data:
-            break
-        for position, header in iterate_batches(data):
-            offset = header.next_offset
-            found.update({record.offset: record.value for record in read_records(data[position:])})
-    return found
+    return {record.offset: record.value for record in records_in(log)}
 
 
 async def check_start(start_node: Any, disks: tuple[MemoryDisk, ...], promises: Promises) -> None:

@@ -17,7 +17,7 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from moldau.wire.records.batch import iterate_batches
+from tests.support.logs import batches_in
 from tests.support.node import produce, result_of
 from tests.support.three_nodes import Cluster, tell
 
@@ -73,9 +73,7 @@ def count_at(cluster: Cluster, broker_id: int) -> int:
     hosted = broker.partitions.by_name.get(b"t")
     if hosted is None or 0 not in hosted.partitions:
         return -1
-    log = hosted.partitions[0].log
-    records = log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b""
-    return sum(1 for _ in iterate_batches(records))
+    return sum(1 for _ in batches_in(hosted.partitions[0].log))
 
 
 async def until_settled(cluster: Cluster, *replicas: int) -> None:
