@@ -21,7 +21,7 @@ def delete(
     return {result.partition_index: (result.error_code, result.low_watermark) for result in answer.partitions}
 
 
-def fetch_error(raw: RawConnection, topic: str, offset: int) -> int:
-    partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1_000)
-    request = FetchRequest(topics=(FetchTopic(topic=topic, partitions=(partition,)),), max_bytes=1_000)
+def fetch_error(raw: RawConnection, topic: str, offset: int, partition: int = 0) -> int:
+    asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1_000)
+    request = FetchRequest(topics=(FetchTopic(topic=topic, partitions=(asked,)),), max_bytes=1_000)
     return int(raw.ask(request, 11).responses[0].partitions[0].error_code)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.canary import Canary
 from tests.support.wire import RawConnection
+from tests.support.wire_log_admin import fetch_error
 
 
 @pytest.fixture
@@ -26,6 +27,20 @@ def connect(bootstrap_servers: str) -> Iterator[Callable[[], RawConnection]]:
 @pytest.fixture
 def raw(connect: Callable[[], RawConnection]) -> RawConnection:
     return connect()
+
+
+@pytest.fixture
+def new_topic(new_topic: Callable[..., str], raw: RawConnection) -> Callable[..., str]:
+    """As the other, once the leaders of the topic answer: with Apache Kafka they are on their way for a moment."""
+
+    def create(partitions: int = 1, **config: str) -> str:
+        name = new_topic(partitions, **config)
+        for index in range(partitions):
+            while fetch_error(raw, name, 0, index):
+                continue
+        return name
+
+    return create
 
 
 @pytest.fixture

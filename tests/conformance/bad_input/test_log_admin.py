@@ -33,20 +33,6 @@ NewTopic = Callable[..., str]
 NewName = Callable[[str], str]
 
 
-@pytest.fixture
-def new_topic(new_topic: NewTopic, raw: RawConnection) -> NewTopic:
-    """As the other, once the leaders of the topic answer: with Apache Kafka they are on their way for a moment."""
-
-    def create(partitions: int = 1, **config: str) -> str:
-        name = new_topic(partitions, **config)
-        for index in range(partitions):
-            while epoch_end(raw, name, 0, partition=index)[0]:
-                continue
-        return name
-
-    return create
-
-
 def append(raw: RawConnection, topic: str, count: int) -> None:
     batch = build_batch([(b"k", b"v", -1, ())] * count)
     data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(0, batch),)),)

@@ -46,19 +46,6 @@ ABSENT_ID = b"absent topic id."
 ILLEGAL = ["", ".", "..", "a" * 250, "a/b", "../x", "a b", "ä", "a\nb", "a\0b"]
 
 
-@pytest.fixture
-def new_topic(new_topic: NewTopic, raw: RawConnection) -> NewTopic:
-    """As the other, once its leader answers: with Apache Kafka it is on its way for a moment."""
-
-    def make(**config: str) -> str:
-        name = new_topic(**config)
-        while fetch_error(raw, name, 0):
-            continue
-        return name
-
-    return make
-
-
 # --- topics
 
 

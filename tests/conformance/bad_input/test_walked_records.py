@@ -12,7 +12,6 @@ import pytest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.hostile_batches import GZIP, LZ4, SNAPPY, ZSTD, batch_of, bomb, record, varint
 from tests.support.wire import RawConnection
-from tests.support.wire_log_admin import fetch_error
 from tests.support.wire_produce import (
     BASE_TIME,
     COUNT,
@@ -25,19 +24,6 @@ from tests.support.wire_produce import (
 
 NewTopic = Callable[..., str]
 WALKED = [{"cleanup.policy": "compact"}, {"compression.type": "lz4"}]
-
-
-@pytest.fixture
-def new_topic(new_topic: NewTopic, raw: RawConnection) -> NewTopic:
-    """As the other, once its leader answers: with Apache Kafka it is on its way for a moment."""
-
-    def create(**config: str) -> str:
-        name = new_topic(**config)
-        while fetch_error(raw, name, 0):
-            continue
-        return name
-
-    return create
 
 
 @pytest.fixture(params=WALKED, ids=["compacted", "lz4"])
