@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import pytest
-
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.image import BrokerListener, PartitionImage
 from moldau.errors import MoldauError
@@ -23,11 +21,11 @@ from moldau.simulation.network import HostNetwork, SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.types import BrokerId, TopicPartition
 from moldau.wire.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from tests.support.virtual_time import until
 
 NODE_IDS = (1, 2, 3)
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
 VOTERS = ",".join(f"{node_id}@node-{node_id}:9093" for node_id in NODE_IDS)
-PATIENCE_S = 60
 
 
 class Cluster:
@@ -127,11 +125,7 @@ class Cluster:
         await asyncio.sleep(duration_s)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(PATIENCE_S * 50):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-        pytest.fail("it took too long")
+        await until(condition)
 
     async def all_know(self, name: str, leader: int, *isr: int) -> None:
         def is_known() -> bool:

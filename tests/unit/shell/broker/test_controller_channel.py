@@ -43,8 +43,8 @@ from moldau.wire.protocol.messages.partitions import ListPartitionReassignmentsR
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.quorum_of_three import CLUSTER_ID, QuorumNode, QuorumOfThree
+from tests.support.virtual_time import until
 
-PATIENCE_S = 60
 MINUTE_MS = 60_000
 
 
@@ -70,12 +70,8 @@ class World:
         await asyncio.gather(*(node.starting for node in self.quorum.nodes.values()))
 
     async def leader(self, *but: QuorumNode) -> QuorumNode:
-        for _ in range(PATIENCE_S * 50):
-            for node in self.quorum.leaders():
-                if node not in but:
-                    return node
-            await asyncio.sleep(0.02)
-        return pytest.fail("nobody leads")
+        await until(lambda: any(node not in but for node in self.quorum.leaders()))
+        return next(node for node in self.quorum.leaders() if node not in but)
 
     async def a_follower(self) -> QuorumNode:
         leader = await self.leader()

@@ -25,7 +25,8 @@ from moldau.wire.protocol.messages.configs import (
 )
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.support.three_nodes import NODE_IDS, PATIENCE_S, Cluster, tell
+from tests.support.three_nodes import NODE_IDS, Cluster, tell
+from tests.support.virtual_time import PATIENCE_S
 
 HEARTBEAT_S = 2
 """`broker.heartbeat.interval.ms`"""

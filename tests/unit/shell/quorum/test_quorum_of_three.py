@@ -25,8 +25,8 @@ from moldau.wire.protocol.messages.metadata_records import FenceBrokerRecord
 from moldau.wire.records.batch import HEADER_SIZE, iterate_batches
 from tests.support.quorum import METADATA_LOG
 from tests.support.quorum_of_three import NODE_IDS, QuorumNode, QuorumOfThree, quota, quotas_of
+from tests.support.virtual_time import PATIENCE_S, until
 
-PATIENCE_S = 60
 NOT_CONTROLLER = 41
 Story = Callable[[QuorumOfThree, SimulatedNetwork], Awaitable[None]]
 
@@ -57,15 +57,6 @@ def tell(story: Story, seed: int = 1, **settings: str) -> None:
         loop.run_until_complete(run())
     finally:
         loop.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Returns when `condition` holds; it is looked at every 20 ms of virtual time."""
-    for _ in range(PATIENCE_S * 50):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("it took too long")
 
 
 async def the_leader(quorum: QuorumOfThree, *but: QuorumNode) -> QuorumNode:
