@@ -13,7 +13,6 @@ import pytest
 from moldau.shell.administration import table as administration
 from moldau.shell.broker.handlers.table import handler_specs
 from moldau.shell.network import rights
-from moldau.shell.network.context import RequestContext
 from moldau.shell.network.dispatch import HandlerSpec
 from moldau.shell.quorum.handlers.table import handler_specs as controller_specs
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
@@ -100,8 +99,3 @@ def test_a_handler_is_one_coroutine_function_and_only_produce_and_fetch_are_raw(
     else:
         # in its first step it runs in no task: it waits for what the broker offers, and for its pauses
         assert "asyncio" not in vars(importlib.import_module(spec.module)), spec.name
-
-
-def test_the_context_offers_what_handlers_need() -> None:
-    for name in ("principal", "authorize", "throttle", "listener_name", "client_address", "local_address", "pause"):
-        assert hasattr(RequestContext, name)

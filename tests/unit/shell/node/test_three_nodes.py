@@ -162,7 +162,7 @@ def test_a_broker_that_comes_back_at_once_does_not_lead_what_it_led_before_its_d
         while not starting.done():
             await cluster.pass_time(0.001)
             epochs += cluster.epochs_led_by(1)
-        assert min(epochs, default=1) > 0
+        assert 0 not in epochs
         await cluster.all_know("t", 2, 1, 2, 3)
 
     tell(story)
