@@ -24,6 +24,13 @@ def produce(
     *values: bytes, topic: str = "t", partition: int = 0, acks: int = -1, timeout_ms: int = 30_000, **batch: Any
 ) -> ProduceRequest:
     records = build_batch([(None, value, NOW_MS, ()) for value in values], **batch)
+    return produce_bytes(records, topic=topic, partition=partition, acks=acks, timeout_ms=timeout_ms)
+
+
+def produce_bytes(
+    records: bytes, *, topic: str = "t", partition: int = 0, acks: int = -1, timeout_ms: int = 30_000
+) -> ProduceRequest:
+    """As `produce`, of a batch that is there."""
     data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(partition, records),)),)
     return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
 

@@ -21,8 +21,8 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
+from tests.support.node import produce_bytes
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 
@@ -171,12 +171,10 @@ async def test_a_smaller_bound_refuses_the_next_record(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
     batch = build_batch([(None, b"x" * 300, node.clock.now_ms(), ())])
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, batch),)),)
-    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
     client = node.connect()
 
     async def code() -> int:
-        answer = await client.ask(ApiKey.PRODUCE, 9, request)
+        answer = await client.ask(ApiKey.PRODUCE, 9, produce_bytes(batch))
         return int(answer.responses[0].partition_responses[0].error_code)
 
     assert await code() == 0

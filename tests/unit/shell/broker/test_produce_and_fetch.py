@@ -17,7 +17,7 @@ from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopi
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.builder import TimestampType, build_batch
 from moldau.wire.records.crc import crc32c
-from tests.support.node import NOW_MS, data_of, fetch, produce, result_of, values_of
+from tests.support.node import NOW_MS, data_of, fetch, produce, produce_bytes, result_of, values_of
 from tests.support.quorum import GatedWorkers
 
 pytestmark = pytest.mark.asyncio
@@ -346,8 +346,7 @@ async def test_list_offsets_finds_ends_and_timestamps(start_node: Any) -> None:
     assert await list_offset(client, NOW_MS) == (0, -1, -1)
     for step in (0, 10, 5):
         records = build_batch([(None, b"v", NOW_MS + step, ())])
-        data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
-        await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+        await client.ask(ApiKey.PRODUCE, 9, produce_bytes(records, acks=1))
     assert await list_offset(client, -1) == (0, 3, -1)
     assert await list_offset(client, -2) == (0, 0, -1)
     assert await list_offset(client, -3) == (0, 1, NOW_MS + 10)
@@ -393,8 +392,7 @@ async def test_with_full_validation_compressed_records_are_read_off_the_loop(sta
     broken = bytearray(build_batch([(None, b"x" * 1_000, NOW_MS, ())], compression="gzip"))
     broken[70:90] = bytes(20)
     broken[17:21] = crc32c(bytes(broken[21:])).to_bytes(4, "big")
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(broken)),)),)
-    bad = client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    bad = client.request(ApiKey.PRODUCE, 9, produce_bytes(bytes(broken), acks=1))
     plain = client.request(ApiKey.PRODUCE, 9, produce(b"plain"))
     workers.gate.clear()
     client.feed(good + bad + plain)
@@ -440,8 +438,7 @@ async def test_a_topic_with_a_codec_refuses_what_its_records_show(start_node: An
     else:
         batch[70:80] = bytes(10)
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(batch)),)),)
-    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    answer = await client.ask(ApiKey.PRODUCE, 9, produce_bytes(bytes(batch), acks=1))
     assert (result_of(answer).error_code, result_of(answer).base_offset) == (87, -1)
 
 
@@ -470,12 +467,11 @@ async def test_validation_of_compressed_batches_refuses_what_a_plain_topic_would
         # the header counts three records, the compressed data holds two
         batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(batch)),)),)
     codes = {}
     for validation in ("header", "compressed"):
         node = await start_node({"moldau.record.validation": validation})
         await node.create_topic("t")
-        answer = await node.connect().ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+        answer = await node.connect().ask(ApiKey.PRODUCE, 9, produce_bytes(bytes(batch), acks=1))
         codes[validation] = result_of(answer).error_code
     assert codes == {"header": 0, "compressed": 87}
 
@@ -488,7 +484,6 @@ async def test_validation_of_compressed_batches_looks_at_no_record_of_the_others
     batch = bytearray(build_batch([(None, b"x", NOW_MS, ())] * 2))
     batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(batch)),)),)
-    answer = await node.connect().ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    answer = await node.connect().ask(ApiKey.PRODUCE, 9, produce_bytes(bytes(batch), acks=1))
     assert result_of(answer).error_code == 0
     assert workers.runs == runs

@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceR
 from moldau.wire.records.batch import MAX_TIMESTAMP_POSITION, write_crc
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.validate import MAX_RECORD_ERRORS, NO_BOUND_MS
+from tests.support.node import produce_bytes
 
 pytestmark = pytest.mark.asyncio
 
@@ -44,8 +45,7 @@ def out_of_range(index: int, timestamp_ms: int, now_ms: int) -> tuple[int, str]:
 
 def request_of(*rows: tuple[bytes | None, int], partition: int = 0, **batch: Any) -> ProduceRequest:
     records = build_batch([(key, b"v", timestamp_ms, ()) for key, timestamp_ms in rows], **batch)
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(partition, records),)),)
-    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data)
+    return produce_bytes(records, partition=partition, acks=1)
 
 
 def told(answer: Any) -> tuple[int, str | None, list[tuple[int, str | None]]]:

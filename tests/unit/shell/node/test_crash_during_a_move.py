@@ -25,10 +25,10 @@ from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
 from tests.support.logs import records_in
 from tests.support.moves import NAME_OF_RATE, PARTITION
+from tests.support.node import produce_bytes, result_of
 
 NOW_MS = 1_800_000_000_000
 BEFORE, MEANWHILE = 12, 16
@@ -90,9 +90,7 @@ class WatchedDisk(MemoryDisk):
 
 async def append(client: Any, promises: Promises, value: bytes) -> None:
     records = build_batch([(value, value, NOW_MS, ())])
-    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
-    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
-    (partition,) = answer.responses[0].partition_responses
+    partition = result_of(await client.ask(ApiKey.PRODUCE, 9, produce_bytes(records)))
     assert partition.error_code == 0
     promises.values[partition.base_offset] = value
 
