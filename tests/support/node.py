@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from moldau.core.metadata.image import BrokerImage, BrokerListener, MetadataDelta, PartitionImage, TopicImage
 from moldau.types import BrokerId, TopicPartition, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
@@ -43,6 +52,22 @@ def fetch(offset: int, *, topic: str = "t", **fields: Any) -> FetchRequest:
     )
     values: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **fields}
     return FetchRequest(topics=(FetchTopic(topic=topic, partitions=(partition,)),), **values)
+
+
+def offset_commit(
+    offset: int, *, group: str = "g", topic: str = "t", partitions: Iterable[int] = (0,)
+) -> OffsetCommitRequest:
+    """The same offset for all of the partitions."""
+    rows = tuple(OffsetCommitRequestPartition(index, offset) for index in partitions)
+    return OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic(topic, partitions=rows),))
+
+
+async def committed(client: Any, topic: str = "t") -> int:
+    """The position of group g in the first partition; -1: it has none."""
+    request = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic(topic, partition_indexes=(0,)),))
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, request)
+    assert answer.error_code == 0
+    return int(answer.topics[0].partitions[0].committed_offset)
 
 
 def long_poll(offset: int) -> FetchRequest:

@@ -11,15 +11,9 @@ from moldau.core.replication.partition import Partition
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
-from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
 from moldau.wire.records.builder import build_batch
 from tests.support.logs import flush, records_in
+from tests.support.node import committed, offset_commit
 
 CHECKPOINT = "cleaner-offset-checkpoint"
 
@@ -146,13 +140,6 @@ async def test_an_active_segment_that_finds_no_room_to_be_sealed_keeps_no_log_fr
     assert len(content(late)) == 1
 
 
-async def ask_for_position(client: Any) -> int:
-    request = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic("t", partition_indexes=(0,)),))
-    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, request)
-    assert answer.error_code == 0
-    return answer.topics[0].partitions[0].committed_offset  # type: ignore[no-any-return]
-
-
 @pytest.mark.asyncio
 async def test_committed_offsets_are_compacted_and_found_again(start_node: Any) -> None:
     disk = MemoryDisk()
@@ -162,9 +149,7 @@ async def test_committed_offsets_are_compacted_and_found_again(start_node: Any) 
     found = await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
     assert found.error_code == 0
     for offset in range(100):
-        position = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        topics = (OffsetCommitRequestTopic("t", partitions=(position,)),)
-        answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group_id="g", topics=topics))
+        answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(offset))
         assert answer.topics[0].partitions[0].error_code == 0
     partition = running.node.broker.partitions.find("__consumer_offsets", 0)
     await seal(running, partition)
@@ -174,4 +159,4 @@ async def test_committed_offsets_are_compacted_and_found_again(start_node: Any) 
     await running.node.stop()
 
     again = await start_node(disk=disk)
-    assert await ask_for_position(again.connect()) == 99
+    assert await committed(again.connect()) == 99

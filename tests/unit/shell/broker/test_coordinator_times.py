@@ -15,11 +15,6 @@ from moldau.shell.node.metrics.table import TABLE
 from moldau.shell.node.metrics.transactions import add_transactions
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
-from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -28,7 +23,7 @@ from moldau.wire.protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.support.node import produce
+from tests.support.node import offset_commit, produce
 
 pytestmark = pytest.mark.asyncio
 
@@ -56,8 +51,7 @@ async def begun(node: Any) -> tuple[int, int]:
     client = node.connect()
     for kind, key in enumerate(("g", "tx")):
         await client.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=key, key_type=kind))
-    rows = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 1),)),)
-    await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest("g", topics=rows))
+    await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(1))
     answer = await client.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("tx", 60_000))
     assert answer.error_code == 0
     return answer.producer_id, answer.producer_epoch

@@ -15,15 +15,12 @@ from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, Fe
 from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
 )
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.transactions import ListTransactionsRequest
 from moldau.wire.records.builder import build_batch
-from tests.support.node import produce
+from tests.support.node import offset_commit, produce
 
 pytestmark = pytest.mark.asyncio
 
@@ -142,9 +139,7 @@ async def test_what_other_coordinators_hold_is_listed_beside_one_whose_log_is_da
     begin = InitProducerIdRequest(name, transaction_timeout_ms=1_000)
     assert (await client.ask(ApiKey.INIT_PRODUCER_ID, 4, begin)).error_code == 0
     await node.create_topic("t")
-    rows = (OffsetCommitRequestPartition(0, 5),)
-    commit = OffsetCommitRequest(group_id=name, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
-    await client.ask(ApiKey.OFFSET_COMMIT, 8, commit)
+    await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(5, group=name))
     for topic in ("__consumer_offsets", "__transaction_state"):
         log = node.node.broker.partitions.find(topic, 0)
         log.append(bytearray(build_batch([(b"\x00\x00\x00", b"", NOW_MS, ())])), NOW_MS)

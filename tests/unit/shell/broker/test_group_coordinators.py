@@ -24,16 +24,10 @@ from moldau.wire.protocol.messages.groups_classic import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
 )
-from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
+from tests.support.node import committed, offset_commit
 
 pytestmark = pytest.mark.asyncio
 
@@ -64,17 +58,8 @@ async def state_of_group(client: Any) -> str:
 
 
 async def commit(client: Any, topic: str, offset: int) -> int:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(topic, partitions=(partition,)),))
-    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, request)
+    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(offset, topic=topic))
     return answer.topics[0].partitions[0].error_code
-
-
-async def committed(client: Any, topic: str) -> int:
-    request = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic(topic, partition_indexes=(0,)),))
-    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, request)
-    assert answer.error_code == 0
-    return answer.topics[0].partitions[0].committed_offset
 
 
 async def delete_topic(node: Any, name: str) -> None:
@@ -222,13 +207,13 @@ async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node:
     """So that others are served meanwhile, however many commits the logs hold."""
     settings = {**SETTINGS, "offsets.topic.num.partitions": "3"}
     node = await start_node(settings)
-    await node.create_topic("t", 5 * TURN_THINGS)
+    count = 5 * TURN_THINGS
+    await node.create_topic("t", count)
     client = node.connect()
     await find_coordinator(client)
-    rows = tuple(OffsetCommitRequestPartition(index, 7) for index in range(5 * TURN_THINGS))
     groups = ("g", "h", "i")
     for group_id in groups:
-        commits = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+        commits = offset_commit(7, group=group_id, partitions=range(count))
         await client.ask(ApiKey.OFFSET_COMMIT, 8, commits)
     node = await restarted(start_node, node, is_clean=False, settings=settings)
     coordinators = node.node.broker.coordinators
@@ -238,7 +223,7 @@ async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node:
     while any(shard.loading is not None for shard in shards):
         await node.turns(1)
         positions.append(sum(shard.host.end_offset for shard in shards))
-    assert positions[-1] == len(groups) * len(rows)
+    assert positions[-1] == len(groups) * count
     # between two looks the loop turns twice
     assert max(after - before for before, after in pairwise(positions)) <= 2 * TURN_THINGS
 
@@ -400,12 +385,7 @@ async def test_a_flush_that_ends_while_a_commit_is_taken_in_answers_that_commit(
     client = node.connect()
     await find_coordinator(client)
     shard = node.node.broker.coordinators.shard_for("g")
-    rows = tuple(OffsetCommitRequestPartition(index, 7) for index in range(count))
-    client.send(
-        ApiKey.OFFSET_COMMIT,
-        8,
-        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),)),
-    )
+    client.send(ApiKey.OFFSET_COMMIT, 8, offset_commit(7, partitions=range(count)))
     while shard.partition.log.log_end_offset == 0:
         await node.turns(1)
     assert shard.host.end_offset < count - TURN_THINGS

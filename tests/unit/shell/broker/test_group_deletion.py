@@ -19,27 +19,22 @@ from moldau.wire.protocol.messages.group_admin import (
 )
 from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
 from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
 from moldau.wire.records.batch import iterate_batches
+from tests.support.node import offset_commit
 
 pytestmark = pytest.mark.asyncio
 
 DAY_MS = 86_400_000
-COMMITTED = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(committed_offset=1),)),)
 CHECKS_AT_ONCE = {"offsets.retention.minutes": "1440", "offsets.retention.check.interval.ms": "5"}
 
 
 async def commit(client: Any, group: str, *partitions: int) -> None:
     found = await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key=group))
     assert found.error_code == 0
-    rows = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in partitions)
-    request = OffsetCommitRequest(group_id=group, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
-    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, request)
+    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(1, group=group, partitions=partitions))
     assert {row.error_code for topic in answer.topics for row in topic.partitions} == {0}
 
 
@@ -122,7 +117,7 @@ async def test_groups_are_listed_though_the_partition_of_others_is_offline(start
     assert await listed(client) == [groups[0], groups[1]]
     (lost,) = (index for index in groups if disks[1].exists(f"__consumer_offsets-{index}"))
     disks[1].fail(Fault("append", "io"))
-    await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(groups[lost], topics=COMMITTED))
+    await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(1, group=groups[lost]))
     assert await listed(client) == [groups[1 - lost]]
 
 

@@ -13,11 +13,7 @@ from benchmarks.loaders.long_requests import TOPIC, requests_of
 from moldau.shell.network.dispatch import LONG_FRAME_BYTES
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
-from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from tests.support.node import offset_commit
 
 pytestmark = pytest.mark.asyncio
 
@@ -88,8 +84,7 @@ async def test_no_step_goes_through_all_that_a_request_names(
     node = await start_node(timer_ns=steps.timer_ns)
     await node.create_topic(TOPIC, 10)
     await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="group"))
-    committed = OffsetCommitRequestTopic(TOPIC, partitions=(OffsetCommitRequestPartition(0, 1),))
-    await node.connect().ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest("group", topics=(committed,)))
+    await node.connect().ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(1, group="group", topic=TOPIC))
     steps.watch(monkeypatch)
     for label, frame in requests_of(key, COUNT):
         # the first try imports modules and compiles codecs, and any may meet what the node does by the clock

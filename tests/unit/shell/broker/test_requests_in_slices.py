@@ -20,9 +20,6 @@ from moldau.wire.protocol.messages.group_admin import (
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, ListGroupsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -37,6 +34,7 @@ from moldau.wire.protocol.messages.producer_ids import (
     InitProducerIdRequest,
 )
 from moldau.wire.protocol.messages.transactions import ListTransactionsRequest
+from tests.support.node import offset_commit
 
 pytestmark = pytest.mark.asyncio
 
@@ -55,9 +53,7 @@ async def started(start_node: Any, settings: dict[str, str] | None = None) -> An
 
 
 async def commit(client: Any, group_id: str) -> None:
-    rows = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(2))
-    request = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
-    await client.ask(ApiKey.OFFSET_COMMIT, 8, request)
+    await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(1, group=group_id, partitions=range(2)))
 
 
 async def test_many_groups_are_deleted(start_node: Any) -> None:

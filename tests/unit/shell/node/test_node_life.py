@@ -26,16 +26,9 @@ from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
-from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from tests.support.node import produce, result_of
+from tests.support.node import committed, offset_commit, produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -54,15 +47,8 @@ async def end_offset(client: Any) -> int:
 
 
 async def commit(client: Any, offset: int) -> int:
-    topic = OffsetCommitRequestTopic(name="t", partitions=(OffsetCommitRequestPartition(0, offset),))
-    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group_id="g", topics=(topic,)))
+    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(offset))
     return int(answer.topics[0].partitions[0].error_code)
-
-
-async def committed(client: Any) -> int:
-    request = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic("t", (0,)),))
-    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, request)
-    return int(answer.topics[0].partitions[0].committed_offset)
 
 
 async def use(node: Any) -> None:

@@ -19,15 +19,12 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
 from moldau.wire.protocol.messages.raft_records import Endpoint, VotersRecordVoter
 from moldau.wire.records.batch import iterate_batches
-from tests.support.node import produce, result_of
+from tests.support.node import offset_commit, produce, result_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -50,9 +47,7 @@ async def offsets(client: Any) -> list[int]:
 
 
 async def commit(client: Any, offset: int) -> None:
-    rows = (OffsetCommitRequestPartition(partition_index=0, committed_offset=offset),)
-    request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),))
-    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, request)
+    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, offset_commit(offset))
     assert answer.topics[0].partitions[0].error_code == 0
 
 
