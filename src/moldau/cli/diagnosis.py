@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from moldau.cli.output import counted
 from moldau.cli.strangers import speaks_http, speaks_tls
 from moldau.client.blocking.connection import ClientConnection
 from moldau.errors import MoldauError
@@ -179,7 +180,7 @@ class Diagnosis:
             self._find("metadata", "failed", "the cluster names no broker", "Wait until it has started; see its log.")
             return ()
         self._cluster_id = answer.cluster_id
-        count = f"{len(answer.brokers)} broker{'s' if len(answer.brokers) > 1 else ''}"
+        count = counted(len(answer.brokers), "broker")
         self._find("metadata", "ok", f"cluster {answer.cluster_id}, {count}, controller {answer.controller_id}")
         return answer.brokers
 

@@ -12,7 +12,7 @@ from typing import Any
 from moldau.cli.arguments import STANDARD_INPUT, Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, client_settings, explained, in_words
 from moldau.cli.input_lines import InputLines, StopSignals
-from moldau.cli.output import CommandError
+from moldau.cli.output import CommandError, counted
 from moldau.cli.records import Record, from_json
 
 FEW_BYTES = 64 * 1024
@@ -115,7 +115,7 @@ def _write_all(writer: _Writer, texts: Iterator[bytes], shape: _Shape) -> None:
 
 def _report(arguments: argparse.Namespace, writer: _Writer, lines: InputLines | None, signals: StopSignals) -> int:
     if writer.failure:
-        written = f"{_counted(writer.acknowledged)} written to {arguments.topic}"
+        written = f"{counted(writer.acknowledged, 'record')} written to {arguments.topic}"
         lost = writer.taken - writer.acknowledged
         raise CommandError(f"{writer.failure} ({written}{f', {lost} not' if lost else ''})")
     end = ""
@@ -125,12 +125,8 @@ def _report(arguments: argparse.Namespace, writer: _Writer, lines: InputLines | 
             end += f"; a line without its end ({lines.unfinished} bytes) was not written"
         if sys.stderr is not None and sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal shows ^C in the line
-    print(f"{_counted(writer.acknowledged)} to {arguments.topic}{end}", file=sys.stderr)
+    print(f"{counted(writer.acknowledged, 'record')} to {arguments.topic}{end}", file=sys.stderr)
     return 128 + signals.received if signals.received else 0
-
-
-def _counted(count: int) -> str:
-    return f"{count} record{'' if count == 1 else 's'}"
 
 
 class _Shape:
@@ -213,7 +209,7 @@ class _Writer:
         while waiting := self._producer.flush(1.0):
             if self._signals.received and not has_spoken:
                 has_spoken = True
-                print(f"{_counted(waiting)} not acknowledged yet; Ctrl-C again gives up", file=sys.stderr)
+                print(f"{counted(waiting, 'record')} not acknowledged yet; Ctrl-C again gives up", file=sys.stderr)
 
     def _delivered(self, error: Any, _: object) -> None:
         if error is None:
