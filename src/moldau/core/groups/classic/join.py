@@ -6,6 +6,8 @@ and name in the answer (KIP-559). v9: a restarted static leader may skip its ass
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from moldau.core.groups.classic.group import Group, GroupState, Member, Parked, members_for_leader, select_protocol
 from moldau.core.groups.classic.memory import MEMBER_BYTES, protocols_bytes
 from moldau.core.groups.classic.rebalance import (
@@ -138,11 +140,7 @@ def _has_memory(draft: Draft, request: GroupRequest, message: JoinGroupRequest, 
 
 def _new_member_id(random: Random, prefix: str) -> str:
     """`<client id>-<uuid>`; for a static member the instance id stands in front."""
-    raw = bytearray(random.random_bytes(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return f"{prefix}-{UUID(bytes=random.random_bytes(16), version=4)}"
 
 
 def _new_member(parked: Parked, request: GroupRequest, message: JoinGroupRequest, member_id: str) -> Member:
