@@ -64,7 +64,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     from moldau.errors import KafkaError, ProtocolError
     from moldau.shell.io.tcp import TCP
 
-    check_address(arguments)
+    check_bootstrap_server(arguments)
     try:
         with ClusterAdmin(TCP, arguments.bootstrap_server, client_id=CLIENT_ID) as admin:
             yield admin
@@ -128,7 +128,7 @@ def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str,
     return {"bootstrap.servers": arguments.bootstrap_server, "log_level": 0, "client.id": CLIENT_ID, **extra}
 
 
-def check_address(arguments: argparse.Namespace) -> None:
+def check_bootstrap_server(arguments: argparse.Namespace) -> None:
     from moldau.client.protocol.metadata import parse_bootstrap_servers
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import check_address
+from moldau.cli.cluster import check_bootstrap_server
 from moldau.cli.service import add_service_arguments, listen_as_told
 
 DEFAULT_PAGE_PORT = 9080
@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def page(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
-    check_address(arguments)
+    check_bootstrap_server(arguments)
     listening = listen_as_told(arguments)
     from moldau.products.console.service import serve
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import check_address, explained
+from moldau.cli.cluster import check_bootstrap_server, explained
 from moldau.cli.output import CommandError
 from moldau.cli.service import add_service_arguments, listen_as_told
 from moldau.errors import MoldauError
@@ -32,7 +32,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def registry(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
-    check_address(arguments)
+    check_bootstrap_server(arguments)
     try:
         require_extra("`moldau registry`", "registry")
     except MissingExtraError as error:
