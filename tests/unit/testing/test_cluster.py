@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 import moldau.testing
 from moldau.errors import InvariantError, MoldauError
 from moldau.testing import Cluster
+from tests.unit.testing.clients import make_consumer
 
 
 def write(cluster: Cluster, topic: str, value: bytes) -> None:
@@ -26,9 +27,7 @@ def write(cluster: Cluster, topic: str, value: bytes) -> None:
 
 
 def read(cluster: Cluster, topic: str) -> bytes:
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
-    )
+    consumer = make_consumer(cluster, "g")
     consumer.subscribe([topic])
     message = consumer.poll(30)
     consumer.close()

@@ -7,21 +7,11 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from moldau.errors import StorageFullError
 from moldau.testing import Cluster
+from tests.unit.testing.clients import make_producer
 
 
-def make_producer(cluster: Cluster, **settings: object) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "linger.ms": 0,
-            "log_level": 0,
-            "socket.timeout.ms": 1000,
-            "request.timeout.ms": 500,
-            "retry.backoff.ms": 10,
-            "reconnect.backoff.ms": 10,
-            **settings,
-        }
-    )
+def hasty_producer(cluster: Cluster, **settings: object) -> Producer:
+    return make_producer(cluster, **{"socket.timeout.ms": 1000, "request.timeout.ms": 500, **settings})
 
 
 def write(producer: Producer, topic: str, *values: bytes) -> list[str | None]:
@@ -40,7 +30,7 @@ def values(cluster: Cluster, topic: str) -> list[bytes | None]:
 def test_a_dropped_produce_is_tried_again_and_written_once(cluster: Cluster) -> None:
     topic = cluster.topic()
     fault = cluster.faults.drop("Produce", times=2)
-    assert write(make_producer(cluster), topic, b"a") == [None]
+    assert write(hasty_producer(cluster), topic, b"a") == [None]
     assert values(cluster, topic) == [b"a"]
     assert fault.times_happened == 2
     assert fault.is_over
@@ -53,7 +43,7 @@ def test_a_lost_answer_makes_a_plain_producer_write_twice_and_an_idempotent_one_
         for is_idempotent, written in ((False, [b"a", b"a"]), (True, [b"a"])):
             topic = cluster.topic()
             fault = getattr(cluster.faults, kind)("Produce", when="after", topic=topic)
-            producer = make_producer(cluster, **{"enable.idempotence": is_idempotent})
+            producer = hasty_producer(cluster, **{"enable.idempotence": is_idempotent})
             assert write(producer, topic, b"a") == [None]
             assert values(cluster, topic) == written
             assert fault.times_happened == 1
@@ -62,7 +52,7 @@ def test_a_lost_answer_makes_a_plain_producer_write_twice_and_an_idempotent_one_
 def test_a_disconnect_before_the_work_writes_once(cluster: Cluster) -> None:
     topic = cluster.topic()
     with cluster.faults.disconnect("Produce", times=3) as fault:
-        assert write(make_producer(cluster), topic, b"a") == [None]
+        assert write(hasty_producer(cluster), topic, b"a") == [None]
     assert values(cluster, topic) == [b"a"]
     assert [happened.detail for happened in fault.happened] == ["before"] * 3
 
@@ -70,13 +60,13 @@ def test_a_disconnect_before_the_work_writes_once(cluster: Cluster) -> None:
 def test_an_error_is_what_the_client_sees(cluster: Cluster) -> None:
     topic = cluster.topic()
     cluster.faults.error("Produce", "MESSAGE_TOO_LARGE")
-    assert write(make_producer(cluster), topic, b"a") == ["MSG_SIZE_TOO_LARGE"]
+    assert write(hasty_producer(cluster), topic, b"a") == ["MSG_SIZE_TOO_LARGE"]
     assert values(cluster, topic) == []
 
 
 def test_a_delay_before_the_work_lets_others_pass(cluster: Cluster) -> None:
     topic = cluster.topic()
-    slow, quick = (make_producer(cluster, **{"request.timeout.ms": 60_000, "client.id": name}) for name in "sq")
+    slow, quick = (hasty_producer(cluster, **{"request.timeout.ms": 60_000, "client.id": name}) for name in "sq")
     cluster.faults.delay("Produce", ms=3_600_000, client_id="s")
     slow.produce(topic, b"slow")
     cluster.wait_for(lambda: cluster.faults.count("Produce", "delay") == 1)
@@ -90,7 +80,7 @@ def test_a_delay_before_the_work_lets_others_pass(cluster: Cluster) -> None:
 
 def test_a_delay_after_the_work_holds_the_answer_only(cluster: Cluster) -> None:
     topic = cluster.topic()
-    producer = make_producer(cluster, **{"request.timeout.ms": 60_000})
+    producer = hasty_producer(cluster, **{"request.timeout.ms": 60_000})
     cluster.faults.delay("Produce", ms=3_600_000, when="after")
     producer.produce(topic, b"a")
     cluster.wait_for(topic=topic, records=1)
@@ -117,7 +107,7 @@ def test_commits_and_metadata_may_fail_for_a_while(cluster: Cluster) -> None:
 def test_selectors_choose_the_requests(cluster: Cluster) -> None:
     troubled, spared = cluster.topic("troubled"), cluster.topic("spared")
     fault = cluster.faults.error("Produce", "INVALID_RECORD", times=None, topic="troubled-*", client_id="mine-*")
-    mine, other = (make_producer(cluster, **{"client.id": name}) for name in ("mine-1", "other"))
+    mine, other = (hasty_producer(cluster, **{"client.id": name}) for name in ("mine-1", "other"))
     assert write(mine, spared, b"a") == [None]
     assert write(other, troubled, b"a") == [None]
     assert fault.times_happened == 0
@@ -132,7 +122,7 @@ def test_a_script_goes_step_by_step(cluster: Cluster) -> None:
     script.skip("Produce", times=2)
     script.error("Produce", "INVALID_RECORD")
     script.disconnect("Produce")
-    producer = make_producer(cluster)
+    producer = hasty_producer(cluster)
     results = [write(producer, topic, value)[0] is None for value in (b"1", b"2", b"3", b"4")]
     assert results == [True, True, False, True]
     assert script.is_finished
@@ -145,7 +135,7 @@ def test_chance_is_repeatable(cluster: Cluster) -> None:
     for seed in (7, 7, 8):
         cluster.faults.forget()
         topic = cluster.topic()
-        producer = make_producer(cluster, **{"enable.idempotence": True})
+        producer = hasty_producer(cluster, **{"enable.idempotence": True})
         with cluster.faults.random(seed=seed, rate=0.5, api="Produce", kinds=("error", "delay")):
             for number in range(30):
                 assert write(producer, topic, b"%d" % number) == [None]
@@ -158,7 +148,7 @@ def test_chance_is_repeatable(cluster: Cluster) -> None:
 
 def test_a_full_disk_refuses_until_it_has_room(cluster: Cluster) -> None:
     topic = cluster.topic()
-    producer = make_producer(cluster, retries=0)
+    producer = hasty_producer(cluster, retries=0)
     with cluster.faults.disk_full() as fault:
         assert write(producer, topic, b"lost") != [None]
     assert write(producer, topic, b"kept") == [None]
@@ -185,4 +175,4 @@ def test_a_fault_that_is_asked_for_before_the_start_is_there_at_the_start() -> N
     with cluster.faults.disk_full(), pytest.raises(StorageFullError):
         cluster.start()
     with cluster:
-        assert write(make_producer(cluster), cluster.topic(), b"there is room again") == [None]
+        assert write(hasty_producer(cluster), cluster.topic(), b"there is room again") == [None]

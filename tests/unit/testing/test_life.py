@@ -12,20 +12,11 @@ from confluent_kafka import Producer
 
 from moldau.errors import MoldauError
 from moldau.testing import Cluster
+from tests.unit.testing.clients import make_producer
 
 
-def make_producer(cluster: Cluster) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "linger.ms": 0,
-            "log_level": 0,
-            "retry.backoff.ms": 10,
-            "reconnect.backoff.ms": 10,
-            "reconnect.backoff.max.ms": 50,
-            "enable.idempotence": True,
-        }
-    )
+def idempotent_producer(cluster: Cluster) -> Producer:
+    return make_producer(cluster, **{"reconnect.backoff.max.ms": 50, "enable.idempotence": True})
 
 
 def values(cluster: Cluster, topic: str) -> list[bytes | None]:
@@ -36,7 +27,7 @@ def values(cluster: Cluster, topic: str) -> list[bytes | None]:
 def test_a_producer_gets_over_kill_and_restart(tmp_path: Path, is_on_disk: bool) -> None:
     with Cluster(data_dir=tmp_path if is_on_disk else None) as cluster:
         address = cluster.bootstrap_servers
-        producer = make_producer(cluster)
+        producer = idempotent_producer(cluster)
         producer.produce("t", b"before")
         assert producer.flush(30) == 0
         cluster.kill()
@@ -60,7 +51,7 @@ def test_a_producer_gets_over_kill_and_restart(tmp_path: Path, is_on_disk: bool)
 def test_a_paused_broker_keeps_its_sockets_and_says_nothing() -> None:
     with Cluster() as cluster:
         cluster.create_topic("t")
-        producer = make_producer(cluster)
+        producer = idempotent_producer(cluster)
         producer.produce("t", b"1")
         assert producer.flush(30) == 0
         cluster.pause()

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 
 from moldau.errors import KafkaError, MoldauError, kafka_error
 from moldau.testing import Cluster, GroupView, NotReachedError, Record
 from moldau.testing.partitioning import partition_for_key
 from moldau.testing.waiting import make_check
 from moldau.types import TopicPartition
+from tests.unit.testing.clients import make_consumer
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +47,7 @@ def test_headers_equal_those_that_clients_give(cluster: Cluster) -> None:
     topic = cluster.topic()
     cluster.produce(topic, "with", headers={"waiter": "Ada", "empty": None})
     cluster.produce(topic, "without")
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
-    )
+    consumer = make_consumer(cluster, topic)
     consumer.subscribe([topic])
     read = consumer.consume(2, 30)
     consumer.close()
@@ -123,14 +122,7 @@ def test_lag_counts_what_is_not_committed(cluster: Cluster) -> None:
     cluster.produce(topic, *map(str, range(4)), partition=1)
     with pytest.raises(KafkaError, match="no member"):
         cluster.lag(topic)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": topic,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
+    consumer = make_consumer(cluster, topic)
     consumer.subscribe([topic])
     first = consumer.poll(30)
     cluster.wait_for(group=topic, members=1)

@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer
+from confluent_kafka import KafkaException, Message, Producer
 
 from moldau.errors import KafkaError, MoldauError, NotLeaderOrFollowerError
 from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster, NotReachedError, inside
 from moldau.testing.members import told_of_late
+from tests.unit.testing.clients import make_consumer
 
 PATIENCE_S = 60.0
 ALL = {1, 2, 3}
@@ -152,17 +153,9 @@ def consume(cluster: Cluster, topic: str, count: int, stop: threading.Event) -> 
     """Begins a member of a group that commits after each record, and again where a commit fails; what it gives ends it.
     A value may come twice: librdkafka may be out of its group before it finds the next coordinator."""
     seen: list[bytes] = []
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "readers",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "session.timeout.ms": 6_000,
-            # it asks again only then where the answer is lost with a broker: by default after five minutes
-            "topic.metadata.refresh.interval.ms": 1_000,
-        }
-    )
+    # it asks again only then where the answer is lost with a broker: by default after five minutes
+    settings = {"topic.metadata.refresh.interval.ms": 1_000, "session.timeout.ms": 6_000}
+    consumer = make_consumer(cluster, "readers", **settings)
     consumer.subscribe([topic])
 
     def run() -> None:

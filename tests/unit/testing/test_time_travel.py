@@ -6,23 +6,11 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from moldau.errors import KafkaError
 from moldau.testing import Cluster
-
-
-def make_consumer(cluster: Cluster, group: str, **settings: object) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "log_level": 0,
-            **settings,
-        }
-    )
+from tests.unit.testing.clients import make_consumer
 
 
 def test_the_clock_moves_and_stays_moved_over_a_restart() -> None:

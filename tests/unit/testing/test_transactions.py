@@ -20,23 +20,13 @@ from moldau.errors import KafkaError as MoldauKafkaError
 from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster, NotReachedError
 from moldau.types import TopicPartition as MoldauPartition
+from tests.unit.testing.clients import make_producer
 
 NUMBERS = count()
 
 
-def make_producer(cluster: Cluster, **settings: object) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "transactional.id": f"id-{next(NUMBERS)}",
-            "log_level": 0,
-            "linger.ms": 0,
-            "socket.timeout.ms": 1000,
-            "retry.backoff.ms": 10,
-            "reconnect.backoff.ms": 10,
-            **settings,
-        }
-    )
+def transactional_producer(cluster: Cluster, **settings: object) -> Producer:
+    return make_producer(cluster, **{"transactional.id": f"id-{next(NUMBERS)}", "socket.timeout.ms": 1000, **settings})
 
 
 def make_consumer(cluster: Cluster) -> Consumer:
@@ -61,7 +51,7 @@ def values(cluster: Cluster, topic: str, isolation: str) -> list[bytes | None]:
 
 def test_records_are_what_a_reader_of_committed_records_gets_unless_asked_otherwise(cluster: Cluster) -> None:
     topic = cluster.topic()
-    one, other = make_producer(cluster), make_producer(cluster)
+    one, other = transactional_producer(cluster), transactional_producer(cluster)
     for producer in (one, other):
         producer.init_transactions(30)
         producer.begin_transaction()
@@ -88,7 +78,7 @@ def test_records_are_what_a_reader_of_committed_records_gets_unless_asked_otherw
 
 def test_a_wait_for_records_counts_those_that_are_committed(cluster: Cluster) -> None:
     topic = cluster.topic()
-    producer = make_producer(cluster)
+    producer = transactional_producer(cluster)
     producer.init_transactions(30)
     for end in (producer.abort_transaction, producer.commit_transaction):
         producer.begin_transaction()
@@ -106,7 +96,7 @@ def test_a_wait_for_records_counts_those_that_are_committed(cluster: Cluster) ->
 
 def test_a_wait_for_records_ends_with_the_transaction_that_writes_the_last_one(cluster: Cluster) -> None:
     topic = cluster.topic(partitions=2)
-    producer = make_producer(cluster)
+    producer = transactional_producer(cluster)
     producer.init_transactions(30)
 
     def write() -> None:
@@ -127,7 +117,7 @@ def test_a_wait_for_records_ends_with_the_transaction_that_writes_the_last_one(c
 def test_a_transaction_whose_time_is_over_is_aborted_when_advance_returns() -> None:
     with Cluster() as cluster:
         cluster.create_topic("t")
-        producer = make_producer(cluster, **{"transaction.timeout.ms": 600_000})
+        producer = transactional_producer(cluster, **{"transaction.timeout.ms": 600_000})
         producer.init_transactions(30)
         producer.begin_transaction()
         producer.produce("t", b"too late")
@@ -145,7 +135,7 @@ def test_a_transaction_whose_time_is_over_is_aborted_when_advance_returns() -> N
 def test_a_transactional_id_that_nobody_uses_is_forgotten_when_advance_returns() -> None:
     with Cluster(settings={"transactional.id.expiration.ms": 86_400_000}) as cluster:
         cluster.create_topic("t")
-        producer = make_producer(cluster, **{"transactional.id": "orders"})
+        producer = transactional_producer(cluster, **{"transactional.id": "orders"})
         producer.init_transactions(30)
         producer.begin_transaction()
         producer.produce("t", b"a")
@@ -184,14 +174,14 @@ def test_a_transaction_is_whole_whatever_goes_wrong_once(cluster: Cluster, api: 
     for number, make in enumerate(wrong):
         topic = cluster.topic()
         make()
-        copy_once(cluster, make_producer(cluster), topic)
+        copy_once(cluster, transactional_producer(cluster), topic)
         assert values(cluster, topic, "read_committed") == [b"a"]
         assert len(cluster.faults.log) == number + 1
 
 
 def test_requests_of_administrators_meet_faults_too(cluster: Cluster) -> None:
     topic = cluster.topic()
-    producer = make_producer(cluster, **{"transactional.id": "mine"})
+    producer = transactional_producer(cluster, **{"transactional.id": "mine"})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"a")

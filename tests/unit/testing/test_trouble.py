@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
 
 from moldau.testing import Cluster
+from tests.unit.testing.clients import make_consumer
 
 QUICK = {
     "log_level": 0,
@@ -22,19 +23,9 @@ QUICK = {
 }
 
 
-def make_consumer(cluster: Cluster, group: str, **settings: object) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "fetch.error.backoff.ms": 10,
-            "fetch.wait.max.ms": 100,
-            **QUICK,
-            **settings,
-        }
-    )
+def quick_consumer(cluster: Cluster, group: str, **settings: object) -> Consumer:
+    settings = {**QUICK, "fetch.error.backoff.ms": 10, "fetch.wait.max.ms": 100, **settings}
+    return make_consumer(cluster, group, **settings)
 
 
 def read(cluster: Cluster, consumer: Consumer, count: int) -> list[bytes]:
@@ -55,7 +46,7 @@ def read(cluster: Cluster, consumer: Consumer, count: int) -> list[bytes]:
 def test_a_consumer_gets_over_trouble_with_its_fetches(kind: str, when: str) -> None:
     with Cluster() as cluster:
         cluster.produce("t", *map(str, range(100)))
-        consumer = make_consumer(cluster, "g")
+        consumer = quick_consumer(cluster, "g")
         consumer.subscribe(["t"])
         if kind == "error":
             fault = cluster.faults.error("Fetch", "NOT_LEADER_OR_FOLLOWER", times=2)
@@ -85,7 +76,7 @@ def test_a_member_gets_over_trouble_with_its_coordinator(api: str, code: str) ->
     with Cluster() as cluster:
         cluster.produce("t", "1")
         fault = cluster.faults.error(api, code)
-        consumer = make_consumer(cluster, "g", **{"heartbeat.interval.ms": 50, "session.timeout.ms": 6000})
+        consumer = quick_consumer(cluster, "g", **{"heartbeat.interval.ms": 50, "session.timeout.ms": 6000})
         consumer.subscribe(["t"])
         assert read(cluster, consumer, 1) == [b"1"]
         consumer.commit(asynchronous=True)
@@ -138,7 +129,7 @@ def test_a_fetch_by_topic_id_is_known_by_the_topics_name() -> None:
         cluster.produce("mine", "1")
         cluster.produce("other", "1")
         fault = cluster.faults.error("Fetch", "UNKNOWN_SERVER_ERROR", topic="mine", times=None)
-        other, mine = make_consumer(cluster, "g1"), make_consumer(cluster, "g2")
+        other, mine = quick_consumer(cluster, "g1"), quick_consumer(cluster, "g2")
         other.subscribe(["other"])
         mine.subscribe(["mine"])
         assert read(cluster, other, 1) == [b"1"]
@@ -155,7 +146,7 @@ def test_nothing_is_lost_or_doubled_in_random_trouble() -> None:
     with Cluster() as cluster:
         cluster.create_topic("t", partitions=2)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **QUICK})
-        consumer = make_consumer(cluster, "g", **{"heartbeat.interval.ms": 50, "session.timeout.ms": 6000})
+        consumer = quick_consumer(cluster, "g", **{"heartbeat.interval.ms": 50, "session.timeout.ms": 6000})
         consumer.subscribe(["t"])
         with cluster.faults.random(seed=7, rate=0.15):
             for number in range(200):
