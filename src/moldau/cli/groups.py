@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names
 from moldau.cli.output import CommandError, counted, print_json, print_rows
 from moldau.cli.topics import report
+
+if TYPE_CHECKING:
+    from moldau.client.admin.groups import GroupMember
+    from moldau.client.protocol.offsets import CommittedOffset
+    from moldau.types import TopicPartition
 
 GROUP_STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
 
@@ -83,31 +89,8 @@ def describe_group(arguments: argparse.Namespace) -> int:
         owners = {partition: member for member in description.members for partition in member.assignment}
         keys = sorted([*committed, *(partition for partition in owners if partition not in committed)])
         [ends] = offsets.of_led(admin, keys, LATEST_TIMESTAMP)
-    rows: list[dict[str, object]] = []
-    for key in keys:
-        offset, end = committed[key].offset if key in committed else None, ends.get(key)
-        member = owners.get(key)
-        rows.append(
-            {
-                "topic": key.topic,
-                "partition": key.partition,
-                "committed_offset": offset,
-                "end_offset": end,
-                "lag": None if offset is None or end is None else max(0, end - offset),
-                "member": member.member_id if member else None,
-                "host": member.host if member else None,
-            }
-        )
-    members = [
-        {
-            "member": member.member_id,
-            "instance": member.instance_id,
-            "client": member.client_id,
-            "host": member.host,
-            "partitions": [str(partition) for partition in member.assignment],
-        }
-        for member in description.members
-    ]
+    rows = [_position(key, committed.get(key), ends.get(key), owners.get(key)) for key in keys]
+    members = [_member(member) for member in description.members]
     if arguments.json:
         idle = [member.member_id for member in description.members if not member.assignment]
         print_json(
@@ -130,6 +113,31 @@ def describe_group(arguments: argparse.Namespace) -> int:
     columns = ["topic", "partition", "committed_offset", "end_offset", "lag", "member", "host"]
     print_rows(rows, columns, as_json=False, empty="no offset is committed yet")
     return 0
+
+
+def _position(
+    partition: TopicPartition, committed: CommittedOffset | None, end: int | None, owner: GroupMember | None
+) -> dict[str, object]:
+    offset = None if committed is None else committed.offset
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "committed_offset": offset,
+        "end_offset": end,
+        "lag": None if offset is None or end is None else max(0, end - offset),
+        "member": owner.member_id if owner else None,
+        "host": owner.host if owner else None,
+    }
+
+
+def _member(member: GroupMember) -> dict[str, object]:
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.host,
+        "partitions": [str(partition) for partition in member.assignment],
+    }
 
 
 def _lag(rows: list[dict[str, object]]) -> str:
