@@ -53,6 +53,17 @@ class NetworkWeather(msgspec.Struct):
     window_bytes: int = 65_536
 
 
+def storm(random: Random) -> NetworkWeather:
+    """Late and torn: resets at any byte, small windows, long delays."""
+    return NetworkWeather(
+        delay_max=random.choice((0.002, 0.05)),
+        spike_share=0.05,
+        cut_share=0.8,
+        reset_share=random.choice((0.0, 0.01, 0.05)),
+        window_bytes=random.choice((512, 4_096, 65_536)),
+    )
+
+
 class Link:
     """The way from one host to another one."""
 
@@ -529,6 +540,12 @@ class SimulatedNetwork:
         """Both ends lose the connection; what is under way is gone."""
         self.lose(connection.client, ConnectionResetError("reset by the network"), after=0.0)
         self.lose(connection.server, ConnectionResetError("reset by the network"), after=0.0)
+
+    def reset_some(self, random: Random) -> None:
+        """None, all, or any number of them."""
+        connections = list(self.connections.values())
+        for connection in random.sample(connections, random.randint(0, len(connections))):
+            self.reset(connection)
 
     def silence(self, connection: Connection) -> None:
         """Cuts the wire so that nobody is told: bytes no longer arrive, no reset does."""

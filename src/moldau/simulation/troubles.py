@@ -17,7 +17,7 @@ from random import Random
 from moldau.core.log.segment import SNAPSHOT_SUFFIX
 from moldau.shell.io.twins.memory_disk import Fault, Operation
 from moldau.simulation.kinds import TROUBLE, has_kind
-from moldau.simulation.network import NetworkWeather
+from moldau.simulation.network import NetworkWeather, storm
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 from moldau.types import TopicPartition
@@ -282,20 +282,11 @@ class Troubles:
     # -- the network
 
     async def reset_connections(self, random: Random) -> None:
-        connections = list(self.world.network.connections.values())
-        for connection in random.sample(connections, random.randint(0, len(connections))):
-            self.world.network.reset(connection)
+        self.world.network.reset_some(random)
 
     async def storm(self, random: Random) -> None:
-        """Resets at any byte, small windows, long delays."""
         self.world.trace.tell("storm")
-        self.world.network.weather = NetworkWeather(
-            delay_max=random.choice((0.002, 0.05)),
-            spike_share=0.05,
-            cut_share=0.8,
-            reset_share=random.choice((0.0, 0.01, 0.05)),
-            window_bytes=random.choice((512, 4_096, 65_536)),
-        )
+        self.world.network.weather = storm(random)
         await asyncio.sleep(random.choice((0.5, 2.0)))
         self.world.network.weather = NetworkWeather()
 

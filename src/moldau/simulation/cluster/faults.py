@@ -20,7 +20,7 @@ from moldau.shell.io.twins.memory_disk import Fault, Operation
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.settings import Voters, voters_of
 from moldau.simulation.host_faults import HostFaults
-from moldau.simulation.network import NetworkWeather
+from moldau.simulation.network import NetworkWeather, storm
 from moldau.simulation.surroundings import Surroundings
 
 CUT_MS = (300, 1_500, 4_000, 12_000)
@@ -312,15 +312,8 @@ class Faults:
         return True
 
     def _storm(self, random: Random) -> bool:
-        """Late and torn: resets at any byte, small windows, long delays."""
         self._world.trace.tell("storm")
-        self._world.network.weather = NetworkWeather(
-            delay_max=random.choice((0.002, 0.05)),
-            spike_share=0.05,
-            cut_share=0.8,
-            reset_share=random.choice((0.0, 0.01, 0.05)),
-            window_bytes=random.choice((512, 4_096, 65_536)),
-        )
+        self._world.network.weather = storm(random)
 
         def calm_down() -> None:
             self._world.network.weather = CALM_WEATHER
@@ -329,7 +322,5 @@ class Faults:
         return True
 
     def _reset(self, random: Random) -> bool:
-        connections = list(self._world.network.connections.values())
-        for connection in random.sample(connections, random.randint(0, len(connections))):
-            self._world.network.reset(connection)
+        self._world.network.reset_some(random)
         return True
