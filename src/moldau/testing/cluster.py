@@ -430,8 +430,12 @@ class Cluster:
         """
         if _is_in_coroutine():
             raise MoldauError("wait_for would block your event loop: `await cluster.wait_for_async(...)` instead")
-        wait = self._waiting(predicate, timeout, topic, records, isr, group, lag, members)
-        while next(wait):
+        from moldau.testing.waiting import make_check, pauses_until
+
+        check = make_check(
+            self, predicate, topic=topic, records=records, isr=isr, group=group, lag=lag, members=members
+        )
+        for _ in pauses_until(check, timeout):
             time.sleep(POLL_S)
 
     async def wait_for_async(
@@ -447,37 +451,13 @@ class Cluster:
         timeout: float = DEFAULT_WAIT_S,
     ) -> None:
         """As `wait_for`, for coroutines: what runs beside it on your loop goes on."""
-        wait = self._waiting(predicate, timeout, topic, records, isr, group, lag, members)
-        while next(wait):
-            await _sleep(POLL_S)
-
-    def _waiting(
-        self,
-        predicate: Callable[[], object] | None,
-        timeout: float,
-        topic: str | None,
-        records: int | None,
-        isr: int | Iterable[int] | None,
-        group: str | None,
-        lag: int | None,
-        members: int | None,
-    ) -> Iterator[bool]:
-        """Gives True as long as it is to be waited."""
-        from moldau.testing.waiting import NotReachedError, make_check
+        from moldau.testing.waiting import make_check, pauses_until
 
         check = make_check(
             self, predicate, topic=topic, records=records, isr=isr, group=group, lag=lag, members=members
         )
-        deadline = time.monotonic() + timeout
-        while True:
-            is_last = time.monotonic() >= deadline
-            holds, seen = check(is_last)
-            if holds:
-                yield False
-                return
-            if is_last:
-                raise NotReachedError(f"waited for {timeout:g} s; last seen: {seen}")
-            yield True
+        for _ in pauses_until(check, timeout):
+            await _sleep(POLL_S)
 
     # -- fork
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -43,6 +44,19 @@ class Observed(Protocol):
 Check = Callable[[bool], tuple[bool, str]]
 """Whether the condition holds, and in words what was seen. The argument: whether this is the last look, whose words are
 told and which may therefore cost more."""
+
+
+def pauses_until(check: Check, timeout: float) -> Iterator[None]:
+    """Gives something as often as the caller is to pause, until the check holds. Raises NotReachedError."""
+    deadline = time.monotonic() + timeout
+    while True:
+        is_last = time.monotonic() >= deadline
+        holds, seen = check(is_last)
+        if holds:
+            return
+        if is_last:
+            raise NotReachedError(f"waited for {timeout:g} s; last seen: {seen}")
+        yield
 
 
 def make_check(
