@@ -335,7 +335,7 @@ def connect_problem(host: str, port: int, timeout_ms: int) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """localhost, 127.x.y.z, ::1."""
+    """Whether the host is this machine: localhost, 127.x.y.z, ::1."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

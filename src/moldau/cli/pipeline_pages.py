@@ -17,7 +17,7 @@ PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich")
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `page_of`."""
+    """The words and flags that `page_of` reads a page by."""
     parser.add_argument(
         "file",
         type=input_path,

@@ -174,7 +174,7 @@ class QueryStates:
 
 
 def metrics_page(states: list[QueryState]) -> bytes:
-    """Prometheus' text format."""
+    """The states in Prometheus' text format."""
     out = Samples(_TABLE)
     for state in states:
         labels = labels_text(query=state.name)
@@ -220,7 +220,7 @@ def states_table(states: list[QueryState]) -> Table:
 
 
 def state_line(state: QueryState) -> str:
-    """The same for a log."""
+    """One state as a line of a log."""
     return (
         f"{state.name}: {'running' if state.is_running else 'ended'}, batch {state.batches:,}, read {state.records:,} "
         f"records, {state.input_rate:,.0f}/s in, {state.processed_rate:,.0f}/s processed, last batch "

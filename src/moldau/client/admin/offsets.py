@@ -153,7 +153,7 @@ def known(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Where to: exactly one of these."""
+    """Where the positions of a group shall go: exactly one of these is set."""
 
     is_earliest: bool = False
     is_latest: bool = False

@@ -15,7 +15,7 @@ ENTRY_SIZE = 12
 
 
 class TimeIndex:
-    """See `maybe_append`."""
+    """The entries in memory; see `maybe_append` for when there is one."""
 
     __slots__ = ("offsets", "timestamps")
 

@@ -52,7 +52,7 @@ class Asking(msgspec.Struct):
     asked_ms: int
 
     def again(self, now_ms: int) -> None:
-        """It asks for all of it now."""
+        """The follower asks now for all that it follows."""
         self.asked_ms = now_ms
 
 

@@ -35,7 +35,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """One character."""
+    """Any one character of these."""
 
     ranges: Ranges
 

@@ -63,7 +63,7 @@ def is_pipeline(group: GroupFacts) -> bool:
 
 
 def pipelines_of(groups: Sequence[GroupFacts], topics: Sequence[TopicFacts]) -> list[PipelineFacts]:
-    """By name."""
+    """The groups of pipelines, sorted by the names of these."""
     by_name = {topic.name: topic for topic in topics}
     here = socket.gethostname()
     found = [_facts(group, by_name, here) for group in groups if is_pipeline(group)]

@@ -253,7 +253,7 @@ class Pages:
         return msgspec.structs.replace(found, unread=unread)
 
     def find_topic(self, name: str) -> TopicFacts | None:
-        """Without offsets and sizes."""
+        """The topic of this name, without its offsets and sizes; None: there is none."""
         return next((topic for topic in self.cluster.overview().topics if topic.name == name), None)
 
     def _group(self, group_id: str, snapshot: Snapshot, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:

@@ -72,7 +72,7 @@ class ListeningDialer:
         self._suspects.pop(address, None)
 
     def said_nothing(self, address: Address) -> None:
-        """Not even to a new connection."""
+        """The broker gave no answer, not even to a new connection."""
         self._silent[address] = self.monotonic_ms() + PATIENCE_MS
 
     def suspect(self, address: Address) -> None:

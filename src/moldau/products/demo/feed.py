@@ -100,12 +100,12 @@ class MetricsFeed:
         return self._planted.plants
 
     def open(self) -> None:
-        """Raises FeedError."""
+        """Sends a first sample. Raises FeedError."""
         self._send_all(MACHINE, self._metrics.sample(time.monotonic()), time.time_ns() // 1_000_000)
         self._sender.flush()
 
     def run(self, stop: threading.Event) -> None:
-        """Raises FeedError."""
+        """Sends samples until the time is over, or `stop` is set. Raises FeedError."""
         began = time.monotonic()
         for tick in range(self._ticks):
             if stop.wait(max(0.0, began + tick / TICKS_A_SECOND - time.monotonic())):
@@ -158,7 +158,7 @@ class FileFeed:
         self._sender = _Sender(bootstrap_servers, topic)
 
     def open(self) -> None:
-        """Raises FeedError, OSError."""
+        """Sends the first line. Raises FeedError, OSError."""
         with self._path.open("rb") as file:
             first = file.readline()
         self._first_bytes = len(first)
@@ -167,7 +167,7 @@ class FileFeed:
         self._sender.flush()
 
     def run(self, stop: threading.Event) -> None:
-        """Raises FeedError, OSError."""
+        """Sends the other lines until the time is over, or `stop` is set. Raises FeedError, OSError."""
         began = time.monotonic()
         read = self._first_bytes
         with self._path.open("rb") as file:

@@ -49,7 +49,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """Raises Refusal."""
+        """The subject that the path names. Raises Refusal."""
         subject = str(self.path["subject"])
         if not subject or subject.startswith(":") or re.search(r"[\x00-\x1f\x7f]", subject):
             raise invalid_subject(subject)
@@ -57,7 +57,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """Raises Refusal."""
+        """The version that the path names: its number, or LATEST. Raises Refusal."""
         text = str(self.path["version"])
         if text in ("latest", str(LATEST)):
             return LATEST
@@ -68,7 +68,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def schema_id(self) -> int:
-        """Raises Refusal."""
+        """The id of a schema that the path names. Raises Refusal."""
         number = _number(str(self.path["id"]))
         if number is None:
             raise no_schema()

@@ -25,7 +25,7 @@ class LoadTimes:
         """(when it served, how long that took)"""
 
     def add(self, now_ms: int, took_ms: int) -> None:
-        """One coordinator serves."""
+        """A coordinator serves from now on, and took so long to load."""
         self._loads.append((now_ms, took_ms))
 
     def recent(self, now_ms: int) -> tuple[float, float]:

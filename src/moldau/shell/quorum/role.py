@@ -406,7 +406,7 @@ class QuorumRole:
         )
 
     def snapshot_sent(self, snapshot: SnapshotId) -> None:
-        """A damaged one is written anew."""
+        """Writes the snapshot anew where the one that is sent is damaged."""
         if self.image.end_offset and not self._is_stopping:
             self._snapshots.check_sent(snapshot, self._committed)
 

@@ -104,7 +104,7 @@ class Section:
         return key in self._nodes
 
     def entries(self) -> list[str]:
-        """As they stand in the page."""
+        """The keys, in the order of the page."""
         return list(self._nodes)
 
     def line_of(self, key: str) -> int:

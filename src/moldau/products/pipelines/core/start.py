@@ -12,7 +12,7 @@ Start = str | int | Mapping[str, Mapping[str, int]]
 
 
 def parse_offsets(text: str) -> Mapping[str, Mapping[str, int]]:
-    """Raises ValueError."""
+    """The offsets of each partition, as JSON: {"orders": {"0": 23}}. Raises ValueError."""
     nested: object = json.loads(text)
     if not isinstance(nested, dict) or not all(isinstance(partitions, dict) for partitions in nested.values()):
         raise ValueError('must be {"topic": {"0": 23}}')

@@ -15,7 +15,7 @@ JSON = "json"
 
 
 def all_formats() -> dict[str, type[Format]]:
-    """By the names of their formats."""
+    """Every format, by the name that a page calls it by."""
     return {kind.NAMED_BY: kind for kind in kinds_in(__name__, __path__) if issubclass(kind, Format)}
 
 

@@ -59,7 +59,7 @@ def knows(fields: Fields) -> bool:
 
 
 class JsonColumns:
-    """Travels to the tasks."""
+    """Makes columns of values that are JSON. It travels to the tasks."""
 
     def __init__(self, fields: Fields, *, is_utc: bool, more: Sequence[str] = ()) -> None:
         """`fields`: which `knows` knows. `is_utc`: whether a time that names no zone is one of UTC; else `from_json`

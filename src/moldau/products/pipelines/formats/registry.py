@@ -37,7 +37,7 @@ class UnknownSchemaError(RegistryError):
 
 
 class RegistryUnreachableError(RegistryError):
-    """It does not answer, or not now."""
+    """The registry does not answer, or not now."""
 
 
 class _Reference(msgspec.Struct, frozen=True):

@@ -120,7 +120,7 @@ class PipelinePage(msgspec.Struct, frozen=True):
         return self.plan.name
 
     def sources(self) -> dict[str, Source]:
-        """By the names of their views."""
+        """The sources of all queries, by the names of their views."""
         return {name: source for query in self.queries for name, source in query.sources.items()}
 
 
@@ -137,7 +137,7 @@ def load_page(path: Path, parameters: Mapping[str, str] | None = None) -> Pipeli
 
 
 def read_text(path: Path) -> str:
-    """Raises PageError."""
+    """What stands in the file. Raises PageError."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

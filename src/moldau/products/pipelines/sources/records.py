@@ -28,7 +28,7 @@ DEAD_LETTERS, STOP = "dead_letters", "stop"
 
 
 class Decoded(TypedDict):
-    """Fields of a RecordSource."""
+    """The fields of a RecordSource that say how its records are decoded."""
 
     decoder: Format | None
     stops: bool

@@ -141,7 +141,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         return read_anew(spark, self.GIVEN_COLUMNS, partial(_records, self, times))
 
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
-        """With the column `headers`."""
+        """As RecordSource says; the records have the column `headers` too."""
         starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
         waiting = {one: span.ends[one] for one, first in starts.items() if span.ends[one] > first}
         if not waiting:

@@ -84,7 +84,7 @@ def _add_references(state: RegistryState, schema: Schema, found: dict[Reference,
 
 
 def whole_schema(state: RegistryState, schema: Schema) -> WholeSchema:
-    """Raises Refusal."""
+    """The schema with the texts of all that it refers to. Raises Refusal."""
     try:
         return _whole(state, schema)
     except SchemaError as error:
@@ -100,7 +100,7 @@ def find_registered(state: RegistryState, subject: str, schema: Schema, *, delet
 
 
 def decide_register(state: RegistryState, subject: str, schema: Schema) -> tuple[list[Record], int]:
-    """The answer is the schema's id."""
+    """What is to be written for a new schema of the subject, and the id of the schema. Raises Refusal."""
     _check_mode(state, subject)
     versions = state.versions(subject)
     same = next((value for value in versions if schema_of(value) == schema), None)

@@ -48,7 +48,7 @@ BAD_FEATURES: tuple[tuple[str, int, int], ...] = (
 
 
 def cluster_cases() -> Iterator[Case]:
-    """All of them."""
+    """All requests about the cluster as a whole."""
     yield from _cluster()
     yield from _features()
     yield from _producer_ids()

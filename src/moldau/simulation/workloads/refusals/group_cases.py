@@ -44,7 +44,7 @@ MANY = 450
 
 
 def group_cases(ground: Ground) -> Iterator[Case]:
-    """All of them."""
+    """All requests about groups."""
     yield from _joins()
     yield from _memberships()
     yield from _commits(ground)

@@ -107,7 +107,7 @@ def spoiled(batch: bytes, position: int, value: int) -> bytes:
 
 
 def record_cases(ground: Ground) -> Iterator[Case]:
-    """All of them."""
+    """All requests about records."""
     yield from _productions(ground)
     yield from _bad_batches(ground)
     yield from _read_batches(ground)

@@ -160,7 +160,7 @@ BAD_FILTERS: tuple[tuple[tuple[tuple[str, int, str | None], ...], str], ...] = (
 
 
 def settings_cases() -> Iterator[Case]:
-    """All of them."""
+    """All requests about settings and quotas."""
     yield from _descriptions()
     yield from _lists()
     yield from _alterations()

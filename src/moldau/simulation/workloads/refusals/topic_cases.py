@@ -79,7 +79,7 @@ BAD_ASSIGNMENTS: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = (
 
 
 def topic_cases(ground: Ground) -> Iterator[Case]:
-    """All of them."""
+    """All requests about topics."""
     yield from _creations()
     yield from _creations_with_configs()
     yield from _deletions(ground)

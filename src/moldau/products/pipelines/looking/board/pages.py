@@ -33,7 +33,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def serve_board(state: BoardState, listening: socket.socket) -> AbstractContextManager[None]:
-    """Serves inside of the `with`."""
+    """The board is served as long as the `with` lasts."""
     service = Service("pipeline", this_machine)
     service.wake_at_close(state.close)
     return served_in_thread(service, BoardPages(service, state).app(), listening)
@@ -58,7 +58,7 @@ class BoardPages:
         return PlainTextResponse("there is no such page; / is the board", 404)
 
     async def status(self, _: Request) -> Response:
-        """The same for programs."""
+        """What the page shows, as JSON for programs."""
         body = {
             "pipeline": self._state.page.name,
             "uptime_s": round(time.time() - self._state.began_s, 1),

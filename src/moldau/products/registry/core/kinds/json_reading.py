@@ -59,7 +59,7 @@ UNIONS = ("anyOf", "oneOf")
 
 
 def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
-    """Raises SchemaError."""
+    """Why the reader's schema may refuse what the writer's allows; none: it never does. Raises SchemaError."""
     read, written = parse(reader), parse(writer)
     try:
         return list(_Reading(read, written).of(read.root, written.root, "#"))

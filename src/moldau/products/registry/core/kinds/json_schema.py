@@ -42,7 +42,7 @@ class ParsedSchema:
         self._validator = with_checked_patterns(validator)
 
     def referred(self, reference: str) -> Node:
-        """Raises Unresolvable."""
+        """What stands where a `$ref` leads. Raises Unresolvable."""
         return self._registry.resolver().lookup(reference).contents
 
     def allows(self, node: Node, document: object) -> bool:
@@ -52,7 +52,7 @@ class ParsedSchema:
 
 @lru_cache(PARSED_KEPT)
 def parse(schema: WholeSchema) -> ParsedSchema:
-    """Raises SchemaError."""
+    """The schema with those that it refers to. Raises SchemaError."""
     try:
         contents = json.loads(schema.text)
         if not isinstance(contents, dict | bool):

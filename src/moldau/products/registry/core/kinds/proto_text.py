@@ -31,7 +31,7 @@ _LAST_ENUM = 2_147_483_647
 
 
 def proto_text(file: FileDescriptorProto) -> str:
-    """Raises SchemaError."""
+    """The text of the `.proto` file that was compiled, always in one form. Raises SchemaError."""
     if file.syntax not in SYNTAXES:
         raise SchemaError(f"{file.syntax} is not kept: use proto2 or proto3")
     syntax = file.syntax or "proto2"

@@ -40,7 +40,7 @@ FORMS: dict[int, str] = {
 
 
 def kept(schema: WholeSchema) -> str:
-    """Raises SchemaError."""
+    """The text that the registry keeps of the schema. Raises SchemaError."""
     return proto_text(_compiled(schema))
 
 
