@@ -55,9 +55,9 @@ def test_a_copied_batch_that_is_larger_than_a_segment_by_now_gets_one_of_its_own
     leader, follower = make_harness(), make_harness(segment_bytes=500)
     for count in (1, 40, 1):
         leader.append(count)
-    follower.log.append_copied(records_of(leader.log), NOW_MS)
+    follower.log.append_copied(records_from(leader.log, 0), NOW_MS)
     assert [segment.base_offset for segment in follower.log.segments] == [0, 1, 41]
-    assert b"".join(records_of(follower.log, offset) for offset in (0, 1, 41)) == records_of(leader.log)
+    assert b"".join(records_from(follower.log, offset) for offset in (0, 1, 41)) == records_from(leader.log, 0)
     assert follower.open().log_end_offset == 42
     with pytest.raises(KafkaError, match="do not fit a segment"):
         follower.append(40)
