@@ -15,6 +15,8 @@ OPTIONS = (
     Option("state", "", "state", is_argument_optional=True),
     Option("count", "", "n", kind="int"),
     Option("list", ""),
+    Option("bootstrap-server", "", "server", short="b"),
+    Option("ignore-formatted", "", short="g"),
 )
 
 
@@ -22,6 +24,18 @@ def test_a_value_follows_as_a_word_or_after_an_equals_sign() -> None:
     assert parse(OPTIONS, ["--topic", "a"]).text("topic") == "a"
     assert parse(OPTIONS, ["--topic=a=b"]).text("topic") == "a=b"
     assert parse(OPTIONS, ["--topic", "--list"]).text("topic") == "--list"
+
+
+def test_one_dash_stands_before_a_whole_name_too() -> None:
+    arguments = parse(OPTIONS, ["-topic", "a", "-list", "-count=3"])
+    assert (arguments.text("topic"), arguments.integer("count"), arguments.has("list")) == ("a", 3, True)
+
+
+def test_letters_behind_one_dash_are_flags_and_what_follows_is_the_value_of_the_last_one() -> None:
+    for words in (["-g", "-b", "host:1"], ["-gbhost:1"], ["-gb", "host:1"]):
+        arguments = parse(OPTIONS, [*words, "describe"])
+        assert arguments.in_order == [("ignore-formatted", None), ("bootstrap-server", "host:1")]
+        assert arguments.words == ["describe"]
 
 
 def test_an_optional_value_is_not_the_next_flag() -> None:
@@ -36,6 +50,8 @@ def test_an_optional_value_is_not_the_next_flag() -> None:
     [
         (["--lis"], "lis is not a recognized option"),
         (["-x"], "x is not a recognized option"),
+        (["-lis"], "l is not a recognized option"),
+        (["-gx"], "x is not a recognized option"),
         (["--topic"], "Option topic requires an argument"),
         (["--list=yes"], "Option list does not take an argument"),
     ],

@@ -5,7 +5,7 @@ are ignored. argparse differs in each of these points, and in the exit codes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Literal
 
@@ -124,10 +124,8 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
         if not _looks_like_an_option(word):
             others.append(word)
             continue
-        name, equals, value = word.lstrip("-").partition("=") if word.startswith("--") else (word[1:2], "", "")
-        option = known.get(name)
-        if option is None:
-            raise ArgumentError(f"{name} is not a recognized option")
+        *switches, (option, equals, value) = _split(word, known)
+        given += [(switch.name, None) for switch, _, _ in switches]
         name = option.name
         if not option.argument:
             if equals and value:
@@ -146,6 +144,27 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
 
 
 def _looks_like_an_option(word: str) -> bool:
+def _split(word: str, known: Mapping[str, Option]) -> list[tuple[Option, str, str]]:
+    """The flags of one word: each with its equals sign and its value, both of which only the last one may have.
+
+    Kafka's tools take one dash before a whole name too (`-list`). Else each letter behind one dash is a flag of its
+    own, and what follows the first one that takes a value is its value (`-sg`, `-bHOST:PORT`)."""
+    name, equals, value = word.lstrip("-").partition("=") if word.startswith("--") else word[1:].partition("=")
+    if name in known:
+        return [(known[name], equals, value)]
+    if word.startswith("--"):
+        raise ArgumentError(f"{name} is not a recognized option")
+    found: list[tuple[Option, str, str]] = []
+    for position, letter in enumerate(word[1:], 2):
+        if letter not in known:
+            raise ArgumentError(f"{letter} is not a recognized option")
+        option = known[letter]
+        found.append((option, "", word[position:] if option.argument else ""))
+        if option.argument:
+            break
+    return found
+
+
     return word.startswith("-") and word != "-"
 
 
