@@ -20,7 +20,8 @@ SUMMARY = (
 OPTIONS = (
     bootstrap_server(short="b"),
     bootstrap_controller(short="C"),
-    command_config(),
+    command_config(short="c"),
+    Option("config", "Now --command-config.", "config file", is_deprecated=True),
     Option("id", "unregister: the id of the broker.", "id", kind="int", short="i"),
     Option("include-fenced-brokers", "list-endpoints: also brokers that do not serve."),
 )
@@ -29,7 +30,7 @@ OPTIONS = (
 def run(arguments: Arguments) -> int:
     command = chosen_command(arguments, _COMMANDS, SUMMARY)
     check_connection(arguments)
-    return run_on_cluster(arguments, partial(command.run, arguments))
+    return run_on_cluster(arguments, partial(command.run, arguments), old_config="config")
 
 
 def _cluster_id(_: Arguments, admin: ClusterAdmin) -> None:
@@ -80,7 +81,7 @@ def _print_table(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> None
 
 
 _COMMANDS = {
-    "cluster-id": ClusterCommand(run=_cluster_id),
-    "unregister": ClusterCommand(required=("id",), run=_unregister),
-    "list-endpoints": ClusterCommand(optional=("include-fenced-brokers",), run=_list_endpoints),
+    "cluster-id": ClusterCommand(optional=("config",), run=_cluster_id),
+    "unregister": ClusterCommand(required=("id",), optional=("config",), run=_unregister),
+    "list-endpoints": ClusterCommand(optional=("config", "include-fenced-brokers"), run=_list_endpoints),
 }

@@ -42,11 +42,13 @@ def split_properties(pairs: list[str]) -> dict[str, str]:
     return found
 
 
-def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> ClusterAdmin:
-    """The cluster that `--bootstrap-server` names, or `--bootstrap-controller` where the tool has it. Connects later;
-    raises ArgumentError for no address."""
+def open_admin(
+    arguments: Arguments, *, timeout_ms: int | None = None, old_config: str = "command-config"
+) -> ClusterAdmin:
+    """The cluster that `--bootstrap-server` names, or `--bootstrap-controller` where the tool has it. `old_config`: the
+    flag that `--command-config` was once. Connects later; raises ArgumentError for no address."""
     settings: Mapping[str, str] = {}
-    config = arguments.text("command-config")
+    config = _config(arguments, old_config)
     if config is not None:
         settings = read_properties(config)
     check_security(settings)
@@ -67,13 +69,28 @@ def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> Cluste
         raise ArgumentError(f"Invalid url in bootstrap.servers: {servers}") from error
 
 
+def _config(arguments: Arguments, old: str) -> str | None:
+    """The file of client settings."""
+    if old == "command-config" or not arguments.has(old):
+        return arguments.text("command-config")
+    if arguments.has("command-config"):
+        raise ArgumentError(f"--{old} and --command-config cannot be specified together.")
+    told = f"Option --{old} has been deprecated and will be removed in a future version."
+    print(f"{told} Use --command-config instead.", flush=True)
+    return arguments.text(old)
+
+
 def run_on_cluster(
-    arguments: Arguments, act: Callable[[ClusterAdmin], None], *, in_words: Callable[[KafkaError], str] = as_java_says
+    arguments: Arguments,
+    act: Callable[[ClusterAdmin], None],
+    *,
+    old_config: str = "command-config",
+    in_words: Callable[[KafkaError], str] = as_java_says,
 ) -> int:
     """Gives the exit code. What `act` is refused for goes to standard error; `in_words`: a KafkaError, by default as
     Java's Throwable says it."""
     try:
-        with open_admin(arguments) as admin:
+        with open_admin(arguments, old_config=old_config) as admin:
             act(admin)
     except ArgumentError as error:
         print(error, file=sys.stderr)

@@ -6,7 +6,14 @@ import json
 
 from moldau.cli.arguments import input_path
 from moldau.cli.kafka.connection import run_on_cluster
-from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
+from moldau.cli.kafka.options import (
+    ArgumentError,
+    Arguments,
+    Option,
+    bootstrap_server,
+    check_excluded,
+    command_config,
+)
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
 from moldau.client.admin.partitions import PREFERRED, UNCLEAN, elect_leaders
@@ -34,11 +41,12 @@ _TYPES = {"PREFERRED": PREFERRED, "UNCLEAN": UNCLEAN}
 def run(arguments: Arguments) -> int:
     kind = _checked(arguments)
     partitions = _partitions(arguments)
-    return run_on_cluster(arguments, lambda admin: _elect(admin, kind, partitions))
+    return run_on_cluster(arguments, lambda admin: _elect(admin, kind, partitions), old_config="admin.config")
 
 
 def _checked(arguments: Arguments) -> str:
-    """The type of election."""
+    """The type of election. Raises ArgumentError or UsageError."""
+    check_excluded(arguments, "admin.config", "command-config")
     text = arguments.text("election-type")
     kind = (text or "").upper()
     if text is not None and kind not in _TYPES:

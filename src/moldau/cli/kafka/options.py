@@ -52,8 +52,8 @@ def bootstrap_server(*, is_required: bool = True, short: str = "") -> Option:
     return Option("bootstrap-server", help_text, argument, is_required=is_required, short=short)
 
 
-def command_config() -> Option:
-    return Option("command-config", "A file of client settings, one name=value a line.", "config file")
+def command_config(*, short: str = "") -> Option:
+    return Option("command-config", "A file of client settings, one name=value a line.", "config file", short=short)
 
 
 class Arguments:
