@@ -7,20 +7,29 @@ from tests.conformance.kafka_tools.step import Step
 NODES = 12
 _ELR = "eligible.leader.replicas.version"
 _CLUSTER = "-t tBkDQh1jQTWVvPkPqJ9o1w"
+_OTHER = "-t AAAAAAAAAAAAAAAAAAAAAw"
 
 
 def node_files() -> dict[str, str]:
-    """Settings of nodes, as {tmp}/name: those with an s have their voters in a setting."""
+    """Settings of nodes, as {tmp}/name: those with an s have their voters in a setting, `two` and `other` are two nodes
+    that share a directory, and the last two do not say what each node must."""
     common = (
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
         "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
     )
     voters = {"n": "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"}
     voters["s"] = "controller.quorum.voters=1@127.0.0.1:9093\n"
-    return {
+    one = {
         f"{kind}{number}.properties": f"{common}{text}log.dirs={{tmp}}/{{p}}{kind}{number}\n"
         for kind, text in voters.items()
         for number in range(NODES)
+    }
+    alone = common + voters["n"]
+    return one | {
+        "two.properties": f"{alone}log.dirs={{tmp}}/{{p}}z,{{tmp}}/{{p}}y\n",
+        "other.properties": f"{alone.replace('node.id=1', 'node.id=2')}log.dirs={{tmp}}/{{p}}z,{{tmp}}/{{p}}x\n",
+        "no-roles.properties": f"{alone.removeprefix('process.roles=broker,controller')}log.dirs={{tmp}}/{{p}}w\n",
+        "no-id.properties": f"{alone.replace('node.id=1', '')}log.dirs={{tmp}}/{{p}}v\n",
     }
 
 
@@ -50,6 +59,18 @@ STORAGE: dict[str, tuple[Step, ...]] = {
         Step(f"kafka-storage format {_CLUSTER} -s"),
         Step(f"kafka-storage format {_CLUSTER} -s -c {{tmp}}/none.properties"),
         Step(f"kafka-storage format {_CLUSTER} -s -c {{tmp}}/n8.properties --foo"),
+    ),
+    "storage-owners": (
+        Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/two.properties -s", says=True, is_sorted=True),
+        Step("kafka-storage info -c {tmp}/two.properties"),
+        Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/two.properties -s", says=True),
+        # Kafka's sentences stand in a stack trace
+        Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/other.properties -s"),
+        Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/other.properties -s -g"),
+        Step(f"kafka-storage format {_OTHER} -c {{tmp}}/two.properties -s"),
+        Step(f"kafka-storage format {_OTHER} -c {{tmp}}/two.properties -s -g"),
+        Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/no-roles.properties -s"),
+        Step(f"kafka-storage format {_CLUSTER} -c {{tmp}}/no-id.properties -s"),
     ),
     "storage-info": (
         Step("kafka-storage info -c {tmp}/n0.properties"),

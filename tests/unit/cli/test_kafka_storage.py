@@ -113,6 +113,42 @@ def test_what_cannot_be_formatted_is_refused_in_a_sentence(
     assert not (config.parent / "a" / "meta.properties").exists()
 
 
+@pytest.mark.parametrize("name", ["node.id", "process.roles"])
+def test_a_node_that_does_not_say_who_it_is_gets_no_directory(
+    config: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    lines = config.read_text().splitlines(keepends=True)
+    config.write_text("".join(line for line in lines if not line.startswith(name)))
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s") == 1
+    assert f'Missing required configuration "{name}"' in capsys.readouterr().err
+    assert not (config.parent / "a").exists()
+
+
+def test_a_directory_of_another_node_or_cluster_is_joined_by_no_other(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage("format", "-t", CLUSTER, "-c", config, "-s")
+    before = config.read_text()
+    config.write_text(before.replace("node.id=1", "node.id=2") + f"log.dirs={config.parent}/a,{config.parent}/c\n")
+    for more in ((), ("-g",)):
+        capsys.readouterr()
+        assert storage("format", "-t", CLUSTER, "-c", config, "-s", *more) == 1
+        assert capsys.readouterr().err.startswith("Stored node id 1 doesn't match previous node id 2 in ")
+        assert storage("format", "-t", "A" * 22, "-c", config, "-s", *more) == 1
+        expected = f"a/meta.properties. Expected {'A' * 22}, but read {CLUSTER}\n"
+        assert capsys.readouterr().err.endswith(expected)
+    assert not (config.parent / "c" / "meta.properties").exists()
+
+
+@pytest.mark.parametrize("cluster", ["", "a b", "ü", "a\\b", "a\nversion=2"])
+def test_what_meta_properties_would_give_back_as_another_id_is_none_of_a_cluster(
+    config: Path, capsys: pytest.CaptureFixture[str], cluster: str
+) -> None:
+    assert storage("format", "-t", cluster, "-c", config, "-s") == 1
+    assert "is no cluster id: one has letters" in capsys.readouterr().err
+    assert not (config.parent / "a").exists()
+
+
 def test_info_tells_whose_the_directories_are_and_what_is_missing(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

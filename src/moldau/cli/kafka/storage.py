@@ -23,7 +23,9 @@ from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk, make_durable_directory
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.node.storage_format import (
+    META_PROPERTIES,
     MetaProperties,
+    check_cluster_id,
     format_directory,
     format_further_directory,
     parse_initial_controllers,
@@ -128,7 +130,7 @@ def _info(arguments: Arguments) -> None:
     found: list[str] = []
     problems: list[str] = []
     properties: MetaProperties | None = None
-    for directory in read_settings(arguments.required("config")).log_directories:
+    for directory in sorted(read_settings(arguments.required("config")).log_directories):
         if not Path(directory).is_dir():
             problems.append(f"{directory} does not exist")
             continue
@@ -155,20 +157,23 @@ def _print_list(title: str, lines: list[str], one: str = "y", many: str = "ies")
 
 def format_node(arguments: Arguments) -> None:
     """All of `log.dirs`; the first one gets the metadata log. Raises ArgumentError, KafkaError, StorageFormatError."""
+    cluster_id = arguments.required("cluster-id")
+    check_cluster_id(cluster_id)
     settings = read_settings(arguments.required("config"))
+    _check_named(settings)
     controllers = _first_controllers(arguments, settings)
     random, now_ms = SystemRandom(), SystemClock().now_ms()
     bootstrap, version = _first_records(arguments, settings, random)
     disks = {directory: _opened(directory) for directory in settings.log_directories}
     formatted = {directory: read_meta_properties(disk) for directory, disk in disks.items()}
-    for directory, properties in formatted.items():
-        if properties is not None and not arguments.has("ignore-formatted"):
-            raise ArgumentError(
-                f"Log directory {directory} is already formatted. Use --ignore-formatted to ignore this directory and "
-                "format the others."
-            )
-        if properties is not None and properties.cluster_id != arguments.required("cluster-id"):
-            raise ArgumentError(f"Invalid cluster.id in: {directory}/meta.properties: {properties.cluster_id}")
+    known = {directory: properties for directory, properties in formatted.items() if properties is not None}
+    for directory in sorted(known):
+        _check_owner(directory, known[directory], settings.node_id, cluster_id)
+    if known and not arguments.has("ignore-formatted"):
+        raise ArgumentError(
+            f"Log directory {min(known)} is already formatted. Use --ignore-formatted to ignore this directory "
+            "and format the others."
+        )
     if all(formatted.values()):
         print("All of the log directories are already formatted.")
         return
@@ -188,9 +193,29 @@ def format_node(arguments: Arguments) -> None:
             now_ms=now_ms,
             node_id=BrokerId(settings.node_id),
             controller_listener=_controller_listener(settings),
-            cluster_id=arguments.required("cluster-id"),
+            cluster_id=cluster_id,
             initial_controllers=controllers,
             bootstrap=bootstrap,
+        )
+
+
+def _check_named(settings: BrokerSettings) -> None:
+    """Raises ArgumentError where a default would stand for what each node of a cluster must say of itself."""
+    for name in ("process.roles", "node.id"):
+        if name not in settings.texts:
+            raise ArgumentError(f'Missing required configuration "{name}" which has no default value.')
+
+
+def _check_owner(directory: str, found: MetaProperties, node_id: int, cluster_id: str) -> None:
+    """Raises ArgumentError: the directory is of another cluster or node, which the others must not join."""
+    path = f"{directory}/{META_PROPERTIES}"
+    if found.cluster_id != cluster_id:
+        raise ArgumentError(f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {found.cluster_id}")
+    if found.node_id != node_id:
+        raise ArgumentError(
+            f"Stored node id {found.node_id} doesn't match previous node id {node_id} in {path}. If you moved your "
+            "data, make sure your configured node id matches. If you intend to create a new node, you should remove "
+            "all data in your data directories."
         )
 
 

@@ -36,6 +36,8 @@ from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFea
 META_PROPERTIES = "meta.properties"
 KRAFT_VERSION = 1
 
+_CLUSTER_ID = re.compile(r"[!-\[\]-~]+")
+"""What `meta.properties` gives back as it was: a blank, a backslash or the end of a line would be another id there."""
 _CONTROLLER = re.compile(r"([0-9]{1,9})@(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]+):([0-9]{1,5}):([\w-]{22})")
 
 # strftime's %a and %b speak the language of the host
@@ -97,6 +99,15 @@ def format_directory(
     # its flush of the root makes the names above durable as well: they were made before this one
     disk.replace_file(META_PROPERTIES, _meta_properties_text(properties, now_ms).encode("ascii"))
     return properties
+
+
+def check_cluster_id(text: str) -> None:
+    """Raises StorageFormatError for what cannot be the id of a cluster, such as a shell's variable that is not set."""
+    if _CLUSTER_ID.fullmatch(text) is None:
+        raise StorageFormatError(
+            f"{text!a} is no cluster id: one has letters, digits and signs of ASCII, without blanks and backslashes "
+            "(`moldau kafka-storage random-uuid` makes one)"
+        )
 
 
 def find_use(disk: Disk) -> str | None:
