@@ -73,11 +73,9 @@ def format_directories(arguments: argparse.Namespace) -> int:
     from moldau.types import uuid_to_text
 
     cluster_id = arguments.cluster_id
-    if cluster_id is None:
-        if not arguments.standalone:
-            raise CommandError("--cluster-id is needed: all nodes of a cluster have the same")
-        cluster_id = uuid_to_text(random_uuid(SystemRandom()))
-    given: list[tuple[str, str | None]] = [("config", arguments.config), ("cluster-id", cluster_id)]
+    if cluster_id is None and not arguments.standalone:
+        raise CommandError("--cluster-id is needed: all nodes of a cluster have the same")
+    given: list[tuple[str, str | None]] = [("config", arguments.config)]
     for name in ("standalone", "no-initial-controllers", "ignore-formatted"):
         given += [(name, None)] if getattr(arguments, name.replace("-", "_")) else []
     for name in ("initial-controllers", "release-version"):
@@ -86,11 +84,26 @@ def format_directories(arguments: argparse.Namespace) -> int:
     given += [("feature", text) for text in arguments.feature]
     given += [("add-scram", text) for text in arguments.add_scram]
     try:
-        storage.format_node(Arguments(storage.OPTIONS, given))
+        if cluster_id is None:
+            cluster_id = _known_cluster(arguments.config) or uuid_to_text(random_uuid(SystemRandom()))
+        storage.format_node(Arguments(storage.OPTIONS, [*given, ("cluster-id", cluster_id)]))
     except (ArgumentError, MoldauError) as error:
         raise CommandError(str(error)) from error
     print(f"cluster id: {cluster_id}")
     return 0
+
+
+def _known_cluster(config: str) -> str | None:
+    """Whose the first formatted directory of the node is: with --ignore-formatted the others join it."""
+    from moldau.cli.kafka.storage import read_settings
+    from moldau.shell.io.disk import OsDisk
+    from moldau.shell.node.storage_format import read_meta_properties
+
+    for path in read_settings(config).log_directories:
+        found = read_meta_properties(OsDisk(path)) if Path(path).is_dir() else None
+        if found is not None:
+            return found.cluster_id
+    return None
 
 
 def tell_directories(arguments: argparse.Namespace) -> int:

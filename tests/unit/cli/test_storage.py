@@ -49,6 +49,16 @@ def test_a_node_alone_gets_a_new_cluster_and_info_tells_it(config: Path, capsys:
     assert rows[0]["directory"] != rows[1]["directory"]
 
 
+def test_a_directory_that_is_added_joins_the_cluster_of_the_others(config: Path) -> None:
+    words = ["storage", "format", "--config", str(config), "--standalone"]
+    whole = config.read_text()
+    config.write_text(whole.replace(f",{config.parent}/b", ""))
+    assert main(words) == 0
+    config.write_text(whole)
+    assert main([*words, "--ignore-formatted"]) == 0
+    assert cluster_of(config.parent / "b") == cluster_of(config.parent / "a") is not None
+
+
 def test_nodes_of_one_cluster_are_told_its_id_and_levels(config: Path) -> None:
     words = ["--no-initial-controllers", "--release-version", "4.0", "--feature", "group.version=0"]
     credential = ["--add-scram", "SCRAM-SHA-256=[name=alice,password=secret]"]
