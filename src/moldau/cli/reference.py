@@ -18,7 +18,7 @@ Generated: `python -m moldau.cli.reference > docs/reference/command-line.md`.
 `moldau COMMAND --help` explains each flag and ends with examples. Every command that talks to a cluster takes
 `--bootstrap-server HOST:PORT` (`-b`), a broker of Moldau or of Apache Kafka, and most take `--json` (`--format json`).
 Flags stand anywhere between the words; words after `--` are no flags. A FILE of `-`, and a
-VALUE of `-` alone, is standard input.
+VALUE of `-` alone, is standard input. `python -m moldau` is the same command, with the Python that is named.
 
 An error that a user can cause is one sentence on standard error and exit code 1. A misspelt command or flag gets a
 hint, the usage of that command, and exit code 2. `moldau pipeline` exits with 2 where a page cannot be run as it is
