@@ -13,6 +13,7 @@ from moldau.cli.kafka.options import Arguments, UsageError
 
 _CONSUMER: Final = "org.apache.kafka.tools.consumer."
 _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
+_FORMATTERS: Final = ("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter")
 # Optional.empty() in Kafka's tool: it copies the record without its leader epoch
 _NO_EPOCH: Final = "NOT_PRESENT"
 
@@ -123,12 +124,10 @@ def make_formatter(arguments: Arguments) -> Formatter:
             key, _, value = pair.partition("=")
             values[key] = value
     class_name = arguments.required("formatter")
-    if not class_name.startswith(_CONSUMER) or class_name.removeprefix(_CONSUMER) not in (
-        "DefaultMessageFormatter",
-        "LoggingMessageFormatter",
-        "NoOpMessageFormatter",
-    ):
+    if not class_name.startswith(_CONSUMER):
         raise UsageError(class_name)
+    if class_name.removeprefix(_CONSUMER) not in _FORMATTERS:
+        raise UsageError(f"{class_name} is not known here: of {_CONSUMER}* are {', '.join(_FORMATTERS)}")
 
     def has(name: str, default: str = "false") -> bool:
         return values.get(name, default).strip().lower() == "true"
