@@ -47,8 +47,8 @@ TOOLS_INTRODUCTION = """
 
 `moldau kafka-topics ...` and its kin take the flags of Apache Kafka 4.3's tools (the older spellings too, as Kafka
 does), print what they print and exit as they do: `--help` exits 1 (but 0 of
-`kafka-features` and `kafka-metadata-quorum`), as does a call without flags, and `kafka-consumer-groups` exits 0 after
-an error. They are plain clients and work with Apache Kafka too. What was compared
+`kafka-features`, `kafka-metadata-quorum` and `kafka-storage`), as does a call without flags, and
+`kafka-consumer-groups` exits 0 after an error. They are plain clients and work with Apache Kafka too. What was compared
 with Kafka's own tools, line by line, stands in `tests/conformance/kafka_tools`.
 
 What differs: the texts of `--help`; a Java trace on standard error is one sentence here; listings are sorted where

@@ -6,6 +6,8 @@ from tests.conformance.kafka_tools.step import Step
 
 _RESET = "kafka-consumer-groups --bootstrap-server {b} --reset-offsets --group {p}g --to-earliest --dry-run"
 _FORGET = "kafka-consumer-groups --bootstrap-server {b} --delete-offsets --group {p}g"
+_ELECT = "kafka-leader-election --bootstrap-server {b} --election-type preferred --topic {p}t --partition 0"
+_CLIENT = "{tmp}/client.properties"
 _CONFIGS = "kafka-configs --bootstrap-server {b}"
 _FILLED = (
     Step("kafka-topics --bootstrap-server {b} --create --topic {p}t --partitions 2", is_quiet=True),
@@ -30,6 +32,27 @@ SPELLINGS: dict[str, tuple[Step, ...]] = {
         *_FILLED,
         Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --time -7", says=True),
         Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --time +0", says=True),
+    ),
+    "spelling-of-flags": (
+        *_FILLED,
+        Step("kafka-topics -bootstrap-server {b} -describe -topic {p}t"),
+        Step("kafka-topics -bootstrap-server={b} -list -topic={p}t"),
+        Step("kafka-topics -bootstrap-server {b} -list -foo", says=True),
+        Step("kafka-cluster cluster-id -b{b}"),
+        Step("kafka-cluster cluster-id -b {b} -c {tmp}/client.properties"),
+        Step("kafka-cluster cluster-id -b {b} --config {tmp}/client.properties"),
+        Step(f"kafka-cluster cluster-id -b {{b}} --config {_CLIENT} -c {_CLIENT}", says=True),
+        Step(f"{_ELECT} --admin.config {_CLIENT}"),
+        Step(f"{_ELECT} --admin.config {_CLIENT} --command-config {_CLIENT}", says=True),
+        Step(f"{_ELECT} --admin.config {{tmp}}/none.properties", is_quiet=True),
+        Step("kafka-storage format -ttBkDQh1jQTWVvPkPqJ9o1w -c {tmp}/n0.properties -sg"),
+        Step("kafka-storage --help", is_quiet=True),
+        Step("kafka-storage format -h", is_quiet=True),
+        Step("kafka-features -h", is_quiet=True),
+        Step("kafka-features --bootstrap-server {b}", is_quiet=True),
+        Step("kafka-cluster cluster-id -h", is_quiet=True),
+        Step("kafka-transactions -h", is_quiet=True),
+        Step("kafka-topics -h", says=True),
     ),
     "spelling-of-addresses": (
         Step(f"{_CONFIGS} --describe --entity-type ips --entity-name 999.1.1.1", says=True),

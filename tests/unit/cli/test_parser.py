@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from moldau.cli.commands import build_parser
-from moldau.cli.kafka.options import COMMON_OPTIONS, parse
+from moldau.cli.kafka.options import common_options, parse
 from moldau.cli.kafka.tools import HELP_SUCCEEDS, TOOLS, load
 from moldau.cli.main import main
 from moldau.cli.parser import CommandParser, commands_of
@@ -115,7 +115,7 @@ def test_the_help_of_kafkas_tools_ends_with_an_example(name: str, capsys: pytest
     written = capsys.readouterr()
     example = (written.err or written.out).splitlines()[-1].split()
     assert example[:2] == ["moldau", name]
-    parse((*load(name).OPTIONS, *COMMON_OPTIONS), example[2:])
+    parse((*load(name).OPTIONS, *common_options()), example[2:])
 
 
 def test_the_help_of_a_noun_shows_its_verbs_in_use() -> None:

@@ -41,10 +41,11 @@ class Option(msgspec.Struct, frozen=True):
     short: str = ""
 
 
-COMMON_OPTIONS = (
-    Option("help", "Print this list of flags."),
-    Option("version", "Print the version of Kafka's tools that this one follows."),
-)
+def common_options(*, short_help: str = "") -> tuple[Option, ...]:
+    return (
+        Option("help", "Print this list of flags.", short=short_help),
+        Option("version", "Print the version of Kafka's tools that this one follows."),
+    )
 
 
 def bootstrap_server(*, is_required: bool = True, short: str = "") -> Option:
@@ -143,7 +144,6 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
     return Arguments(options, given, others)
 
 
-def _looks_like_an_option(word: str) -> bool:
 def _split(word: str, known: Mapping[str, Option]) -> list[tuple[Option, str, str]]:
     """The flags of one word: each with its equals sign and its value, both of which only the last one may have.
 
@@ -165,6 +165,7 @@ def _split(word: str, known: Mapping[str, Option]) -> list[tuple[Option, str, st
     return found
 
 
+def _looks_like_an_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 

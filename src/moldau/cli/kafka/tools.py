@@ -53,8 +53,10 @@ EXAMPLES = {
 }
 """What `--help` ends with, behind the tool's name and its broker."""
 
-HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum")
-"""Tools whose `--help` is no error: on standard output, exit code 0."""
+HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum", "kafka-storage")
+"""Tools whose `--help` is no error: exit code 0."""
+HELP_AS_OUTPUT = (*HELP_SUCCEEDS, "kafka-cluster", "kafka-transactions")
+"""Tools with sub-commands, which print on standard output what `--help` or `-h` asks for."""
 
 
 class Tool(Protocol):
@@ -71,16 +73,16 @@ def load(name: str) -> Tool:
 
 def run_tool(name: str, words: Sequence[str]) -> int:
     """Runs one tool; gives its exit code. Imported here: `moldau --help` wants the list only."""
-    from moldau.cli.kafka.options import COMMON_OPTIONS, ArgumentError, UsageError, usage
+    from moldau.cli.kafka.options import ArgumentError, UsageError, common_options, usage
     from moldau.errors import ProtocolError
 
     tool = load(name)
-    options = (*tool.OPTIONS, *COMMON_OPTIONS)
+    options = (*tool.OPTIONS, *common_options(short_help="h" if name in HELP_AS_OUTPUT else ""))
     try:
         return _run(tool, options, words)
     except UsageError as error:
-        is_fine = bool(words) and str(error) == tool.SUMMARY and name in HELP_SUCCEEDS
-        output = sys.stdout if is_fine else sys.stderr
+        is_help = "--help" in words or (name in HELP_AS_OUTPUT and "-h" in words)
+        output = sys.stdout if is_help and name in HELP_AS_OUTPUT else sys.stderr
         print(error, file=output)
         print(usage(options), file=output)
         if str(error) == tool.SUMMARY:
@@ -88,7 +90,7 @@ def run_tool(name: str, words: Sequence[str]) -> int:
             server = "--bootstrap-server 127.0.0.1:9092 " if asks_cluster else ""
             example = f"moldau {name} {server}{EXAMPLES[name]}".rstrip()
             print(f"\nexample:\n  {example}", file=output)
-        return 0 if is_fine else 1
+        return 0 if is_help and name in HELP_SUCCEEDS else 1
     except (ArgumentError, ProtocolError) as error:
         if isinstance(error.__cause__, UnicodeEncodeError):
             raise error.__cause__ from error
