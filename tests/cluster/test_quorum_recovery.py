@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -61,6 +62,26 @@ def test_the_survivor_of_three_has_every_acknowledged_record_that_was_in_sync(tm
         assert done.returncode == 0, done.stderr
         cluster.start(1)
         assert sorted(cluster.read_all(len(written))) == sorted(written)
+
+
+def asked(cluster: ClusterOfThree, *words: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "moldau.cli.main", "quorum", *words, "-b", cluster.bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    return done.returncode, done.stderr
+
+
+def test_voters_that_do_not_change_and_a_majority_that_is_gone_are_told_in_a_sentence(tmp_path: Path) -> None:
+    with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:
+        code, told = asked(cluster, "remove", "3")
+        assert (code, "the voters are those of controller.quorum.voters" in told) == (1, True), told
+        for node_id in (2, 3):
+            cluster.kill(node_id)
+        deadline = time.monotonic() + WAIT_S
+        # a leader that is left alone leads until it has noticed
+        while asked(cluster, "describe")[0] == 0:
+            assert time.monotonic() < deadline
+        code, told = asked(cluster, "describe")
+        assert (code, "no controller is active: a majority of the voters must run" in told) == (1, True), told
 
 
 def answer(config: Path, letter: str) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,8 @@ from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.client.admin.client import ClusterAdmin
+    from moldau.client.admin.quorum import QuorumInfo
     from moldau.ports import Disk
     from moldau.shell.node.recover import Remains
     from moldau.types import TopicPartition
@@ -63,11 +65,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def describe_voters(arguments: argparse.Namespace) -> int:
-    from moldau.client.admin.quorum import describe_quorum
     from moldau.types import uuid_to_text
 
     with cluster_admin(arguments) as admin:
-        quorum = describe_quorum(admin)
+        quorum = quorum_of(admin)
     now_ms = time.time_ns() // 1_000_000
     rows: list[dict[str, object]] = [
         {
@@ -88,6 +89,22 @@ def describe_voters(arguments: argparse.Namespace) -> int:
 
 
 def add_voter(arguments: argparse.Namespace) -> int:
+def quorum_of(admin: ClusterAdmin) -> QuorumInfo:
+    """Raises CommandError where it has no leader, KafkaError for all else."""
+    from moldau.client.admin.quorum import describe_quorum
+    from moldau.errors import KafkaError
+
+    try:
+        return describe_quorum(admin)
+    except KafkaError as error:
+        if error.name not in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"):
+            raise
+        raise CommandError(
+            "no controller is active: a majority of the voters must run and reach each other (an election takes a "
+            "moment)"
+        ) from error
+
+
     from moldau.cli.kafka.connection import read_properties
     from moldau.cli.kafka.metadata_quorum import controller_identity
     from moldau.cli.kafka.options import ArgumentError
@@ -111,15 +128,16 @@ def add_voter(arguments: argparse.Namespace) -> int:
 
 def remove_voter(arguments: argparse.Namespace) -> int:
     from moldau.client.admin import quorum
-    from moldau.types import ZERO_UUID
 
     with cluster_admin(arguments) as admin:
-        voters = quorum.describe_quorum(admin).voters
+        voters = quorum_of(admin).voters
         found = next((each for each in voters if each.node_id == arguments.node), None)
         if found is None:
             known = ", ".join(str(each.node_id) for each in voters)
             raise CommandError(f"node {arguments.node} is no voter: the voters are {known}")
-        directory_id = found.directory_id or ZERO_UUID
+        directory_id = found.directory_id
+        if directory_id is None:
+            raise CommandError("the voters are those of controller.quorum.voters, and do not change while nodes run")
 
         def is_gone() -> bool:
             return all(each.node_id != arguments.node for each in quorum.describe_quorum(admin).voters)
@@ -159,8 +177,8 @@ def recover_node(arguments: argparse.Namespace) -> int:
 
     settings = _settings(arguments.config)
     point = settings.advertised_controller_endpoint or settings.controller_endpoint
-    if not settings.log_directories or point is None:
-        raise CommandError(f"{arguments.config} names no log.dirs, or no listener of controller.listener.names")
+    if point is None:
+        raise CommandError(f"{arguments.config} names no listener of controller.listener.names")
     now_ms = time.time_ns() // 1_000_000
     with ExitStack() as locks:
         disk, *further = [locks.enter_context(locked(Path(path))) for path in settings.log_directories]

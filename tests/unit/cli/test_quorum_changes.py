@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from moldau.cli.main import main
 from moldau.cli.quorum import CHANGE_PATIENCE_S, CHANGE_PAUSE_S, change_voters
 from moldau.errors import KafkaError, kafka_error
 
@@ -49,3 +51,10 @@ def test_what_waiting_does_not_cure_is_told(name: str, most: float) -> None:
     with pytest.raises(KafkaError):
         change(leader)
     assert 1 <= leader.asked <= most
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "node.properties"
+    config.write_bytes(b"\xff\xfe")
+    assert main(["quorum", "recover", str(config)]) == 1
+    assert capsys.readouterr().err == f"moldau: {config} is not UTF-8\n"
