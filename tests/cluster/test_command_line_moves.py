@@ -46,6 +46,10 @@ def test_a_broker_is_taken_out_under_load(cluster: Cluster, tmp_path: Path) -> N
         assert "nothing was changed" in shown
         told = run(cluster, "brokers", "decommission", "4", "--execute", "--throttle", "50000000")
         assert "broker 4 holds no replica any more" in told
+        left = [line.partition("#")[0].split() for line in told.splitlines() if line.startswith("  moldau ")]
+        # it does not vote; the address is that of another broker, for this one is stopped first
+        assert [words[1:-1] for words in left] == [["kafka-cluster", "unregister", "--id", "4", "--bootstrap-server"]]
+        assert left[0][-1] in cluster.bootstrap_servers.split(",")[:3]
         assert all(4 not in each for each in replicas(cluster, TOPIC))
         assert "broker 4 holds no replica" in run(cluster, "brokers", "decommission", "4")
         for verb in ("describe", "decommission"):

@@ -128,7 +128,21 @@ def decommission(arguments: argparse.Namespace) -> int:
             raise CommandError(str(error)) from error
         if not move(admin, current, wanted, arguments, empty=f"broker {broker} holds no replica"):
             return 0
-    # not taken out of the voters first: a node of Apache Kafka that led the quorum may then wait for minutes to stop
-    print(f"broker {broker} holds no replica any more: stop it, take it out of the voters")
-    print(f"(`moldau quorum remove {broker}`), and have it forgotten (`moldau kafka-cluster unregister --id {broker}`)")
+        _say_what_is_left(admin, broker)
     return 0
+
+
+def _say_what_is_left(admin: ClusterAdmin, broker: int) -> None:
+    """Commands that work as they stand, also once the broker is stopped: at the address of another one."""
+    from moldau.cli.quorum import quorum_of
+
+    address = next(f"{row.host}:{row.port}" for row in admin.cluster().brokers if row.node_id != broker)
+    print(f"broker {broker} holds no replica any more. What is left to do:")
+    print("  stop it")
+    # not taken out of the voters first: a node of Apache Kafka that led the quorum may then wait for minutes to stop
+    voter = next((each for each in quorum_of(admin).voters if each.node_id == broker), None)
+    if voter is not None and voter.directory_id is None:
+        print("  take it out of controller.quorum.voters, which takes a stop of all nodes")
+    elif voter is not None:
+        print(f"  moldau quorum remove {broker} -b {address}    # it votes no more")
+    print(f"  moldau kafka-cluster unregister --id {broker} --bootstrap-server {address}    # it is forgotten")
