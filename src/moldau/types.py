@@ -74,6 +74,11 @@ def all_of(works: Iterable[Pausing[Result]]) -> Pausing[tuple[Result, ...]]:
     return tuple(results)
 
 
+def counted(count: int, what: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def uuid_to_text(uuid: Uuid) -> str:
     """Kafka's text form of a uuid: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")

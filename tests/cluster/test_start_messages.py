@@ -34,10 +34,10 @@ def test_a_new_directory_a_clean_and_an_unclean_shutdown_are_told_apart(tmp_path
     assert any("data is new" in line for line in broker.output)
     broker = start(tmp_path / "data")
     broker.kill()
-    assert any("left by a clean shutdown: 1 logs opened as they are in" in line for line in broker.output)
+    assert any("left by a clean shutdown: 1 log opened as it is in" in line for line in broker.output)
     broker = start(tmp_path / "data")
     assert broker.stop() == 0
-    assert any("left by an unclean shutdown: 1 logs recovered in" in line for line in broker.output)
+    assert any("left by an unclean shutdown: 1 log recovered in" in line for line in broker.output)
 
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:

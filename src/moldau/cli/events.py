@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
-from moldau.cli.output import counted, print_json
+from moldau.cli.output import print_json
+from moldau.types import counted
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names
-from moldau.cli.output import CommandError, counted, print_json, print_rows
+from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import report
+from moldau.types import counted
 
 if TYPE_CHECKING:
     from moldau.client.admin.groups import GroupMember

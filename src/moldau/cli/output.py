@@ -33,11 +33,6 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool, em
         print(_line(line, widths, is_number))
 
 
-def counted(count: int, what: str) -> str:
-    """`1 topic`, `2 topics`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def drop_output() -> None:
     """Standard output takes no more: what it still holds goes nowhere. At its end Python would write that, complain
     again, and exit with code 120."""

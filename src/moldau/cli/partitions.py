@@ -9,6 +9,7 @@ from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin
 from moldau.cli.moves import add_move_arguments, move, replicas_of_all
 from moldau.cli.offsets import partitions_of
 from moldau.cli.output import CommandError, print_rows
+from moldau.types import counted
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -105,7 +106,8 @@ def add_partitions(arguments: argparse.Namespace) -> int:
 
     with cluster_admin(arguments) as admin, known_topic(arguments.topic):
         create_partitions(admin, arguments.topic, arguments.count, validate_only=arguments.dry_run)
-    result = f"would have {arguments.count} partitions" if arguments.dry_run else f"{arguments.count} partitions"
+    partitions = counted(arguments.count, "partition")
+    result = f"would have {partitions}" if arguments.dry_run else partitions
     if arguments.json:
         print_rows([{"topic": arguments.topic, "result": result}], ["topic", "result"], as_json=True)
     else:

@@ -14,6 +14,7 @@ from moldau.cli.cluster import add_cluster_arguments, client_settings, explained
 from moldau.cli.input_lines import InputLines, StopSignals
 from moldau.cli.output import CommandError, counted
 from moldau.cli.records import Record, from_json
+from moldau.types import counted
 
 FEW_BYTES = 64 * 1024
 """Records that are there at once and are no more than this are written without idempotence. librdkafka waits half a

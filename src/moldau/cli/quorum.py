@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from moldau.cli.arguments import Subparsers, int32, settings_in
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_rows
+from moldau.types import counted
 
 if TYPE_CHECKING:
-    from moldau.core.config.broker_settings import BrokerSettings
     from moldau.client.admin.client import ClusterAdmin
     from moldau.client.admin.quorum import QuorumInfo
+    from moldau.core.config.broker_settings import BrokerSettings
     from moldau.ports import Disk
     from moldau.shell.node.recover import Remains
     from moldau.types import TopicPartition
@@ -88,7 +89,6 @@ def describe_voters(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def add_voter(arguments: argparse.Namespace) -> int:
 def quorum_of(admin: ClusterAdmin) -> QuorumInfo:
     """Raises CommandError where it has no leader, KafkaError for all else."""
     from moldau.client.admin.quorum import describe_quorum
@@ -105,6 +105,7 @@ def quorum_of(admin: ClusterAdmin) -> QuorumInfo:
         ) from error
 
 
+def add_voter(arguments: argparse.Namespace) -> int:
     from moldau.cli.kafka.connection import read_properties
     from moldau.cli.kafka.metadata_quorum import controller_identity
     from moldau.cli.kafka.options import ArgumentError
@@ -207,11 +208,12 @@ def _print_cost(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
     _print_replicas(remains, disks, now_ms)
     others = ", ".join(str(voter) for voter in remains.voter_ids if voter != node_id)
     until = _moment(remains.known_until_ms)
+    whole = counted(len(survivor.whole), "partition")
     print(f"node {node_id} of cluster {remains.properties.cluster_id} becomes the only voter of the metadata quorum")
     print(f"  voters until now   {others or 'those of controller.quorum.voters'}: they must not start again so")
     print(f"  metadata           the last change that came to this node is of {until}: later ones of topics,")
     print("                     settings and groups are lost, and nobody here knows what was in sync after them")
-    print(f"  in sync then       {len(survivor.whole)} partitions: every record is here that acks=all acknowledged")
+    print(f"  in sync then       {whole}: every record is here that acks=all acknowledged")
     print("                     while this node ran beside the others; what they took without it is missing")
     print(f"  not in sync        {_listed(survivor.lacking)}: their newest records may be missing here")
     print(f"  without a replica  {_listed(survivor.gone)}: nobody has their records")

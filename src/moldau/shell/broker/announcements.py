@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from moldau.core.metadata.image import MetadataDelta
 from moldau.shell.network.event_log import EventLog, escape
+from moldau.types import counted
 
 
 def announce(log: EventLog, delta: MetadataDelta) -> None:
@@ -26,7 +27,7 @@ def announce(log: EventLog, delta: MetadataDelta) -> None:
         # all its partitions are looked at only where the topic is new or has got more of them
         if not changed and not any(each.partition_epoch for each in touched.partitions.values()):
             count = len(touched.partitions)
-            message = f"topic {name} is created with {count} partitions"
+            message = f"topic {name} is created with {counted(count, 'partition')}"
             log.info("topic created", message, about=name, topic=name, partitions=count)
         for index, each in changed:
             log.info(

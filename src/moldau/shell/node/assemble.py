@@ -25,7 +25,7 @@ from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
 from moldau.telemetry import Telemetry
-from moldau.types import METADATA_PARTITION, BrokerId
+from moldau.types import METADATA_PARTITION, BrokerId, counted
 from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ class Node:
         self.log.info(
             "node started",
             f"node {self.node_id} of cluster {broker.image.cluster_id} serves {self.bootstrap_servers}, "
-            f"broker epoch {broker.broker_epoch}, {sum(1 for _ in broker.partitions)} partitions",
+            f"broker epoch {broker.broker_epoch}, {counted(sum(1 for _ in broker.partitions), 'partition')}",
             epoch=broker.broker_epoch,
         )
         if OFFSETS_TOPIC in broker.image.topics_by_name:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import SHARE_STATE_TOPIC
 from moldau.errors import KafkaError
+from moldau.types import counted
 
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
@@ -23,7 +24,7 @@ KEPT = "kept, not served"
 
 def listed(counts: Mapping[str, int]) -> str:
     """`{"ACL": 3, "SCRAM credential": 1}` as `3 ACLs, 1 SCRAM credential`."""
-    return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    return ", ".join(counted(count, name) for name, count in counts.items())
 
 
 def tell_metadata(log: EventLog, counts: Mapping[str, int]) -> None:

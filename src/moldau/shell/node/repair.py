@@ -29,7 +29,7 @@ from moldau.shell.node.storage_format import read_meta_properties
 from moldau.shell.quorum.metadata_log import load_image, load_snapshot, load_voters, open_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError, read_quorum_state
 from moldau.shell.quorum.snapshot_files import DAMAGED_SUFFIX
-from moldau.types import TopicPartition
+from moldau.types import TopicPartition, counted
 
 _FLUSHED_OFFSET = f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}"
 _SETTINGS = parse_broker_settings({})
@@ -190,7 +190,7 @@ def adopt_stray(disk: Disk, name: str, *, now_ms: int) -> str:
     topic_name, index = topic_partition.topic, topic_partition.partition
     topic = image.topics_by_name.get(topic_name)
     if topic is None or index not in topic.partitions:
-        known = "knows no topic" if topic is None else f"knows {len(topic.partitions)} partitions of topic"
+        known = "knows no topic" if topic is None else f"knows {counted(len(topic.partitions), 'partition')} of topic"
         verb = "create" if topic is None else "alter"
         raise MoldauError(
             f"the metadata log {known} {topic_name}: start the broker, run `moldau topics {verb} {topic_name} "

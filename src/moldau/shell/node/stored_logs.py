@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from moldau.core.log.strays import settle_strays, strays_of
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.node.kept import tell_logs
-from moldau.types import BrokerId, TopicPartition
+from moldau.types import BrokerId, TopicPartition, counted
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
@@ -97,13 +97,15 @@ class StoredLogs:
             message = f"{where}: the flush of {path} failed before this start: what was not flushed is written anew"
             self._log.warn("failed flush", message, about=where)
         took_ms = self._doors.clock.monotonic_ms() - started_ms
+        logs = counted(log_count, "log")
         if directory.is_new:
             self._log.info("start", f"{where} is new", shutdown="none", logs=0, recovery_ms=took_ms)
         elif directory.is_clean:
-            message = f"{where} was left by a clean shutdown: {log_count} logs opened as they are in {took_ms} ms"
+            unread = "as it is" if log_count == 1 else "as they are"
+            message = f"{where} was left by a clean shutdown: {logs} opened {unread} in {took_ms} ms"
             self._log.info("start", message, shutdown="clean", logs=log_count, recovery_ms=took_ms)
         else:
-            message = f"{where} was left by an unclean shutdown: {log_count} logs recovered in {took_ms} ms"
+            message = f"{where} was left by an unclean shutdown: {logs} recovered in {took_ms} ms"
             self._log.warn("start", message, shutdown="unclean", logs=log_count, recovery_ms=took_ms)
 
 

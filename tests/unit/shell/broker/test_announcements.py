@@ -16,7 +16,7 @@ async def test_a_partition_that_nobody_leads_any_more_is_told_so(start_node: Any
     caplog.set_level("INFO")
     node = await start_node()
     await node.create_topic("t")
-    assert "topic t is created with 1 partitions" in caplog.text
+    assert "topic t is created with 1 partition" in caplog.text
     await LifeCycle(BrokerId(1), node.node._quorum).shut_down(node.node.broker.broker_epoch)
     assert "t-0: leader none, leader epoch 1, in sync none" in caplog.text
 
