@@ -43,6 +43,15 @@ def test_a_formatted_node_serves_and_stops_in_order(tmp_path: Path) -> None:
     assert not any("page" in line for line in node.output)
 
 
+def test_all_directories_of_a_node_are_told(tmp_path: Path) -> None:
+    config = config_of(tmp_path, 1, "data")
+    config.write_text(config.read_text().rstrip() + f",{tmp_path}/more\n")
+    assert main(["storage", "format", "--config", str(config), "--standalone"]) == 0
+    node = run_node(config).wait_until_ready()
+    assert node.stop() == 0
+    assert any(line.split()[1:] == [f"{tmp_path}/data,", f"{tmp_path}/more"] for line in node.output)
+
+
 def test_a_directory_of_another_node_refuses_the_start_in_one_sentence(tmp_path: Path) -> None:
     assert main(["storage", "format", "--config", str(config_of(tmp_path, 1, "data")), "--standalone"]) == 0
     told = refusal_of(config_of(tmp_path, 2, "data"))

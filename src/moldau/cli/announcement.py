@@ -31,7 +31,8 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
         f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, no authentication"
     ]
     lines += [f"  note       {notice}" for notice in settings.notices()]
-    lines.append(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
+    where = ", ".join(str(Path(path).resolve()) for path in settings.log_directories)
+    lines.append(f"  records    {'in memory only' if is_in_memory else where}")
     if settings.is_broker:
         lines.append(f"  durability {durability(settings, is_in_memory)}")
     lines.append(f"  connect    bootstrap.{'servers' if settings.is_broker else 'controllers'}={address}")
