@@ -32,6 +32,8 @@ SPELLINGS: dict[str, tuple[Step, ...]] = {
         *_FILLED,
         Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --time -7", says=True),
         Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --time +0", says=True),
+        Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --time 99999999999999999999", says=True),
+        Step("kafka-get-offsets --bootstrap-server {b} --topic {p}t --partitions ''"),
     ),
     "spelling-of-flags": (
         *_FILLED,

@@ -7,7 +7,15 @@ import sys
 from collections.abc import Callable
 
 from moldau.cli.kafka.connection import open_admin
-from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
+from moldau.cli.kafka.options import (
+    ArgumentError,
+    Arguments,
+    Option,
+    bootstrap_server,
+    check_required,
+    command_config,
+    is_number,
+)
 from moldau.cli.kafka.topics import topic_pattern
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says, error_of
@@ -65,7 +73,7 @@ def run(arguments: Arguments) -> int:
 def parse_time(text: str) -> int:
     if text in _TIMES:
         return _TIMES[text]
-    if re.fullmatch(r"[-+]?\d+", text, re.ASCII):
+    if is_number(text, 63):
         return int(text)
     names = " / ".join(f"{number} or {name}" for name, number in _TIMES.items())
     raise ArgumentError(f"Malformed time argument {text}. Please use {names}, or a specified long format timestamp")
@@ -79,7 +87,7 @@ def make_filter(arguments: Arguments) -> Filter:
         filters = [parse_rule(rule) for rule in rules.split(",")]
         return lambda partition: any(is_wanted(partition) for is_wanted in filters)
     pattern = topic_pattern(arguments.text("topic"))
-    text = arguments.text("partitions")
+    text = arguments.text("partitions") or None
     if text is not None and not all(number.strip().isdigit() for number in text.split(",")):
         raise ArgumentError(
             f"--partitions expects a comma separated list of numeric partition ids, but received: {text}"
