@@ -48,6 +48,13 @@ def test_the_highest_version_that_both_sides_know_is_used():
             protocol.version_of(api_key, max_version=max_version)
 
 
+def test_a_listener_without_metadata_is_told_to_be_a_controllers():
+    for ranges, is_controller in (({"FETCH": (0, 18)}, True), ({"METADATA": (900, 1_000)}, False)):
+        with pytest.raises(KafkaError) as refused:
+            connected(**ranges).version_of(ApiKey.METADATA)
+        assert ("the listener of a controller" in str(refused.value)) == is_controller
+
+
 def test_an_older_broker_is_asked_once_more_in_version_0():
     protocol = ClientProtocol("broker:9092")
     _, first, correlation_id = asked(protocol.versions_request())

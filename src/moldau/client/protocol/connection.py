@@ -85,9 +85,10 @@ class ClientProtocol:
         if max_version is not None:
             version = min(version, max_version)
         if version < max(ours.min_version, lowest):
-            raise kafka_error(
-                "UNSUPPORTED_VERSION", f"{self.peer} serves no version of {api_key.name} that this client knows"
-            )
+            told = f"{self.peer} serves no version of {api_key.name} that this client knows"
+            if api_key is ApiKey.METADATA and api_key not in self._versions:
+                told += ": it is the listener of a controller, and clients need that of a broker"
+            raise kafka_error("UNSUPPORTED_VERSION", told)
         return version
 
     # --- requests and answers ---
