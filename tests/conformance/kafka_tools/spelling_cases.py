@@ -56,6 +56,15 @@ SPELLINGS: dict[str, tuple[Step, ...]] = {
         Step("kafka-transactions -h", is_quiet=True),
         Step("kafka-topics -h", says=True),
     ),
+    "spelling-of-entities": (
+        Step(f"{_CONFIGS} --describe --user {{p}}u --entity-type clients", says=True),
+        Step(f"{_CONFIGS} --describe --all --group {{p}}none", is_quiet=True),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config producer_byte_rate=1_000", says=True),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config producer_byte_rate=inf", says=True),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config producer_byte_rate=5e3d"),
+        Step(f"{_CONFIGS} --describe --client {{p}}c"),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --delete-config producer_byte_rate"),
+    ),
     "spelling-of-addresses": (
         Step(f"{_CONFIGS} --describe --entity-type ips --entity-name 999.1.1.1", says=True),
         Step(f"{_CONFIGS} --alter --ip 999.1.1.1 --add-config connection_creation_rate=5", says=True),

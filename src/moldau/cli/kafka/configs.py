@@ -99,6 +99,8 @@ _CLIENT_QUOTAS = ("producer_byte_rate", "consumer_byte_rate", "request_percentag
 _IP_QUOTAS = ("connection_creation_rate",)
 # a comma or an equals sign outside of square brackets
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
+# Python's float takes 1_000 and inf too, and no suffix
+_JAVA_DOUBLE = re.compile(r"[-+]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[dDfF]?)")
 _CONFIG_FORMAT = (
     'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" or  '
     '"key=[val1,val2]" to group values which contain commas.'
@@ -188,6 +190,8 @@ def parse_entities(arguments: Arguments) -> list[Entity]:
     repeated = [kind for number, kind in enumerate(kinds) if kind in kinds[:number]]
     if repeated:
         raise ArgumentError(f"Duplicate entity type(s) specified: {','.join(repeated)}")
+    if arguments.has("entity-type", "entity-name", "entity-default") and arguments.has(*_FLAGS, *_DEFAULT_FLAGS):
+        raise ArgumentError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
     return entities
 
 
@@ -307,10 +311,9 @@ def _alter_quotas(
 ) -> None:
     values: dict[str, float] = {}
     for name, text in to_set.items():
-        try:
-            values[name] = float(text)
-        except ValueError as error:
-            raise ArgumentError(f"Cannot parse quota configuration value for {name}: {text}") from error
+        if _JAVA_DOUBLE.fullmatch(text) is None:
+            raise ArgumentError(f"Cannot parse quota configuration value for {name}: {text}")
+        values[name] = float(text.rstrip("dDfF"))
     if to_delete:
         present = quota_questions.describe_quotas(admin, [_part(entity) for entity in entities])
         missing = [name for name in to_delete if not any(name in quota.values for quota in present)]
@@ -341,7 +344,7 @@ def _describe_resources(admin: ClusterAdmin, entity: Entity, with_all: bool) -> 
     kind = entity.kind
     names = _known(admin, kind)
     if entity.name is not None:
-        if entity.name and entity.name not in names and not _has_settings(admin, entity):
+        if entity.name and entity.name not in names and not _has_settings(admin, entity, with_all=with_all):
             print(f"The {entity.word} '{entity.name}' doesn't exist and doesn't have dynamic config.")
             return
         names = [entity.name]
@@ -370,13 +373,13 @@ def _known(admin: ClusterAdmin, kind: str) -> list[str]:
     return sorted(names)
 
 
-def _has_settings(admin: ClusterAdmin, entity: Entity) -> bool:
-    """A group may have settings before it exists."""
+def _has_settings(admin: ClusterAdmin, entity: Entity, *, with_all: bool) -> bool:
+    """A group may have settings before it exists; with `with_all` also those of the broker."""
     if entity.kind != "groups":
         return False
     name = entity.name or ""
     found = config_questions.describe_configs(admin, config_questions.GROUP, [name])
-    return any(setting.config_source == _OWN_SOURCES["groups"] for setting in found.get(name, ()))
+    return any(with_all or setting.config_source == _OWN_SOURCES["groups"] for setting in found.get(name, ()))
 
 
 def _print_setting(setting: Setting) -> None:
