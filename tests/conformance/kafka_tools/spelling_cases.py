@@ -65,6 +65,13 @@ SPELLINGS: dict[str, tuple[Step, ...]] = {
         Step(f"{_CONFIGS} --describe --client {{p}}c"),
         Step(f"{_CONFIGS} --alter --client {{p}}c --delete-config producer_byte_rate"),
     ),
+    "spelling-of-expressions": tuple(
+        Step(f"kafka-consumer-groups --validate-regex '{pattern}'", says=True)
+        for pattern in (
+            *("a++", "a{2}+", "a**", "a*?", "a{1001}", "a{1,1001}", "a{1000}", "a{2,1}", "(?#x)a", "(?>a)", "[z-a]"),
+            *("[*+]+", r"\++", "[(?=]", "[[:alpha:]]+", "(?i)a", r"\d+", "(?P<n>a)"),
+        )
+    ),
     "spelling-of-addresses": (
         Step(f"{_CONFIGS} --describe --entity-type ips --entity-name 999.1.1.1", says=True),
         Step(f"{_CONFIGS} --alter --ip 999.1.1.1 --add-config connection_creation_rate=5", says=True),

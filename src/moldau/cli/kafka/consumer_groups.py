@@ -176,22 +176,43 @@ def _check_reset(arguments: Arguments, has_group: bool) -> None:
 
 def regex_verdict(pattern: str) -> str:
     """Brokers read patterns with RE2/J (KIP-848): what Python's `re` knows beyond it is not valid there."""
-    import re
+    reason = _why_invalid(pattern)
+    verdict = "valid" if reason is None else f"invalid: {reason}"
+    return f"The regular expression `{pattern}` is {verdict}."
 
-    if "(?<=" in pattern or "(?<!" in pattern:
-        return f"The regular expression `{pattern}` is invalid: invalid named capture."
-    if "(?=" in pattern or "(?!" in pattern:
-        return f"The regular expression `{pattern}` is invalid: invalid or unsupported Perl syntax."
+
+def _why_invalid(pattern: str) -> str | None:
+    import re
+    import warnings
+
+    from moldau.core.transactions.pattern import MAX_REPEAT
+
+    # without escaped letters and classes, in which operators are none
+    bare = re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]])*\]", "x", pattern, flags=re.DOTALL)
+    if "(?<=" in bare or "(?<!" in bare:
+        return "invalid named capture"
+    if any(begin in bare for begin in ("(?=", "(?!", "(?#", "(?>")):
+        return "invalid or unsupported Perl syntax"
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of a class in a class, which RE2 reads in its own way
+            re.compile(pattern)
     except re.error as error:
         known = {
             "missing ), unterminated subpattern": "missing closing )",
             "unterminated character set": "missing closing ]",
             "nothing to repeat": "missing argument to repetition operator",
+            "multiple repeat": "invalid nested repetition operator",
+            "min repeat greater than max repeat": "invalid repeat count",
         }
-        return f"The regular expression `{pattern}` is invalid: {known.get(error.msg, error.msg)}."
-    return f"The regular expression `{pattern}` is valid."
+        told = known.get(error.msg, error.msg)
+        return "invalid character class range" if told.startswith("bad character range") else told
+    repeats = re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", bare)
+    if any(int(count) > MAX_REPEAT for pair in repeats for count in pair if count):
+        return "invalid repeat count"
+    if re.search(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\+", bare):
+        return "invalid nested repetition operator"
+    return None
 
 
 def _names(option: str, arguments: Arguments, known: tuple[str, ...]) -> list[str]:
