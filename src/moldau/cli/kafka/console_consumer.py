@@ -211,12 +211,12 @@ class _Reader:
         self._formatter = formatter
         try:
             self._consumer: Any = Consumer(settings)
+            if plan.partition is not None:
+                self._consumer.assign([TopicPartition(plan.topic, plan.partition, plan.offset)])
+            elif plan.topic is not None:
+                self._consumer.subscribe([plan.topic])
         except (KafkaException, ValueError) as error:
             raise ArgumentError(str(error.args[0])) from error
-        if plan.partition is not None:
-            self._consumer.assign([TopicPartition(plan.topic, plan.partition, plan.offset)])
-        elif plan.topic is not None:
-            self._consumer.subscribe([plan.topic])
         self._included = None if plan.include is None else topic_pattern(plan.include)
         self._subscribed: list[str] = []
         self._looked_s = -_LOOKED_EVERY_S
