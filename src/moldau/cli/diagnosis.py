@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from moldau.cli.output import counted
 from moldau.cli.strangers import speaks_http, speaks_tls
 from moldau.client.blocking.connection import ClientConnection
 from moldau.errors import MoldauError
 from moldau.products.features import features_not_served
 from moldau.shell.io.tcp import TCP
+from moldau.types import counted
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker

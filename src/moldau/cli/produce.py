@@ -12,7 +12,7 @@ from typing import Any
 from moldau.cli.arguments import STANDARD_INPUT, Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, client_settings, explained, in_words
 from moldau.cli.input_lines import InputLines, StopSignals
-from moldau.cli.output import CommandError, counted
+from moldau.cli.output import CommandError
 from moldau.cli.records import Record, from_json
 from moldau.types import counted
 
