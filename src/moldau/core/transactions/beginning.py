@@ -81,9 +81,9 @@ def _first(state: TransactionsState, settings: BrokerSettings, request: InitProd
 
 
 def _is_own(known: TransactionMetadata, request: InitProducerId) -> bool:
-    """The producer id is known; or it is the one before, whose epochs were used up, and the answer with the new one was
-    lost."""
-    if request.producer_id == known.producer_id:
+    """The producer id is known, or takes over in a moment; or it is the one before, whose epochs were used up, and the
+    answer with the new one was lost."""
+    if request.producer_id == known.producer_id or known.is_next_producer(request.producer_id):
         return True
     was_exhausted = request.producer_epoch >= MAX_PRODUCER_EPOCH - 1
     return request.producer_id == known.previous_producer_id and was_exhausted
@@ -153,7 +153,11 @@ def verify_partitions(state: TransactionsState, request: VerifyPartitions) -> Ve
 
 
 def _fault(request: AddPartitions | VerifyPartitions, known: TransactionMetadata | None) -> int:
-    if known is None or known.producer_id != request.producer_id:
+    if known is None:
+        return INVALID_PRODUCER_ID_MAPPING
+    if known.is_next_producer(request.producer_id):
+        return CONCURRENT_TRANSACTIONS
+    if known.producer_id != request.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
     if known.producer_epoch != request.producer_epoch:
         return PRODUCER_FENCED

@@ -64,6 +64,8 @@ def _end_v1(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
 
 
 def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Outcome:
+    if known.is_next_producer(request.producer_id):
+        return refused(CONCURRENT_TRANSACTIONS)
     epoch = request.producer_epoch
     is_of_used_up_id = (
         request.producer_id not in (known.producer_id, NO_PRODUCER_ID)

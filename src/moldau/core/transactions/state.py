@@ -76,6 +76,11 @@ class TransactionMetadata(msgspec.Struct, frozen=True):
         """The next epoch would be one that no producer is given."""
         return self.producer_epoch >= MAX_PRODUCER_EPOCH - 1
 
+    def is_next_producer(self, producer_id: int) -> bool:
+        """Whether this producer id takes over once every partition has its marker. The client has it already: the
+        answer to EndTxn may leave before."""
+        return producer_id == self.next_producer_id != NO_PRODUCER_ID
+
 
 class TransactionRecord(msgspec.Struct, frozen=True):
     """One record of `__transaction_state`; without metadata the transactional id is forgotten."""

@@ -149,6 +149,19 @@ def test_epochs_that_are_used_up_give_a_new_producer_id_in_v2(shard: Shard) -> N
     assert shard.end(1000, 32_766)[0] == MAPPING
 
 
+def test_whoever_has_the_new_producer_id_already_waits_for_the_markers_of_the_old_one(shard: Shard) -> None:
+    """Its first request may be here before they are written, and an error that says it is unknown ends the client."""
+    shard.at(S.ONGOING, epoch=32_766)
+    assert shard.end(1000, 32_766) == (0, 1001, 0)
+    assert shard.add(1001, 0) == CONCURRENT
+    assert shard.verify(1001, 0) == (CONCURRENT,)
+    assert shard.init(1001, 0)[0] == CONCURRENT
+    assert shard.end(1001, 0, commit=False)[0] == CONCURRENT
+    assert shard.add(1002, 0) == MAPPING
+    shard.give_markers()
+    assert shard.add(1001, 0) == 0
+
+
 def test_the_new_producer_id_survives_a_crash_between_decision_and_markers(shard: Shard) -> None:
     shard.at(S.ONGOING, epoch=32_766)
     shard.end(1000, 32_766)
