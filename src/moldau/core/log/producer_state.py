@@ -17,8 +17,8 @@ An entry without batches and without an epoch takes any sequence.
 
 Transactions (KIP-98): `update` follows those that are open, `end_transaction` their markers. A client's batch is taken
 into a transaction that is open here, or begins one if the partition was *verified* (KIP-890): the transaction
-coordinator has said that the partition belongs to the producer's transaction, and no marker has come since. Without
-that a late batch could open a transaction that nobody ends. What is verified is kept in memory only.
+coordinator has said that the partition belongs to the producer's transaction, and no marker of it has come since.
+Without that a late batch could open a transaction that nobody ends. What is verified is kept in memory only.
 
 Snapshot file, version 1, big-endian: version int16, CRC-32C uint32 of what follows, count int32, then per producer:
 id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch
@@ -207,8 +207,8 @@ class ProducerState:
         return verification
 
     def verified(self, producer_id: int, epoch: int, verification: Verification, transactional_id: str) -> None:
-        """The coordinator says that the partition belongs to the transaction. Without effect where a marker has come
-        since `begin_verification`: the answer may be of the transaction that the marker has ended."""
+        """The coordinator says that the partition belongs to the transaction. Without effect where a marker that may be
+        of this transaction has come since `begin_verification`: the answer was given before."""
         if self._verifications.get((producer_id, epoch)) is not verification:
             return
         verification.transactional_id = transactional_id
@@ -347,7 +347,9 @@ class ProducerState:
                 entry.batches.clear()
                 entry.last_sequence = -1
         entry.packed = None
-        self._verifications.pop((producer_id, epoch), None)
+        verification = self._verifications.get((producer_id, epoch))
+        if verification is not None and not verification.joins:
+            del self._verifications[producer_id, epoch]
         first_offset = self._open_transactions.pop(producer_id, None)
         if first_offset is not None:
             self.ended.append((first_offset, offset))
@@ -358,6 +360,11 @@ class ProducerState:
         entry.transactional_id = None
         entry.last_timestamp_ms = timestamp_ms
         entry.last_used_ms = now_ms
+
+    def forget_joining(self, producer_id: int, epoch: int) -> None:
+        """To be called behind a marker of transactions v1, which has the epoch of the transaction that it ends. In v2
+        the transaction of that epoch is the next one, whose verification may be under way already: it stays."""
+        self._verifications.pop((producer_id, epoch), None)
 
     def first_undecided_offset(self, high_watermark: int) -> int:
         """As `first_unstable_offset`, of the transactions that are open below the high watermark: a marker that not all

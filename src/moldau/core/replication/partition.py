@@ -355,11 +355,15 @@ class Partition:
         Raises as `append`, 47 for the marker of an earlier transaction, 52 for that of an earlier coordinator."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
-        self.log.producer_state.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
+        producers = self.log.producer_state
+        producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
         batch = build_end_transaction_batch(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms
         )
-        return self.append_own(bytearray(batch), now_ms)
+        appended = self.append_own(bytearray(batch), now_ms)
+        if transaction_version < 2:
+            producers.forget_joining(producer_id, producer_epoch)
+        return appended
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raises 74 and 75 (see divergence), and NOT_LEADER_OR_FOLLOWER where another broker leads, or none."""

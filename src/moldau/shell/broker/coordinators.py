@@ -25,6 +25,7 @@ from moldau.core.groups.requests import AnyGroupRequest, EndTransaction, GroupRe
 from moldau.core.groups.state import GroupsState
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
+from moldau.core.transactions.state import TRANSACTIONS_V2
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, kafka_error
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.own_node import OwnNode
@@ -75,8 +76,8 @@ class GroupLog(ShardLog[GroupRecord]):
 
 
 class Verification(msgspec.Struct):
-    """Commits of one producer whose transaction is being verified: their number, and how many markers of this producer
-    have come meanwhile."""
+    """Commits of one producer whose transaction is being verified: their number, and how many markers that may be of
+    this transaction have come meanwhile."""
 
     waiting: int = 0
     markers: int = 0
@@ -193,7 +194,8 @@ class Coordinators(Shards[GroupShard]):
             shard = self.shard(index)
             await shard.loaded()
             verification = shard.verifications.get(producer_id)
-            if verification is not None:
+            if verification is not None and transaction_version < TRANSACTIONS_V2:
+                # in v2 the log refuses what has an earlier epoch, and what has this one is of the next transaction
                 verification.markers += 1
             await shard.ask(request)
         except InvariantError:

@@ -262,6 +262,23 @@ def test_a_coordinators_batch_or_marker_of_an_old_epoch_is_refused() -> None:
     assert partition.append_marker(COMMIT, 7, 3, 2, NOW_MS).base_offset == 3, "repeated, as its answer was lost"
 
 
+@pytest.mark.parametrize(("version", "is_verified"), [(2, True), (1, False)])
+def test_a_verification_outlives_the_marker_of_the_transaction_before(version: int, is_verified: bool) -> None:
+    """In transactions v2 the marker has the epoch of the next transaction, whose first batch may be here already and
+    wait for the answer of the coordinator. In v1 the transaction that ends has that epoch."""
+    partition = open_partition()
+    producers = partition.log.producer_state
+    verification = producers.begin_verification(7, 1, 0, NOW_MS, joins=True)
+    partition.append_marker(COMMIT, 7, 1, version, NOW_MS)
+    producers.verified(7, 1, verification, "tx")
+    if is_verified:
+        producers.check_transactional(7, 1, 0)
+    else:
+        with pytest.raises(KafkaError) as error:
+            producers.check_transactional(7, 1, 0)
+        assert code_of(error) == 48
+
+
 def test_a_marker_is_for_the_leader_with_a_log_that_works() -> None:
     partition = open_partition(image=msgspec.structs.replace(TWO, leader=BrokerId(2)))
     with pytest.raises(KafkaError) as error:

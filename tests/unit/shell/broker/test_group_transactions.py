@@ -181,20 +181,25 @@ async def test_an_open_transaction_is_not_verified_again_but_another_epoch_is(st
     assert await commit(node, 8, epoch=1, verify=is_unknown) == INVALID_TXN_STATE
 
 
-@pytest.mark.parametrize(("producer_id", "code"), [(9, INVALID_TXN_STATE), (8, 0)])
-async def test_a_marker_that_comes_during_the_verification_makes_it_worthless(
-    start_node: Any, producer_id: int, code: int
+@pytest.mark.parametrize(
+    ("producer_id", "epoch", "version", "code"),
+    [(9, 1, 0, INVALID_TXN_STATE), (8, 1, 0, 0), (9, 1, 2, 0), (9, 2, 2, INVALID_PRODUCER_EPOCH)],
+)
+async def test_a_marker_of_the_transaction_that_comes_during_the_verification_makes_it_worthless(
+    start_node: Any, producer_id: int, epoch: int, version: int, code: int
 ) -> None:
-    """Else the commit would stand behind the marker, and be pending until another transaction of this producer ends."""
+    """Else the commit would stand behind the marker, and be pending until another transaction of this producer ends.
+    The marker of transactions v2 has an epoch above that of its transaction: one of the epoch of the commit has ended
+    the transaction before."""
     node = await started(start_node)
     verified: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def later(_: TopicPartition) -> int:
         return await verified
 
-    commits = [asyncio.ensure_future(commit(node, 5, verify=later)) for _ in range(2)]
+    commits = [asyncio.ensure_future(commit(node, 5, epoch=1, verify=later)) for _ in range(2)]
     await node.turns(1)
-    assert await end(node, producer_id=producer_id) == 0
+    assert await end(node, producer_id=producer_id, epoch=epoch, version=version) == 0
     verified.set_result(0)
     assert [await one for one in commits] == [code, code]
     assert node.node.broker.coordinators.shard_for("g").verifications == {}
