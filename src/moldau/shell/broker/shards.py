@@ -91,6 +91,13 @@ class Shard(MachineRuntime[State, Request, Response, Record]):
             spawn=node.spawn,
         )
 
+    @property
+    def is_left_out_of_lists(self) -> bool:
+        """Whether its partition went to another broker meanwhile, or its log cannot be read (which the event log says):
+        a list is of what the others hold. A shard that refuses for any other reason fails the list, which is asked for
+        again."""
+        return self.closed is not None or self.host.stopped is not None
+
 
 ShardT = TypeVar("ShardT", bound="Shard[Any, Any, Any, Any]")
 

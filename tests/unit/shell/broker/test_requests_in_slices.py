@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from moldau.core.groups.group_partitions import partition_for_group
-from moldau.errors import kafka_error
+from moldau.core.groups.requests import DescribeGroup, GroupRequest
+from moldau.errors import ERROR_CODES, kafka_error
+from moldau.shell.coordination.runtime import MAX_QUEUED
 from moldau.shell.network.pauses import TURN_THINGS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -38,6 +41,7 @@ from tests.support.node import offset_commit
 
 pytestmark = pytest.mark.asyncio
 
+COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
 COUNT = 6 * TURN_THINGS
 NAMES = tuple(f"absent{number:04d}" for number in range(COUNT))
 
@@ -83,6 +87,21 @@ async def test_the_groups_of_many_shards_are_listed(start_node: Any) -> None:
     await commit(other, late)
     answer = await client.answer()
     assert [(group.group_id, group.group_state) for group in answer.groups] == [("g", "Empty"), (late, "Empty")]
+
+
+async def test_a_list_of_groups_is_refused_while_one_of_its_shards_takes_no_more_requests(start_node: Any) -> None:
+    """It would lack groups that are there, and nobody could tell."""
+    node = await started(start_node)
+    client, shard = node.connect(), node.node.broker.coordinators.shard_for("g")
+    rows = (OffsetCommitRequestPartition(0, 1),) * (100 * TURN_THINGS)
+    long = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+    waiting = [shard.submit(GroupRequest(long, 8))]
+    waiting += [shard.submit(GroupRequest(DescribeGroup("g"), 5)) for _ in range(MAX_QUEUED)]
+    answer = await client.ask(ApiKey.LIST_GROUPS, 5, ListGroupsRequest())
+    assert (answer.error_code, answer.groups) == (COORDINATOR_NOT_AVAILABLE, ())
+    await asyncio.gather(*waiting)
+    answer = await client.ask(ApiKey.LIST_GROUPS, 5, ListGroupsRequest())
+    assert [group.group_id for group in answer.groups] == ["g"]
 
 
 async def test_transactions_are_listed_though_a_shard_goes_to_another_broker_meanwhile(start_node: Any) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from moldau.core.coordination.refusals import LEFT_OUT_OF_LISTS
 from moldau.core.groups.describe import shortened
 from moldau.core.groups.requests import DescribeGroup
 from moldau.shell.broker.handlers.groups import ask_group, group_request
@@ -62,7 +61,7 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
     groups: list[ListedGroup] = []
     for shard in broker.coordinators.all_shards():
         part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask("", asked, shard)))
-        if part.error_code in LEFT_OUT_OF_LISTS:
+        if part.error_code and shard.is_left_out_of_lists:
             continue
         if part.error_code:
             return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from moldau.core.coordination.refusals import LEFT_OUT_OF_LISTS
 from moldau.core.transactions.pattern import pattern_for
 from moldau.core.transactions.requests import (
     DescribeTransaction,
@@ -90,7 +89,7 @@ async def act_list_transactions(
             return ListTransactionsResponse(throttle_time_ms, COORDINATOR_LOAD_IN_PROGRESS)
         answer = await context.wait(broker.transactions.ask("", asked, shard))
         if isinstance(answer, TransactionAnswer):
-            if answer.error_code in LEFT_OUT_OF_LISTS:
+            if shard.is_left_out_of_lists:
                 continue
             return ListTransactionsResponse(throttle_time_ms, answer.error_code)
         part = cast(ListedTransactions, answer).transactions
