@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from moldau.core.groups.requests import DescribeGroup
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol
@@ -111,6 +112,19 @@ def test_a_reloaded_group_over_a_lowered_bound_begins_anew(shard) -> None:
     assert shard.code(shard.beating(first, 2)) == 27
     waiting = shard.post(shard.joining(first), 3)
     shard.wait(60_000)
+    assert [member.member_id for member in shard.joined(waiting).members] == [first]
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_a_member_that_finds_no_room_is_waited_for_no_longer(shard, version: int) -> None:
+    """Apache Kafka lets those that have joined wait for it until the rebalance timeout is over."""
+    first = shard.begin()
+    second = shard.second(first)
+    shard.settings = msgspec.structs.replace(shard.settings, group_max_size=1)
+    shard.reload()
+    waiting = shard.post(shard.joining(first), version)
+    assert shard.reply(waiting) is None
+    assert shard.code(shard.joining(second), version) == 81
     assert [member.member_id for member in shard.joined(waiting).members] == [first]
 
 

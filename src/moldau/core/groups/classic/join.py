@@ -95,8 +95,8 @@ def _refuse(draft: Draft, parked: Parked, member_id: str, error: str) -> None:
 
 def _join_group(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group) -> None:
     if not _has_room(draft, group, message.member_id):
-        group.remove(message.member_id)
         _refuse(draft, parked, "", "GROUP_MAX_SIZE_REACHED")
+        _take_out(draft, group, message.member_id)
     elif not _has_memory(draft, request, message, group):
         # a member that was in the group before stays in it as it was
         _refuse(draft, parked, message.member_id, "GROUP_MAX_SIZE_REACHED")
@@ -113,6 +113,14 @@ def _join_group(draft: Draft, parked: Parked, request: GroupRequest, message: Jo
         _refuse(draft, parked, member_id, "MEMBER_ID_REQUIRED")
     else:
         _add_member(draft, parked, request, message, group, _new_member_id(draft.random, request.client_id or ""))
+
+
+def _take_out(draft: Draft, group: Group, member_id: str) -> None:
+    """A member that finds no room is out; the others may have waited for this one alone."""
+    if member_id in group.members or member_id in group.pending_members:
+        group.remove(member_id)
+        draft.cancel_session(group, member_id)
+        complete_join_if_all_joined(draft, group)
 
 
 def _has_room(draft: Draft, group: Group, member_id: str) -> bool:
