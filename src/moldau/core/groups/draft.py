@@ -12,6 +12,7 @@ from moldau.core.groups.requests import (
     AnyGroupRequest,
     ContinueDeletion,
     ContinueOffsetDeletion,
+    DeletionNotBegun,
     ExpireOffsets,
     ForgetTopics,
     GroupResponse,
@@ -144,10 +145,17 @@ class Draft:
         key = ("expire",)
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
-    def continue_deletion(self, firing: ContinueDeletion | ContinueOffsetDeletion) -> None:
-        """As `continue_forgetting`; the request that began it stays parked."""
+    def continue_deletion(self, firing: ContinueDeletion | ContinueOffsetDeletion, *, is_first: bool) -> None:
+        """As `continue_forgetting`; the request that began it stays parked. `is_first`: this is the first batch, and
+        nothing goes on where it is refused, for the request has the error then."""
         key = ("delete", firing.parked.request_id)
         self._timers[key] = Timer(key, self.now_ms, firing)
+        if is_first:
+            self.if_refused.append(DeletionNotBegun(firing.parked))
+
+    def end_deletion(self, parked: Parked) -> None:
+        """The deletion that this request began does not go on."""
+        self._cancel(("delete", parked.request_id))
 
     def _cancel(self, key: Hashable) -> None:
         self._timers[key] = Timer(key, None)

@@ -30,6 +30,7 @@ from moldau.core.groups.requests import (
     ContinueDeletion,
     ContinueOffsetDeletion,
     DeleteGroup,
+    DeletionNotBegun,
     ExpireOffsets,
     ForgetTopics,
     TopicsNotForgotten,
@@ -152,26 +153,31 @@ def _held_positions(draft: Draft, group_id: str) -> Iterator[OffsetCommitKey]:
 # -- by request
 
 
-def delete_group(draft: Draft, parked: Parked, request: DeleteGroup) -> None:
-    """68 for a group with members, 69 for one that is not there."""
+def delete_group(draft: Draft, parked: Parked, request: DeleteGroup, *, is_begun: bool = False) -> None:
+    """68 for a group with members, 69 for one that is not there. `is_begun`: a part of its positions has ended."""
     group = draft.state.groups.get(request.group_id)
     if group is None or request.group_id in draft.state.other_kinds:
         draft.reply(parked, DeletableGroupResult(request.group_id, _GROUP_ID_NOT_FOUND))
     elif not group.is_empty():
         draft.reply(parked, DeletableGroupResult(request.group_id, _NON_EMPTY_GROUP))
     else:
-        _delete(draft, parked, group)
+        _delete(draft, parked, group, is_begun=is_begun)
 
 
 def continue_deletion(draft: Draft, firing: ContinueDeletion) -> None:
     """The group has had too many positions for one batch. If a member joined since, the rest stays, with answer 68."""
-    delete_group(draft, firing.parked, DeleteGroup(firing.group_id))
+    delete_group(draft, firing.parked, DeleteGroup(firing.group_id), is_begun=True)
 
 
-def _delete(draft: Draft, parked: Parked, group: Group) -> None:
+def deletion_not_begun(draft: Draft, failed: DeletionNotBegun) -> None:
+    """The client has been told that nothing was deleted."""
+    draft.end_deletion(failed.parked)
+
+
+def _delete(draft: Draft, parked: Parked, group: Group, *, is_begun: bool) -> None:
     for key in _held_positions(draft, group.group_id):
         if _is_full(draft):
-            draft.continue_deletion(ContinueDeletion(group.group_id, parked))
+            draft.continue_deletion(ContinueDeletion(group.group_id, parked), is_first=not is_begun)
             return
         draft.end_position(key, OFFSET_DELETIONS)
     draft.end_group(group)
@@ -206,7 +212,8 @@ def delete_offsets(
                     rest = OffsetDeleteRequestTopic(topic.name, topic.partitions[position:])
                     again = OffsetDeleteRequest(message.group_id, (rest, *message.topics[number + 1 :]))
                     topics.append(OffsetDeleteResponseTopic(topic.name, tuple(partitions)))
-                    draft.continue_deletion(ContinueOffsetDeletion(again, parked, tuple(topics)))
+                    firing = ContinueOffsetDeletion(again, parked, tuple(topics))
+                    draft.continue_deletion(firing, is_first=not done)
                     return
                 ended[topic.name, index] = None
                 draft.end_position(OffsetCommitKey(message.group_id, topic.name, index), OFFSET_DELETIONS)

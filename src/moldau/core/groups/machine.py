@@ -26,6 +26,7 @@ from moldau.core.groups.expiry import (
     continue_deletion,
     delete_group,
     delete_offsets,
+    deletion_not_begun,
     expire,
     forget_topics,
     topics_not_forgotten,
@@ -38,6 +39,7 @@ from moldau.core.groups.requests import (
     ContinueDeletion,
     ContinueOffsetDeletion,
     DeleteGroup,
+    DeletionNotBegun,
     DescribeGroup,
     EndTransaction,
     ExpireOffsets,
@@ -105,6 +107,8 @@ class GroupMachine:
             continue_deletion(draft, request)
         elif isinstance(request, ContinueOffsetDeletion):
             return _decided(draft, delete_offsets(draft, request.parked, request.message, request.done))
+        elif isinstance(request, DeletionNotBegun):
+            deletion_not_begun(draft, request)
         elif isinstance(request, GroupNotWritten):
             group_not_written(draft, request)
         elif isinstance(request, GroupNotMade):

@@ -203,6 +203,13 @@ class ContinueOffsetDeletion(msgspec.Struct, frozen=True):
     done: tuple[OffsetDeleteResponseTopic, ...]
 
 
+class DeletionNotBegun(msgspec.Struct, frozen=True):
+    """The first batch of a DeleteGroup or OffsetDelete could not be appended: `parked` has the error, and the rest
+    stays too."""
+
+    parked: Parked
+
+
 class GroupNotWritten(msgspec.Struct, frozen=True):
     """The record of the group's members could not be appended: it was larger than `max.message.bytes`, or the disk
     refused it."""
@@ -227,6 +234,7 @@ AnyGroupRequest = (
     | ExpireOffsets
     | ContinueDeletion
     | ContinueOffsetDeletion
+    | DeletionNotBegun
     | GroupNotWritten
     | GroupNotMade
 )

@@ -88,6 +88,8 @@ class Shard:
         self.parked: dict[int, int] = {}
         """Requests without a reply, with the time at which they came."""
         self.is_append_failing = False
+        self.max_batches: int | None = None
+        """So many are written, and the next ones refused."""
         self.last_request_id = 0
         self.max_message_bytes = 1 << 30
         """Of the log: a batch whose keys and values are larger is refused."""
@@ -198,7 +200,7 @@ class Shard:
             self._deliver(replies)
             return
         written: list[tuple[bytes, bytes | None]] = [encode_group_record(record) for record in decision.records]
-        if self.is_append_failing:
+        if self.is_append_failing or len(self.batch_sizes) == self.max_batches:
             self._refuse(decision, kafka_error("KAFKA_STORAGE_ERROR"))
             return
         if sum(len(key) + len(value or b"") for key, value in written) > self.max_message_bytes:

@@ -16,6 +16,7 @@ from moldau.errors import MoldauError
 from moldau.types import ZERO_UUID, Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.consumer_protocol import subscribed_topics
 from moldau.wire.protocol.messages.group_admin import (
+    DeletableGroupResult,
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
@@ -275,6 +276,28 @@ def test_a_deletion_that_cannot_be_written_changes_nothing(shard) -> None:
     shard.is_append_failing = True
     assert isinstance(shard.reply(shard.post(DeleteGroup("g"))), MoldauError)
     assert positions(shard) == [("t", 0)]
+
+
+@pytest.mark.parametrize("is_whole_group", [True, False])
+def test_a_large_deletion_that_is_refused_does_not_go_on_by_itself(shard, is_whole_group: bool) -> None:
+    count = MAX_TOMBSTONES + 2
+    shard.ask(shard.committing(partition_count=count))
+    shard.is_append_failing = True
+    refused = shard.post(DeleteGroup("g") if is_whole_group else deleting(*range(count)))
+    assert isinstance(shard.reply(refused), MoldauError)
+    shard.is_append_failing = False
+    shard.wait(10_000)
+    assert len(positions(shard)) == count
+
+
+def test_a_large_deletion_whose_second_batch_is_refused_goes_on_until_it_is_answered(shard) -> None:
+    shard.ask(shard.committing(partition_count=2 * MAX_TOMBSTONES + 2))
+    shard.max_batches = len(shard.batch_sizes) + 1
+    deletion = shard.post(DeleteGroup("g"))
+    assert (shard.reply(deletion), len(positions(shard))) == (None, MAX_TOMBSTONES + 2)
+    shard.max_batches = None
+    shard.wait(1_000)
+    assert shard.reply(deletion) == DeletableGroupResult("g")
 
 
 def test_a_large_group_is_deleted_in_several_batches_and_answered_at_the_end(shard) -> None:
