@@ -11,13 +11,12 @@ import msgspec
 from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
-from moldau.client.blocking.offsets import find_coordinator
-from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR
+from moldau.client.blocking.offsets import ask_for_coordinator
+from moldau.client.protocol.offsets import GROUP_KEY
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from moldau.wire.protocol.schema import Request
 
@@ -94,7 +93,8 @@ class ClusterAdmin:
         for again where it has moved; a broker at all is not waited for."""
 
         def ask() -> ResponseType:
-            response = find_coordinator(self.client, group_id).request(request)
+            _, connection = self.coordinator(group_id)
+            response = connection.request(request)
             for code in each_error_code(response):
                 if code in COORDINATOR_ON_ITS_WAY:
                     raise error_of(code)
@@ -102,16 +102,16 @@ class ClusterAdmin:
 
         return self.retry(ask)
 
-    def coordinator(self, request: FindCoordinatorRequest) -> tuple[int, ClientConnection]:
-        """The coordinator of the one key that is asked for, and a connection to it; for use inside `retry`.
+    def coordinator(self, key: str, key_type: int = GROUP_KEY) -> tuple[int, ClientConnection]:
+        """The coordinator of a group (or of a transactional id, by `key_type`), and a connection to it; for use inside
+        `retry`.
 
         It is not looked for among the brokers of the cluster: FindCoordinator names a broker that has just died for a
         while, and not to reach it is worth another try, as BROKER_NOT_AVAILABLE is not.
         """
-        response = self.client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
+        response = ask_for_coordinator(self.client, key, key_type)
         if response.error_code:
             raise error_of(response.error_code, response.error_message)
-        self.client.remember_address(response.node_id, response.host, response.port)
         return response.node_id, self.client.connection_to(response.node_id)
 
     def ask_coordinators_of(self, broker_id: int, request: Request[ResponseType]) -> ResponseType:

@@ -10,7 +10,7 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets
-from moldau.client.protocol.offsets import CommittedOffset, by_topic, coordinator_request
+from moldau.client.protocol.offsets import CommittedOffset, by_topic
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.consumer_protocol import assigned_partitions
@@ -79,7 +79,7 @@ def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
 
 
 def _describe_once(admin: ClusterAdmin, group_id: str) -> GroupDescription:
-    node_id, connection = admin.coordinator(coordinator_request(group_id))
+    node_id, connection = admin.coordinator(group_id)
     response = connection.request(DescribeGroupsRequest(groups=(group_id,)))
     row = response.groups[0]
     # before v6 a group that is not there, or no classic one, was described as dead (KIP-1043)

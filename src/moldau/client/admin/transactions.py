@@ -8,8 +8,7 @@ import msgspec
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
-from moldau.client.blocking.connection import ClientConnection
-from moldau.client.protocol.offsets import by_topic, coordinator_request
+from moldau.client.protocol.offsets import by_topic
 from moldau.client.protocol.transactions import TRANSACTION_KEY
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
@@ -123,7 +122,7 @@ def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> Transact
     """The state of a transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
 
     def describe() -> TransactionDescription:
-        coordinator_id, connection = _coordinator(admin, transactional_id)
+        coordinator_id, connection = admin.coordinator(transactional_id, TRANSACTION_KEY)
         response = connection.request(DescribeTransactionsRequest((transactional_id,)))
         row = response.transaction_states[0]
         if row.error_code:
@@ -145,10 +144,6 @@ def _description(row: DescribedTransaction, coordinator_id: int) -> TransactionD
         row.transaction_start_time_ms,
         tuple(sorted(partitions)),
     )
-
-
-def _coordinator(admin: ClusterAdmin, transactional_id: str) -> tuple[int, ClientConnection]:
-    return admin.coordinator(coordinator_request(transactional_id, TRANSACTION_KEY))
 
 
 def describe_producers(
@@ -287,7 +282,7 @@ def terminate_transaction(admin: ClusterAdmin, transactional_id: str) -> None:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=admin.request_timeout_ms)
 
     def fence() -> None:
-        _, connection = _coordinator(admin, transactional_id)
+        _, connection = admin.coordinator(transactional_id, TRANSACTION_KEY)
         response = connection.request(request)
         if response.error_code:
             raise error_of(response.error_code)

@@ -27,6 +27,7 @@ from moldau.client.protocol.offsets import (
 )
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 
@@ -83,13 +84,19 @@ def find_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_KEY)
 
 def find_coordinator_id(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> int:
     """The id of that broker; raises as `find_coordinator`."""
-    response = client.any_connection().request(
-        coordinator_request(key, key_type),
-        max_version=FIND_ONE_COORDINATOR,
-    )
+    response = ask_for_coordinator(client, key, key_type)
     check_coordinator(response, key)
-    client.remember_address(response.node_id, response.host, response.port)
     return response.node_id
+
+
+def ask_for_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> FindCoordinatorResponse:
+    """What any broker says of the coordinator, which `client.connection_to` reaches from then on: for who tells its
+    errors in words of its own."""
+    request = coordinator_request(key, key_type)
+    response = client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
+    if not response.error_code:
+        client.remember_address(response.node_id, response.host, response.port)
+    return response
 
 
 def commit_offsets(
