@@ -13,8 +13,10 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
 from moldau.client.blocking.offsets import ask_for_coordinator
 from moldau.client.protocol.offsets import GROUP_KEY
+from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.ports import Dialer
+from moldau.types import TopicPartition
 from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
@@ -101,6 +103,25 @@ class ClusterAdmin:
             return response
 
         return self.retry(ask)
+
+    def ask_leader(self, topic_partition: TopicPartition, request: Request[ResponseType]) -> ResponseType:
+        """Asks the leader of a partition, which is looked for again where it has moved or was lost; a partition that is
+        not there, and a broker at all, are not waited for. Raises the first error of the answer."""
+        self.client.any_connection()
+        backoff = self.client.backoff()
+        while True:
+            try:
+                leader_id = self.client.leader_of(topic_partition).leader_id
+                response = self.client.connection_to(leader_id).request(request)
+                for code in each_error_code(response):
+                    if code:
+                        raise error_of(code)
+                return response
+            except KafkaError as error:
+                if not error.is_retriable or error.code in NO_SUCH_TOPIC:
+                    raise
+                self.client.forget(topic_partition.topic)
+                backoff.wait(error)
 
     def coordinator(self, key: str, key_type: int = GROUP_KEY) -> tuple[int, ClientConnection]:
         """The coordinator of a group (or of a transactional id, by `key_type`), and a connection to it; for use inside

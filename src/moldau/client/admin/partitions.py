@@ -9,9 +9,11 @@ import msgspec
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.client.protocol.offsets import by_topic
-from moldau.errors import KafkaError
+from moldau.errors import ERROR_CODES, KafkaError
 from moldau.types import TopicPartition
 
+NOT_LEADER_OR_FOLLOWER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
+UNKNOWN_SERVER_ERROR = ERROR_CODES["UNKNOWN_SERVER_ERROR"]
 PREFERRED, UNCLEAN = 0, 1
 """Kinds of elections."""
 
@@ -19,14 +21,34 @@ PREFERRED, UNCLEAN = 0, 1
 def delete_records(
     admin: ClusterAdmin, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Deletes what lies before each offset (-1: before the high watermark); gives each new start, or its error."""
+    """Deletes what lies before each offset (-1: before the high watermark); gives each new start, or its error. A
+    leader that has moved is looked for again."""
+    found: dict[TopicPartition, int | KafkaError] = {}
+    backoff = admin.client.backoff()
+    while missing := {row: offset for row, offset in offsets.items() if row not in found}:
+        moved = _delete_once(admin, missing, found)
+        if not moved:
+            continue
+        for row in moved:
+            admin.client.forget(row.topic)
+        try:
+            backoff.wait(next(iter(moved.values())))
+        except KafkaError:
+            found |= moved
+    return {partition: found[partition] for partition in offsets}
+
+
+def _delete_once(
+    admin: ClusterAdmin, offsets: Mapping[TopicPartition, int], found: dict[TopicPartition, int | KafkaError]
+) -> dict[TopicPartition, KafkaError]:
+    """Asks each leader once; gives the partitions that were asked of a broker which does not lead them."""
     from moldau.wire.protocol.messages.delete_records import (
         DeleteRecordsPartition,
         DeleteRecordsRequest,
         DeleteRecordsTopic,
     )
 
-    found: dict[TopicPartition, int | KafkaError] = {}
+    moved: dict[TopicPartition, KafkaError] = {}
     led: dict[int, list[TopicPartition]] = {}
     for partition in offsets:
         try:
@@ -50,8 +72,14 @@ def delete_records(
         for topic_row in response.topics:
             for row in topic_row.partitions:
                 partition = TopicPartition(topic_row.name, row.partition_index)
-                found[partition] = error_of(row.error_code) if row.error_code else row.low_watermark
-    return {partition: found[partition] for partition in offsets if partition in found}
+                if row.error_code == NOT_LEADER_OR_FOLLOWER:
+                    moved[partition] = error_of(row.error_code)
+                else:
+                    found[partition] = error_of(row.error_code) if row.error_code else row.low_watermark
+        for partition in partitions:
+            if partition not in moved:
+                found.setdefault(partition, error_of(UNKNOWN_SERVER_ERROR))
+    return moved
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -266,14 +266,7 @@ def abort_transaction(
         topics=(WritableTxnMarkerTopic(partition.topic, (partition.partition,)),),
         coordinator_epoch=max(coordinator_epoch, 0),
     )
-    leader_id = admin.client.leader_of(partition).leader_id
-    admin.cluster()
-    response = admin.ask_broker(leader_id, WriteTxnMarkersRequest((marker,)))
-    for result in response.markers:
-        for topic in result.topics:
-            for row in topic.partitions:
-                if row.error_code:
-                    raise error_of(row.error_code)
+    admin.ask_leader(partition, WriteTxnMarkersRequest((marker,)))
 
 
 def terminate_transaction(admin: ClusterAdmin, transactional_id: str) -> None:
