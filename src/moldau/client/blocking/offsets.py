@@ -22,10 +22,11 @@ from moldau.client.protocol.offsets import (
     commit_request,
     coordinator_request,
     list_offsets_request,
+    refusal_of,
     take_committed,
     take_offsets,
 )
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
@@ -141,7 +142,7 @@ def init_producer_id(client: ClusterClient) -> tuple[int, int]:
     def init() -> tuple[int, int]:
         response = client.any_connection().request(request)
         if response.error_code:
-            raise kafka_error(response.error_code, "a producer id")
+            raise refusal_of(response.error_code, "a producer id")
         return response.producer_id, response.producer_epoch
 
     return client.retry(init)

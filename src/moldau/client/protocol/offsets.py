@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import ERROR_NAMES, KafkaError, kafka_error
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.wire.protocol.messages.list_offsets import (
@@ -53,6 +53,12 @@ class CommittedOffset(msgspec.Struct, frozen=True):
     metadata: str = ""
 
 
+def refusal_of(error_code: int, of_what: str) -> KafkaError:
+    """The error of an answer without a sentence of the broker's own: of what, and its name. Who reads it in a log sees
+    no class."""
+    return kafka_error(error_code, f"{of_what}: {ERROR_NAMES[error_code]}")
+
+
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     """The partitions by topic, in the order given."""
     topics: dict[str, list[TopicPartition]] = {}
@@ -89,8 +95,7 @@ def take_offsets(response: ListOffsetsResponse, found: Offsets) -> KafkaError | 
         for row in topic.partitions:
             partition = TopicPartition(topic.name, row.partition_index)
             if row.error_code:
-                refusal = kafka_error(row.error_code)
-                first_error = first_error or kafka_error(refusal.code, f"offsets of {partition}: {refusal.name}")
+                first_error = first_error or refusal_of(row.error_code, f"offsets of {partition}")
             else:
                 found[partition] = row.offset
     return first_error
@@ -104,7 +109,9 @@ def coordinator_request(key: str, key_type: int = GROUP_KEY) -> FindCoordinatorR
 def check_coordinator(response: FindCoordinatorResponse, key: str) -> None:
     """Raises KafkaError where the answer names no coordinator."""
     if response.error_code:
-        raise kafka_error(response.error_code, response.error_message or f"the coordinator of {key!r}")
+        if response.error_message:
+            raise kafka_error(response.error_code, response.error_message)
+        raise refusal_of(response.error_code, f"the coordinator of {key!r}")
 
 
 def commit_request(group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> OffsetCommitRequest:
@@ -132,18 +139,18 @@ def check_commit(response: OffsetCommitResponse | TxnOffsetCommitResponse, group
     for topic in response.topics:
         for row in topic.partitions:
             if row.error_code:
-                raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
+                raise refusal_of(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
 
 
 def take_committed(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, CommittedOffset]:
     """A group's positions; partitions without one are left out. Raises KafkaError."""
     if response.error_code:
-        raise kafka_error(response.error_code, f"offsets of group {group_id!r}")
+        raise refusal_of(response.error_code, f"offsets of group {group_id!r}")
     found: dict[TopicPartition, CommittedOffset] = {}
     for topic in response.topics:
         for row in topic.partitions:
             if row.error_code:
-                raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
+                raise refusal_of(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
             if row.committed_offset >= 0:
                 found[TopicPartition(topic.name, row.partition_index)] = CommittedOffset(
                     row.committed_offset, row.committed_leader_epoch, row.metadata or ""

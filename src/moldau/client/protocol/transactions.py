@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from moldau.client.protocol.offsets import by_topic
-from moldau.errors import kafka_error
+from moldau.client.protocol.offsets import by_topic, refusal_of
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdResponse
 from moldau.wire.protocol.messages.transactions import (
@@ -52,14 +51,14 @@ class GroupMember(msgspec.Struct, frozen=True):
 def take_producer(transactional_id: str, response: InitProducerIdResponse) -> TransactionalProducer:
     """The producer of the first transaction. Raises KafkaError."""
     if response.error_code:
-        raise kafka_error(response.error_code, f"a producer id for transactional id {transactional_id!r}")
+        raise refusal_of(response.error_code, f"a producer id for transactional id {transactional_id!r}")
     return TransactionalProducer(transactional_id, response.producer_id, response.producer_epoch)
 
 
 def take_next_producer(producer: TransactionalProducer, response: EndTxnResponse) -> TransactionalProducer:
     """The producer of the next transaction. Raises KafkaError."""
     if response.error_code:
-        raise kafka_error(response.error_code, f"the end of a transaction of {producer.transactional_id!r}")
+        raise refusal_of(response.error_code, f"the end of a transaction of {producer.transactional_id!r}")
     return TransactionalProducer(producer.transactional_id, response.producer_id, response.producer_epoch)
 
 
@@ -69,7 +68,7 @@ def take_partitions(producer: TransactionalProducer, response: DescribeTransacti
     found: list[TopicPartition] = []
     for state in response.transaction_states:
         if state.error_code:
-            raise kafka_error(state.error_code, f"the transaction of {producer.transactional_id!r}")
+            raise refusal_of(state.error_code, f"the transaction of {producer.transactional_id!r}")
         if (state.producer_id, state.producer_epoch) == (producer.producer_id, producer.producer_epoch):
             found += [TopicPartition(row.topic, number) for row in state.topics for number in row.partitions]
     return found
