@@ -225,6 +225,7 @@ async def test_nothing_to_wait_for_is_answered_at_once(start_node: Any) -> None:
 
 
 async def test_parked_fetches_are_bounded(start_node: Any) -> None:
+    """What is beyond the bound has the answer of the one look that found too little."""
     node = await start_node({"moldau.parked.fetches": "2"})
     await node.create_topic("t")
     readers = [node.connect() for _ in range(4)]
@@ -232,6 +233,7 @@ async def test_parked_fetches_are_bounded(start_node: Any) -> None:
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=60_000))
     assert [len(reader.answers()) for reader in readers] == [0, 0, 1, 1]
     assert node.node.telemetry.value(BOUND_REACHED, "parked.fetches") == 2
+    assert node.node.broker.partitions.find("t", 0).fetch_requests == 4
 
 
 @pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"partition_max_bytes": 0}, {"max_bytes": 0}])

@@ -93,7 +93,7 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
         return fetch.answer_from_disk()
     if fetch.is_urgent or fetch.size >= fetch.min_bytes or max_wait_ms <= 0 or fetch.has_nothing_to_wait_for:
         return fetch.encode(results)
-    return fetch.park(max_wait_ms)
+    return fetch.park(max_wait_ms, results)
 
 
 async def act_fetch_many(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:

@@ -187,7 +187,7 @@ class ParkedFetch:
             elif self.is_urgent or self.size >= self.min_bytes or max_wait_ms <= 0:
                 self._answer(results)
             else:
-                parked = self.park(max_wait_ms)
+                parked = self.park(max_wait_ms, results)
                 if not isinstance(parked, PendingResponse):
                     response.complete(parked)
 
@@ -417,13 +417,15 @@ class ParkedFetch:
 
     # -- waiting
 
-    def park(self, max_wait_ms: int) -> PendingResponse | Answer:
-        """Reserves the place of the answer, and waits for enough bytes, an error, or `max_wait_ms`."""
+    def park(self, max_wait_ms: int, results: list[FetchResult]) -> PendingResponse | Answer:
+        """Reserves the place of the answer, and waits for enough bytes, an error, or `max_wait_ms`. Where too many
+        wait, it is answered with `results`, what the look before has found: another look may find less in the page
+        cache, and a new session must be told of each partition."""
         broker = self.broker
         context = self.context
         if broker.parked_fetches >= broker.max_parked_fetches:
             broker.telemetry.count(BOUND_REACHED, "parked.fetches")
-            return self.encode(self.collect())
+            return self.encode(results)
         response = self._response = self._response or context.reply.reserve()
         response.on_abandoned = self._leave
         self._register()
