@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.client import ClusterAdmin, is_unreachable
 from moldau.client.admin.error_texts import error_of
 from moldau.client.protocol.offsets import by_topic
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.types import TopicPartition
 
+BROKER_NOT_AVAILABLE = ERROR_CODES["BROKER_NOT_AVAILABLE"]
 NOT_LEADER_OR_FOLLOWER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 UNKNOWN_SERVER_ERROR = ERROR_CODES["UNKNOWN_SERVER_ERROR"]
 PREFERRED, UNCLEAN = 0, 1
@@ -41,7 +42,7 @@ def delete_records(
 def _delete_once(
     admin: ClusterAdmin, offsets: Mapping[TopicPartition, int], found: dict[TopicPartition, int | KafkaError]
 ) -> dict[TopicPartition, KafkaError]:
-    """Asks each leader once; gives the partitions that were asked of a broker which does not lead them."""
+    """Asks each leader once; gives the partitions whose leader is another broker by now, or could not be asked."""
     from moldau.wire.protocol.messages.delete_records import (
         DeleteRecordsPartition,
         DeleteRecordsRequest,
@@ -68,7 +69,17 @@ def _delete_once(
             ),
             timeout_ms=admin.request_timeout_ms,
         )
-        response = admin.ask_broker(leader_id, request)
+        try:
+            response = admin.ask_broker(leader_id, request)
+        except KafkaError as error:
+            # where an answer was lost, records up to the high watermark may be gone, and more would go with it
+            is_asked = not is_unreachable(error) and error.code != BROKER_NOT_AVAILABLE
+            for partition in partitions:
+                if is_asked:
+                    found[partition] = error
+                else:
+                    moved[partition] = error
+            continue
         for topic_row in response.topics:
             for row in topic_row.partitions:
                 partition = TopicPartition(topic_row.name, row.partition_index)

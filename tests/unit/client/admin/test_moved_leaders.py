@@ -127,3 +127,20 @@ def test_a_leader_that_stays_away_keeps_no_result_of_the_other_partitions_back(a
     assert isinstance(moved, KafkaError)
     assert (moved.code, found[PARTITIONS[1]]) == (NOT_LEADER, 5)
     assert 10_000 < brokers.now_ms <= 15_000
+
+
+def test_a_leader_that_is_not_reached_keeps_no_result_of_the_other_partitions_back(admin_of):
+    brokers = cluster_of(deleted)
+    del brokers.scripts[ADDRESSES[2]]
+    found = delete_records(admin_of(brokers), dict.fromkeys(PARTITIONS, 5))
+    assert "cannot reach" in str(found[PARTITIONS[0]])
+    assert found[PARTITIONS[1]] == 5
+    assert 10_000 < brokers.now_ms <= 15_000
+
+
+def test_what_may_have_been_deleted_is_not_asked_for_again(admin_of):
+    """A leader that has died with the request; -1 would delete what has come since."""
+    brokers = cluster_of(deleted, LOST)
+    found = delete_records(admin_of(brokers), dict.fromkeys(PARTITIONS, -1))
+    assert [str(each) for each in found.values()] == ["lost the connection to one:9092: it has crashed"] * 2
+    assert brokers.now_ms == 0
