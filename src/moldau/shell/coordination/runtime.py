@@ -165,6 +165,9 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             place = self.host.topic_partition
             self.host.stop(f"{place} cannot be loaded, its {contents} are not served: {error}")
         except Exception as error:
+            if isinstance(error, StorageFailedError):
+                # else nobody would hear of it: while it loads, the shard appends nothing
+                self._log.failed(error)
             self._end_loading(kafka_error("COORDINATOR_NOT_AVAILABLE", str(error)))
             if isinstance(error, InvariantError) or not isinstance(error, MoldauError):
                 raise

@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import msgspec
 import pytest
 
 from moldau.core.groups.group_partitions import partition_for_group
+from moldau.errors import kafka_error
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.asyncio
 
 NOW_MS = 1_800_000_000_000
 CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR = 2, 56
+OFFLINE = "__consumer_offsets-0/00000000000000000000.log"
 
 
 def fetch(*places: tuple[int, int], isolation_level: int = 0) -> FetchRequest:
@@ -125,6 +128,36 @@ async def test_a_damaged_log_of_groups_stops_its_shard_once_and_names_the_place(
         assert answer.error_code == 15
     assert caplog.text.count("__consumer_offsets-0 cannot be loaded, its groups are not served") == 1
     assert path in caplog.text
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [[Fault("read_cached", "io", OFFLINE)], [Fault("read_cached", "cold", OFFLINE), Fault("read", "io", OFFLINE)]],
+    ids=["cached", "cold"],
+)
+async def test_a_device_that_fails_while_groups_are_loaded_takes_its_directory_offline(
+    start_node: Any, faults: list[Fault]
+) -> None:
+    """Else no other broker would coordinate them."""
+    disks = MemoryDisk(), MemoryDisk()
+    settings = {"offsets.topic.num.partitions": "2"}
+    node = await start_node(settings, disk=disks[0], further_disks=(disks[1],))
+    await node.create_topic("t")
+    client = node.connect()
+    here, lost = (next(name for name in "abcdefgh" if partition_for_group(name, 2) == index) for index in (1, 0))
+    for group in (here, lost):
+        await client.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(group))
+        topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),)
+        await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group_id=group, topics=topics))
+    assert disks[1].exists(OFFLINE)
+    node.node.broker.coordinators.close(kafka_error("NOT_COORDINATOR"))
+    for fault in faults:
+        disks[1].fail(msgspec.structs.replace(fault, times=1))
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, OffsetFetchRequest(group_id=lost, topics=None))
+    assert answer.error_code == 16
+    assert node.node.broker.partitions.find("__consumer_offsets", 0).is_offline
+    groups = await client.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+    assert (groups.error_code, [group.group_id for group in groups.groups]) == (0, [here])
 
 
 async def test_what_other_coordinators_hold_is_listed_beside_one_whose_log_is_damaged(start_node: Any) -> None:
