@@ -17,6 +17,9 @@ from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, Fe
 from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetFetchRequest,
 )
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest

@@ -23,6 +23,9 @@ from moldau.wire.protocol.messages.group_admin import (
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, ListGroupsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
