@@ -113,7 +113,7 @@ def test_a_stream_in_append_mode_goes_from_topic_to_topic(
     result = frame.selectExpr("key", "cast(cast(value as string) * 2 as string) as value")
     writer = result.writeStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
     writer = writer.option("topic", target).option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
-    query = writer.start()
+    query = writer.queryName(f"to {target}").start()
     query.awaitTermination()
     assert [(key, float(value)) for key, value in read_back(target)] == [
         (b"k%d" % number, number * 2.0) for number in range(100)

@@ -140,7 +140,8 @@ def test_the_sink_takes_a_topic_and_a_compression():
 
 
 def test_what_spark_adds_itself_is_no_option():
-    parse_sink_options({"kafka.bootstrap.servers": "a:1", "checkpointLocation": "/x", "path": "/y"})
+    own = {"checkpointLocation": "/x", "path": "/y", "queryName": "copies"}
+    parse_sink_options({"kafka.bootstrap.servers": "a:1", **own})
 
 
 def test_offsets_as_text_stand_in_order():

@@ -105,7 +105,7 @@ _TRANSACTION_OPTIONS = (
 )
 
 # Spark itself adds these to what the user gave: they are not the user's words, and say nothing to us.
-_SPARK_OWN = frozenset({"checkpointlocation", "querynameforlogging", "path"})
+_SPARK_OWN = frozenset({"checkpointlocation", "queryname", "querynameforlogging", "path"})
 
 
 class OptionError(MoldauError, ValueError):
