@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 
@@ -53,8 +54,12 @@ def positions(bootstrap_servers):
 
 def forget_commit(checkpoint, batch: int) -> None:
     """As a driver leaves the checkpoint that is killed after its sink has committed, and before Spark has."""
-    (checkpoint / "commits" / str(batch)).unlink()
-    (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+    forget(checkpoint / "commits", batch)
+
+
+def forget(log, batch: int) -> None:
+    (log / str(batch)).unlink()
+    (log / f".{batch}.crc").unlink(missing_ok=True)
 
 
 def query_of(checkpoint) -> str:
@@ -108,6 +113,30 @@ def test_the_state_of_a_skipped_batch_is_kept(spark, copy, apart, new_topic, pro
     produce(source, rows(25))
     copy(source, target, tmp_path, prepare=counted)
     assert sorted(read_back(target)) == sorted(rows(25))
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"),
+    [
+        ([2], "batch 2 of this query is to end at offset 35 of .*-0, and the group .* has batch 2 .* offset 30"),
+        ([1, 2], "batch 1 of this query is to be written, and the group .* has batch 2 already"),
+    ],
+)
+def test_a_batch_that_the_checkpoint_has_lost_is_not_taken_for_the_one_of_its_number(
+    copy, apart, new_topic, produce, read_back, tmp_path, lost, why
+):
+    """As after a copy of the checkpoint was put back: Spark plans the number anew, up to what is there now."""
+    source, target = new_topic(), new_topic(2)
+    for _ in range(3):
+        produce(source, rows(10))
+        copy(source, target, tmp_path, prepare=apart)
+    for batch, folder in itertools.product(lost, ("offsets", "commits")):
+        forget(tmp_path / folder, batch)
+    produce(source, rows(5))
+    for _ in range(2):
+        with pytest.raises(Exception, match=f"{why}.*put back to an older state.*startingGroup"):
+            copy(source, target, tmp_path, prepare=apart)
+    assert sorted(read_back(target)) == sorted(rows(10) * 3)
 
 
 def test_another_query_writes_its_own_batches_under_the_same_transactional_id(

@@ -179,9 +179,7 @@ def write_in_transaction(
     if report.batch_id is None and batch_id is not None:
         return replace(report, error=_BATCH_WITHOUT_NUMBER)
     if transaction.has(report.query, report.batch_id):
-        another = None
-        if not is_streaming:
-            another = transaction.why_not_skipped(report.query, report.batch_id, options.topic, report.run)
+        another = transaction.why_not_skipped(report.query, report.batch_id, options.topic, report.run)
         if another is not None:
             return replace(report, error=another)
         for _ in batches:

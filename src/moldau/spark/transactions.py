@@ -41,6 +41,7 @@ from moldau.client.blocking.transactions import (
     transaction_max_timeout_ms,
 )
 from moldau.client.protocol.metadata import TopicMetadata
+from moldau.client.protocol.offsets import CommittedOffset
 from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
 from moldau.columnar.writer import Written
 from moldau.errors import KafkaError, MoldauError
@@ -90,12 +91,15 @@ class SinkTransaction:
     def why_not_skipped(
         self, query: str | None, batch_id: int | None, topic: str | None, run: str | None
     ) -> str | None:
-        """Of a batch that is committed already: a sentence where another write of the same batch has committed it, so
-        that this write's rows would be lost if it were skipped. `topic`: the option of this write; `run`: of the query.
-        Spark runs a batch again in another run only, so a batch that this run has met before is another write's."""
+        """Of a batch that is committed already: a sentence where this write's rows would be lost if it were skipped,
+        because the committed ones are others.
+
+        Spark runs only the last batch of a checkpoint again, so a newer one in the group is of a newer checkpoint. It
+        runs a batch again in another run only, so a batch that this run has met before is another write's. `topic`: the
+        option of this write; `run`: of the query."""
         note = self.note_of(query)
-        if note.get("batch") != batch_id:
-            return None
+        if note["batch"] != batch_id:
+            return put_back(f"batch {batch_id} of this query is to be written, and", note["batch"], self.group_id)
         former = note.get("topic", topic)
         if former == topic and (run is None or note.get("run") != run):
             return None
@@ -176,6 +180,11 @@ def _note_in(metadata: str) -> dict[str, Any]:
         return {}
 
 
+def _is_of(position: CommittedOffset, query: str | None, batch_id: int | None) -> bool:
+    note = _note_in(position.metadata)
+    return (note.get("query"), note.get("batch")) == (query, batch_id)
+
+
 # --- the driver: after the tasks ---
 
 
@@ -192,6 +201,7 @@ def commit_transaction(
     written = {partition: at for report in reports for partition, at in report.written.items()}
     try:
         if all(report.is_skipped for report in reports):
+            _check_ends(options, first, batch_id)
             _note_run(options, first)
             return
         with client_settings(options, had_contact=True).connect() as client:
@@ -270,6 +280,22 @@ def _commit(
     member = GroupMember(transaction.group_id)
     commit_offsets_in_transaction(client, transaction.producer, member, offsets, json.dumps(note))
     end_transaction(client, transaction.producer, committed=True)
+
+
+def _check_ends(options: SinkOptions, report: TaskReport, batch_id: int | None) -> None:
+    """Raises SinkError where a batch that was left out ends elsewhere in its source topics than the one that the group
+    has under its number: Spark has planned it anew, because its checkpoint lost the plan."""
+    if options.checkpoint_location is None:
+        return
+    transaction = report.transaction
+    with _client(options, had_contact=True) as client:
+        planned = _positions(client, options, batch_id, {})
+        noted = committed_offsets(client, transaction.group_id) if planned else {}
+    for partition, position in noted.items():
+        is_elsewhere = planned.get(partition, position.offset) != position.offset
+        if is_elsewhere and _is_of(position, report.query, batch_id):
+            ends = f"batch {batch_id} of this query is to end at offset {planned[partition]} of {partition}, and"
+            raise SinkError(put_back(ends, batch_id, transaction.group_id, f", up to offset {position.offset}"))
 
 
 def _note_run(options: SinkOptions, report: TaskReport) -> None:
@@ -378,6 +404,15 @@ def write_range(
 
 def _of_rows(topic: str | None) -> str:
     return "the topics of its rows" if topic is None else f"the topic {topic!r}"
+
+
+def put_back(planned: str, newest: int | None, group_id: str, end: str = "") -> str:
+    """`planned`: what the checkpoint says of its batch."""
+    return (
+        f"{planned} the group {group_id!r} has batch {newest} already{end}: the checkpoint was put back to an older "
+        "state, or has lost files. Put the newest one back; or start with a new checkpoint, and let the source begin "
+        f"where this one ended: with startingGroup {group_id!r} for topics of this cluster"
+    )
 
 
 def shared_partition(partition: TopicPartition | str) -> str:
