@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from moldau.columnar.writer import TopicWriter
 from moldau.spark.options import SinkOptions
 from moldau.spark.transactions import (
     BatchAbortedError,
+    SinkError,
     SinkTransaction,
     TaskReport,
     abort_transaction,
@@ -88,3 +90,23 @@ def test_a_partition_that_no_report_tells_of_aborts_the_batch(new_topic, bootstr
         else:
             commit_transaction(options, [report], None)
     assert read_back(topic) == [(None, b"of attempt 2")] * 2
+
+
+def test_a_driver_that_was_fenced_leaves_no_note_of_the_batch_that_it_left_out(new_topic, bootstrap_servers):
+    """It slept while another driver took over, which may have written further batches since."""
+    topic = new_topic()
+    options = SinkOptions(bootstrap_servers, topic=topic, transactional_id=f"job-{topic}", batch_id=0)
+    first = begin_transaction(options, is_streaming=False)
+    with TopicWriter(bootstrap_servers, topic, producer=first.producer) as writer:
+        writer.write(pa.table({"value": ["a"]}))
+        report = TaskReport(first, 3, partition_id=0, attempt=0, query="q", batch_id=0, written=writer.flush(), run="r")
+    commit_transaction(options, [report], 0)
+    asleep = replace(
+        report, transaction=begin_transaction(options, is_streaming=False), written={}, is_skipped=True, run="of one"
+    )
+    another = replace(asleep, transaction=begin_transaction(options, is_streaming=False), run="of another")
+    commit_transaction(options, [another], 0)
+    with pytest.raises(SinkError, match="another driver has taken over"):
+        commit_transaction(options, [asleep], 0)
+    notes = begin_transaction(options, is_streaming=False).notes
+    assert notes == {"q": {"query": "q", "batch": 0, "topic": topic, "run": "of another"}}

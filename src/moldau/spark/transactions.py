@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.offsets import commit_offsets, committed_offsets
+from moldau.client.blocking.offsets import committed_offsets
 from moldau.client.blocking.transactions import (
     begin_producer,
     commit_offsets_in_transaction,
@@ -300,16 +300,20 @@ def _check_ends(options: SinkOptions, report: TaskReport, batch_id: int | None) 
 
 def _note_run(options: SinkOptions, report: TaskReport) -> None:
     """A write in `foreachBatch` that was left out, because an earlier run has it, is noted too: a second write of the
-    batch under the same names would be taken for it otherwise."""
+    batch under the same names would be taken for it otherwise. In the transaction: the note of a driver that has been
+    fenced in the meantime would take the place of a newer one."""
     transaction, query = report.transaction, report.query
-    if options.batch_id is None or report.run is None or transaction.note_of(query).get("batch") != report.batch_id:
+    newest = transaction.note_of(query)
+    if options.batch_id is None or report.run is None or newest.get("batch") != report.batch_id:
         return
     with client_settings(options, had_contact=True).connect() as client:
-        for partition, position in committed_offsets(client, transaction.group_id).items():
-            note = _note_in(position.metadata)
-            if (note.get("query"), note.get("batch")) == (query, report.batch_id):
-                noted = json.dumps({**note, "run": report.run})
-                commit_offsets(client, transaction.group_id, {partition: position.offset}, noted)
+        offsets = {
+            partition: position.offset
+            for partition, position in committed_offsets(client, transaction.group_id).items()
+            if _is_of(position, query, report.batch_id)
+        }
+        if offsets:
+            _commit(client, transaction, offsets, {**newest, "run": report.run})
 
 
 def _note(options: SinkOptions, query: str | None, batch_id: int | None, run: str | None = None) -> dict[str, object]:
