@@ -172,6 +172,17 @@ def test_rows_without_a_key_need_no_shuffle(copy, new_topic, produce, read_back,
     assert len({batch.column("partition")[0].as_py() for batch in read_topic(bootstrap_servers, target)}) == 2
 
 
+def test_rows_without_a_key_that_name_their_partition_or_none_are_brought_together(
+    copy, apart, new_topic, produce, read_back, tmp_path
+):
+    source, target = new_topic(2), new_topic(2)
+    for _ in range(2):
+        for partition in (0, 1):
+            produce(source, rows(2_000), partition=partition)
+        copy(source, target, tmp_path, sql=("value", "if(offset % 3 = 0, null, partition) as partition"), prepare=apart)
+    assert sorted(value for _, value in read_back(target)) == sorted(value for _, value in rows(2_000) * 4)
+
+
 def test_a_topic_is_copied_by_its_own_partitions(copy, new_topic, produce, read_back, tmp_path):
     source, target = new_topic(2), new_topic(2)
     for partition in (0, 1):

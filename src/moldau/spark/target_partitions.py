@@ -20,6 +20,7 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.columnar.encode import binary_column
 from moldau.columnar.partitioner import partitions_of_keys
+from moldau.columnar.varints import IntArray
 from moldau.shell.io.tcp import TCP
 from moldau.spark.connect import is_connect
 from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError
@@ -40,9 +41,10 @@ def by_target_partition(
 ) -> DataFrame:
     """The rows of `frame`, which are to be written to `topic`, so distributed that each target partition has one task.
 
-    For batches and for streams. A result with keys gets a column `partition`, where Kafka's default partitioner would
-    send each row; a partition that a row names already stays. Rows without a key and without a partition are not moved:
-    there are only as many tasks as target partitions afterwards, and the sink gives each task its own.
+    For batches and for streams. A result with a column `key` or `partition` gets a `partition` for each row: a
+    partition that a row names already stays, and any other row goes where Kafka's default partitioner sends its key, or
+    where its value decides. Rows of a result with neither are not moved: there are only as many tasks as target
+    partitions afterwards, and the sink gives each task its own.
 
     The number of partitions is that of now: after it has been raised, a running stream goes on with the old number.
     Raises KafkaError where the topic or the cluster is not there.
@@ -65,9 +67,8 @@ def spread(frame: DataFrame, partition_count: int) -> DataFrame:
         raise OptionError("the rows have a column 'topic': give each topic's rows to by_target_partition on their own")
     if partition_count == 1 or ("key" not in types and PARTITION not in types):
         return frame.coalesce(partition_count)
-    if "key" in types:
-        columns = [f"{name} {kind}" for name, kind in types.items() if name != PARTITION]
-        frame = frame.mapInArrow(_Partitions(partition_count), ", ".join([*columns, f"{PARTITION} int"]))
+    columns = [f"{name} {kind}" for name, kind in types.items() if name != PARTITION]
+    frame = frame.mapInArrow(_Partitions(partition_count), ", ".join([*columns, f"{PARTITION} int"]))
     return frame.repartitionById(min(partition_count, _tasks_of(frame.sparkSession)), PARTITION)
 
 
@@ -91,7 +92,9 @@ class _Partitions(msgspec.Struct, frozen=True):
         return map(self._add, batches)
 
     def _add(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        partitions = partitions_of_keys(binary_column(batch, "key"), self.partition_count)
+        partitions: IntArray = np.full(batch.num_rows, -1, dtype=np.int64)
+        if "key" in batch.schema.names:
+            partitions = partitions_of_keys(binary_column(batch, "key"), self.partition_count)
         keyless = np.flatnonzero(partitions < 0)
         if keyless.size:
             values = binary_column(batch, "value").take(pa.array(keyless)).to_pylist()
