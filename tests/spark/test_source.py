@@ -74,6 +74,15 @@ def test_the_time_of_appending_shows_in_its_type(reader, new_topic, produce):
     assert row["ms"] > 1_700_000_000_000
 
 
+def test_a_time_beyond_sparks_timestamps_is_null(reader, new_topic, produce):
+    """As of a producer that counts in nanoseconds. The other records keep their times."""
+    topic = new_topic(**{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    for time in (1_700_000_000_000, 1_700_000_000_000_000_000):
+        produce(topic, [(None, b"v")], timestamp=time)
+    rows = reader(subscribe=topic).orderBy("offset").selectExpr("value", "unix_millis(timestamp) as ms").collect()
+    assert [(row["value"], row["ms"]) for row in rows] == [(b"v", 1_700_000_000_000), (b"v", None)]
+
+
 def test_arrow_batches_have_exactly_the_schema_that_spark_asks_for(spark, reader, new_topic):
     from pyspark.sql.pandas.types import to_arrow_schema
 

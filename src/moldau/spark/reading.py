@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -34,6 +33,9 @@ _COLUMNS = (
     pa.field(TIMESTAMP_TYPE, pa.int32()),
 )
 _HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
+
+_FARTHEST_MS = (2**63 - 1) // 1_000
+"""From 1970, before and after: Spark counts microseconds in 64 bits."""
 
 SCHEMA = pa.schema(_COLUMNS)
 SCHEMA_WITH_HEADERS = pa.schema((*_COLUMNS, pa.field("headers", _HEADERS_TYPE)))
@@ -110,15 +112,13 @@ def _batches(reader: RangeReader, options: SourceOptions) -> Iterator[pa.RecordB
 
 def to_spark(batch: pa.RecordBatch, topic: str, *, include_headers: bool) -> pa.RecordBatch:
     """A batch of `moldau.columnar` in the source's schema. Only the timestamps are computed anew (ms to us)."""
-    rows = batch.num_rows
-    milliseconds = np.frombuffer(batch.column("timestamp").cast(pa.int64()).buffers()[1], np.int64, rows)
     columns = [
         batch.column("key"),
         batch.column("value"),
-        pa.repeat(pa.scalar(topic, pa.string()), rows),
+        pa.repeat(pa.scalar(topic, pa.string()), batch.num_rows),
         batch.column("partition"),
         batch.column("offset"),
-        pa.array(milliseconds * 1_000).cast(SCHEMA.field("timestamp").type),
+        _microseconds(batch.column("timestamp")),
         batch.column(TIMESTAMP_TYPE),
     ]
     if not include_headers:
@@ -126,3 +126,15 @@ def to_spark(batch: pa.RecordBatch, topic: str, *, include_headers: bool) -> pa.
     return pa.RecordBatch.from_arrays(
         [*columns, batch.column("headers").cast(_HEADERS_TYPE)], schema=SCHEMA_WITH_HEADERS
     )
+
+
+def _microseconds(timestamps: pa.Array) -> pa.Array:
+    """Null where Spark's type ends before the time, as it does for a producer that counts in nanoseconds. Any other
+    time in its place would be a wrong one, and could move a watermark."""
+    kind = SCHEMA.field("timestamp").type
+    try:
+        return timestamps.cast(kind)
+    except pa.ArrowInvalid:
+        milliseconds = timestamps.cast(pa.int64())
+        fits = pc.and_(pc.less_equal(milliseconds, _FARTHEST_MS), pc.greater_equal(milliseconds, -_FARTHEST_MS))
+        return pc.if_else(fits, milliseconds, pa.scalar(None, pa.int64())).cast(timestamps.type).cast(kind)
