@@ -100,6 +100,30 @@ def test_what_cannot_be_meant_is_refused_by_its_name(name: str, value: str):
         parse(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"startingOffsets": '{"t":{"0":3,"1":8}}', "endingOffsets": '{"t":{"0":3,"1":7}}'},
+            "'startingOffsets' is 8 for t-1, behind endingOffsets, which is 7",
+        ),
+        (
+            {"startingTimestamp": "8", "endingTimestamp": "7"},
+            "the starting time 8 is later than the ending time, which is 7",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"t":{"0":8}}', "endingOffsetsByTimestamp": '{"t":{"0":7}}'},
+            "the starting time 8 is later than that of t-0, which is 7",
+        ),
+    ],
+)
+def test_a_batch_that_starts_behind_its_end_is_refused(options: dict[str, str], said: str):
+    """As Spark's connector does it: it would read nothing, in silence."""
+    with pytest.raises(OptionError, match=said):
+        parse(**options)
+    parse(**{name: value.replace("8", "7") for name, value in options.items()})
+
+
 @pytest.mark.parametrize("name", ["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"])
 def test_a_stream_has_no_end(name: str):
     with pytest.raises(OptionError, match=name):

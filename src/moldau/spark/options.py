@@ -459,6 +459,15 @@ def _check_batch_bounds(start: StartOrEnd, end: StartOrEnd) -> None:
         _refuse("startingOffsets", "must not be latest (-1) for a batch: there would be nothing to read")
     if end.position == EARLIEST or EARLIEST in (end.offsets or {}).values():
         _refuse("endingOffsets", "must not be earliest (-2): there would be nothing to read")
+    for partition, first in (start.offsets or {}).items():
+        last = (end.offsets or {}).get(partition, LATEST)
+        if 0 <= last < first:
+            _refuse("startingOffsets", f"is {first} for {partition}, behind endingOffsets, which is {last}")
+    for each, first in (start.timestamps_ms or {}).items():
+        last = (end.timestamps_ms or {}).get(each, first)
+        if last < first:
+            said = "the ending time" if each is None else f"that of {each}"
+            raise OptionError(f"the starting time {first} is later than {said}, which is {last}")
 
 
 def _timestamp(name: str, text: str) -> int:
