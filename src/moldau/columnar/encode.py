@@ -128,7 +128,11 @@ def _as_binary(column: pa.Array, name: str) -> pa.Array:
 def _as_timestamps(column: pa.Array, now_ms: int) -> IntArray:
     kind = column.type
     if pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("ms", tz=kind.tz), safe=False).cast(pa.int64())
+        try:
+            # only of seconds can the cast go wrong: of smaller units it drops digits
+            column = column.cast(pa.timestamp("ms", tz=kind.tz), safe=kind.unit == "s").cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"column timestamp has a time that is too far away for a record: {error}") from error
     elif pa.types.is_null(kind):
         column = column.cast(pa.int64())
     elif not pa.types.is_int64(kind):

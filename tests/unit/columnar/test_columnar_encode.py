@@ -133,6 +133,7 @@ def test_only_a_value_is_needed():
         ({"value": [1]}, "value"),
         ({"value": [b"a"], "key": [1.5]}, "key"),
         ({"value": [b"a"], "timestamp": ["today"]}, "timestamp"),
+        ({"value": [b"a"], "timestamp": pa.array([10**17], pa.timestamp("s"))}, "too far away for a record"),
         ({"value": [b"a"], "headers": ["x=y"]}, "headers"),
         ({"value": [b"a"], "headers": [[{"key": None, "value": b""}]]}, "header"),
         (
