@@ -289,6 +289,8 @@ class RangeReader:
         self._backoff = client.backoff()
         self._silence: Backoff | None = None
         """Since when every answer has been empty; None: the last one was not, or was an error."""
+        self._told: dict[TopicPartition, int] = {}
+        """Positions that were said to wait for the end of a transaction."""
         self._tiered: dict[TopicPartition, int] = {}
         """Positions that were found to lie in tiered storage."""
 
@@ -491,6 +493,8 @@ class RangeReader:
                 # stable offset the reader waits on: the coordinator ends the open transaction when its time is over.
                 self._skip_lost(partition)
                 return
+            elif is_empty and is_long:
+                self._tell_of_waiting(partition, readable)
         if position is not None:
             self.positions[partition] = max(position, self.positions[partition])
             self._backoff.reset()
@@ -511,6 +515,20 @@ class RangeReader:
             return False
         self._tiered[partition] = position
         return True
+
+    def _tell_of_waiting(self, partition: TopicPartition, readable: int) -> None:
+        """Once for each position: a transaction that nobody ends (KIP-664) would be waited for in silence."""
+        position, end = self.positions[partition], self._ends[partition]
+        if self._told.get(partition) != position:
+            self._told[partition] = position
+            logger.warning(
+                "%s: waiting for offset %d to be committed, in a range up to %d: the transaction that is open at "
+                "offset %d has not ended",
+                partition,
+                position,
+                end,
+                readable,
+            )
 
     def _skip_lost(self, partition: TopicPartition) -> None:
         position, end = self.positions[partition], self._ends[partition]

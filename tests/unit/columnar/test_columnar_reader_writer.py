@@ -455,7 +455,8 @@ def test_a_range_that_ends_behind_a_log_that_was_cut_is_lost_once_nothing_has_co
     assert sum(batch.num_rows for _, batch in read_range(broker.bootstrap_servers, spans, tolerant)) == 15
 
 
-def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_ends():
+def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_ends(caplog):
+    """And says so once nothing has come for `retry_timeout_ms`."""
     span = PartitionRange("held", 0, 0, 11)
     with Cluster() as cluster, TransactionalWriter(cluster.bootstrap_servers, "open", "held") as writer:
         cluster.create_topic("held")
@@ -469,10 +470,12 @@ def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_
             target=lambda: taken.extend(read_range(cluster.bootstrap_servers, span, settings)), daemon=True
         )
         reading.start()
-        cluster.wait_for(lambda: asked.times_happened >= 5)
+        cluster.wait_for(lambda: asked.times_happened >= 5 and caplog.messages)
         writer.commit()
         reading.join(30)
     assert sum(batch.num_rows for _, batch in taken) == 10
+    (said,) = caplog.messages
+    assert said.startswith("held-0: waiting for offset 0 to be committed, in a range up to 11: the transaction")
 
 
 def test_a_topic_deleted_while_it_is_read_is_said_so(broker):
