@@ -7,14 +7,14 @@ behind each other. The payload of a record batch is then a slice of the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.columnar.origins import origin_text, origins_of
+from moldau.columnar.origins import ORIGIN_COLUMNS, origin_text, origins_of
 from moldau.columnar.varints import IntArray, UnsignedArray, VarintColumns, varint_widths, zigzag
 from moldau.wire.records.batch import TRANSACTIONAL_FLAG
 from moldau.wire.records.builder import assemble_batch
@@ -26,6 +26,10 @@ DEFAULT_BATCH_BYTES = 512 * 1024
 MAX_PAYLOAD_BYTES = 0x7FFFFFFF - 1024
 RECORD_OVERHEAD = 36
 """The most that a record adds to key, value and headers, in bytes: five varints of 5, a timestamp of 10, attributes."""
+
+
+RECORD_COLUMNS = ("topic", "partition", "key", "value", "timestamp", "headers")
+"""What a TopicWriter reads of a table."""
 
 
 class RecordColumns(msgspec.Struct, frozen=True):
@@ -100,6 +104,13 @@ def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
         timestamps = _as_timestamps(batch.column("timestamp"), now_ms)
     headers = _as_headers(batch.column("headers")) if "headers" in names else None
     return RecordColumns(keys, binary_column(batch, "value"), timestamps, headers, origins_of(batch))
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raises ValueError where a column that a record is made of is there twice: nothing says which one is meant."""
+    for name in (*RECORD_COLUMNS, *ORIGIN_COLUMNS):
+        if names.count(name) > 1:
+            raise ValueError(f"the table has {names.count(name)} columns named {name}: give only one of them this name")
 
 
 def binary_column(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -33,6 +33,7 @@ from moldau.columnar.encode import (
     BatchIdentity,
     RecordColumns,
     binary_column,
+    check_names,
     columns_of,
     encode_batches,
 )
@@ -221,10 +222,11 @@ class TopicWriter:
     def write(self, data: pa.Table | pa.RecordBatch) -> None:
         """Sends every row; returns when all are on their way, not when they are acknowledged (`flush`).
 
-        Raises ValueError for columns of other types, UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist and
-        that the cluster does not make by itself, KafkaError for what a broker refuses, or when nothing moves for
-        `retry_timeout_ms`.
+        Raises ValueError for columns of other types and for two of one name, UNKNOWN_TOPIC_OR_PARTITION for a topic
+        that does not exist and that the cluster does not make by itself, KafkaError for what a broker refuses, or when
+        nothing moves for `retry_timeout_ms`.
         """
+        check_names(data.schema.names)
         for batch in data.to_batches() if isinstance(data, pa.Table) else [data]:
             for piece in _slices(batch):
                 if self._topic is not None:

@@ -299,6 +299,18 @@ def test_two_ranges_of_a_partition_are_refused(broker):
         next(iter(read_range(broker.bootstrap_servers, ranges)))
 
 
+@pytest.mark.parametrize("name", ["value", "topic", "partition", "_offset"])
+def test_a_table_with_two_columns_of_one_name_is_refused(broker, name):
+    columns = {"value": [b"a"], "topic": ["t"], "partition": [0], "_offset": [0]}
+    names = [*columns, name]
+    table = pa.table([pa.array(columns[column]) for column in names], names)
+    with (
+        TopicWriter(broker.bootstrap_servers, None if name == "topic" else broker.create_topic()) as writer,
+        pytest.raises(ValueError, match=f"has 2 columns named {name}"),
+    ):
+        writer.write(table)
+
+
 def test_what_does_not_exist_is_refused_at_the_call(broker):
     with pytest.raises(KafkaError, match="nowhere"):
         read_topic(broker.bootstrap_servers, "nowhere")
