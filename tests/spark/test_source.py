@@ -92,6 +92,16 @@ def test_arrow_batches_have_exactly_the_schema_that_spark_asks_for(spark, reader
     assert to_arrow_schema(with_headers, timezone="UTC") == reading.SCHEMA_WITH_HEADERS
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_schema_of_the_users_own_is_refused(spark, new_topic, bootstrap_servers, tmp_path, is_stream):
+    source = (spark.readStream if is_stream else spark.read).format("moldau").schema("value string")
+    frame = source.option("kafka.bootstrap.servers", bootstrap_servers).option("subscribe", new_topic()).load()
+    with pytest.raises(
+        Exception, match=r"the columns of a topic are struct<key:binary,value:binary,.*leave out schema"
+    ):
+        run_once(frame, tmp_path) if is_stream else frame.collect()
+
+
 def test_a_batch_reads_the_range_that_it_is_told(reader, new_topic, produce):
     topic = new_topic(2)
     for partition in (0, 1):

@@ -28,6 +28,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from moldau.columnar import PartitionRange
@@ -47,7 +48,7 @@ from moldau.spark.options import (
     parse_source_options,
     wants_headers,
 )
-from moldau.spark.reading import Decoding, read_ranges
+from moldau.spark.reading import SCHEMA, SCHEMA_WITH_HEADERS, Decoding, read_ranges
 from moldau.spark.topics import SubscribedTopics
 from moldau.types import TopicPartition, Uuid
 
@@ -109,9 +110,11 @@ class TopicDataSource(DataSource):
         return f"{COLUMNS}, {HEADERS_COLUMN}" if has_headers else COLUMNS
 
     def reader(self, schema: StructType) -> TopicBatchReader:
+        self._check_schema(schema)
         return TopicBatchReader(parse_source_options(self.options, is_streaming=False), self.parallelism)
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802 - Spark's name
+        self._check_schema(schema)
         return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism, self.decoding)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -123,6 +126,12 @@ class TopicDataSource(DataSource):
         from moldau.spark.sink import TopicStreamWriter
 
         return TopicStreamWriter(self._sink_options(), schema)
+
+    def _check_schema(self, schema: StructType) -> None:
+        """Raises OptionError for another schema, which the user has given: each task would fail by it."""
+        own = from_arrow_schema(SCHEMA_WITH_HEADERS if wants_headers(self.options) else SCHEMA).simpleString()
+        if self.decoding is None and schema.simpleString() != own:
+            raise OptionError(f"the columns of a topic are {own}: leave out schema(...)")
 
     def _sink_options(self) -> SinkOptions:
         options = parse_sink_options(self.options)
