@@ -107,13 +107,16 @@ def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):
         StreamOffset({ONE: 7, TWO: 4}, {"t": HERE}),
         StreamOffset({ONE: 6, TopicPartition("u", 0): 1}, {}),
     ]
+    # of a query whose sources have names
+    named = ["v2", "{}", *(f"source_{number}:{line}" for number, line in enumerate(lines[2:]))]
+    (tmp_path / "offsets" / "4").write_text("\n".join(named))
     for location in (str(tmp_path), f"file:{tmp_path}", f"file://{tmp_path}"):
         assert query_id(location) == "abc"
-        assert batch_ends(location, 5) == expected
+        assert batch_ends(location, 5) == batch_ends(location, 4) == expected
         with pytest.raises(CheckpointUnreadableError, match="offsets/6"):
             batch_ends(location, 6)
     (tmp_path / "offsets" / "5").write_text("v9\n{}")
-    with pytest.raises(CheckpointUnreadableError, match="the version is not v1"):
+    with pytest.raises(CheckpointUnreadableError, match="the version is not v1 or v2"):
         batch_ends(str(tmp_path), 5)
 
 

@@ -191,6 +191,32 @@ def test_a_topic_is_copied_by_its_own_partitions(copy, new_topic, produce, read_
     assert read_back(target) == read_back(source)
 
 
+def test_a_query_whose_sources_have_names_is_written_once(
+    spark, positions, new_topic, produce, read_back, bootstrap_servers, tmp_path
+):
+    """Spark then writes another version of its offsets."""
+    source, target = new_topic(), new_topic()
+    produce(source, rows(10))
+
+    def run() -> None:
+        stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers).name("orders")
+        frame = stream.option("subscribe", source).option("startingOffsets", "earliest").load().select("key", "value")
+        writer = frame.writeStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
+        writer = writer.option("topic", target).option("checkpointLocation", str(tmp_path))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    spark.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
+    try:
+        run()
+        forget_commit(tmp_path, 0)
+        run()
+    finally:
+        spark.conf.unset("spark.sql.streaming.queryEvolution.enableSourceEvolution")
+    found = positions(f"moldau-{query_of(tmp_path)}")
+    assert {partition: at.offset for partition, at in found.items()} == {TopicPartition(source, 0): 10}
+    assert read_back(target) == rows(10)
+
+
 def test_a_stream_from_elsewhere_leaves_its_note_at_a_target_partition(
     spark, positions, new_topic, read_back, bootstrap_servers, tmp_path
 ):

@@ -1,8 +1,9 @@
 """What a streaming query's checkpoint says to a sink: which query it is, and where a batch ends in its source topics.
 
 Spark writes `metadata` when a query is made, and `offsets/N` before batch N runs. Format of the latter (OffsetSeqLog):
-a version line, a line of JSON about the batch, then one line for each source. A source that is no topic writes
-something else than offsets by partition, and is left out.
+a version line, a line of JSON about the batch, then one line for each source; in version 2, that of queries whose
+sources have names, the name and a colon stand before it. A source that is no topic writes something else than offsets
+by partition, and is left out.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 VERSION_LINE = "v1"
+NAMED_VERSION_LINE = "v2"
 
 _AMAZON = ("s3", "s3a", "s3n")
 """What Hadoop calls the same stores."""
@@ -44,10 +46,12 @@ def batch_ends(checkpoint: str, batch_id: int) -> list[StreamOffset]:
     """The offsets behind the last record of a batch, of each source that is a topic. A topic that the query reads twice
     stands there twice, and so does the name of a topic that two clusters have. Raises CheckpointUnreadableError."""
     name = f"offsets/{batch_id}"
-    lines = _read(checkpoint, name).splitlines()
-    if not lines or lines[0] != VERSION_LINE:
-        raise CheckpointUnreadableError(f"{checkpoint}/{name}: the version is not {VERSION_LINE}")
-    noted = map(_noted, lines[2:])
+    version, _, *lines = [*_read(checkpoint, name).splitlines(), "", ""]
+    if version not in (VERSION_LINE, NAMED_VERSION_LINE):
+        raise CheckpointUnreadableError(
+            f"{checkpoint}/{name}: the version is not {VERSION_LINE} or {NAMED_VERSION_LINE}"
+        )
+    noted = [_noted(line if version == VERSION_LINE else line.partition(":")[2]) for line in lines]
     return [offset_from_dict(nested) for nested in noted if offsets_if_topics(nested)]
 
 
