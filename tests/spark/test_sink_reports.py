@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from moldau.client.protocol.metadata import PartitionLeader, TopicMetadata
@@ -21,11 +23,16 @@ from moldau.spark.transactions import (
     SinkError,
     SinkTransaction,
     TaskReport,
+    begin_transaction,
     commit_transaction,
     offsets_here,
     why_it_ended,
 )
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
+from tests.support.answering_node import AnsweringNode
 
 NOWHERE = SinkOptions("127.0.0.1:1", first_contact_timeout_ms=1, retry_timeout_ms=1)
 TRANSACTION = SinkTransaction(TransactionalProducer("job", 1, 0), "job", 60_000, began_ms=0, query="q")
@@ -70,6 +77,31 @@ def test_a_transaction_that_was_open_too_long_is_told_from_one_that_was_fenced()
     assert "set write_id for a transaction of each task, or set delivery" in why_it_ended(TRANSACTION, fenced)
     newer = replace(TRANSACTION, began_ms=2**62)
     assert "another driver has taken over the transactional id 'job'" in why_it_ended(newer, fenced)
+
+
+class OlderNode(AnsweringNode):
+    """As one of Apache Kafka 3: its transactions are those before KIP-890."""
+
+    port = 0
+
+    def answer(self, api_key: int, version: int) -> msgspec.Struct:
+        if api_key == ApiKey.API_VERSIONS:
+            served = (ApiVersion(ApiKey.FIND_COORDINATOR, 0, 4), ApiVersion(ApiKey.END_TXN, 0, 3))
+            return ApiVersionsResponse(api_keys=served)
+        return FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=self.port)
+
+
+def test_a_cluster_without_such_transactions_is_refused_with_the_delivery_that_it_can():
+    node = OlderNode()
+
+    async def begin() -> None:
+        async with await asyncio.get_running_loop().create_server(node.accept, "127.0.0.1", 0) as server:
+            node.port = server.sockets[0].getsockname()[1]
+            options = SinkOptions(f"127.0.0.1:{node.port}", topic="t", transaction_timeout_ms=1_000)
+            await asyncio.to_thread(begin_transaction, options, is_streaming=False)
+
+    with pytest.raises(OptionError, match=r"need transaction.version 2 .* set delivery to at_least_once"):
+        asyncio.run(begin())
 
 
 def test_speculation_is_refused_unless_records_may_be_doubled():

@@ -135,7 +135,8 @@ class TaskReport(WriterCommitMessage):
 def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransaction:
     """Takes a producer for the next batch of a stream, or for a batch write.
 
-    Raises OptionError where a stream does not say which one it is, CheckpointUnreadableError, and KafkaError.
+    Raises OptionError where a stream does not say which one it is, or the cluster has no such transactions;
+    CheckpointUnreadableError, and KafkaError.
     """
     query = None if options.checkpoint_location is None else query_id(options.checkpoint_location)
     transactional_id = options.transactional_id
@@ -154,7 +155,12 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
     with client_settings(options).connect() as client:
         timeout_ms = options.transaction_timeout_ms or transaction_max_timeout_ms(client, transactional_id)
         began_ms = _wall_ms()
-        producer = begin_producer(client, transactional_id, timeout_ms)
+        try:
+            producer = begin_producer(client, transactional_id, timeout_ms)
+        except KafkaError as error:
+            if error.name != "UNSUPPORTED_VERSION":
+                raise
+            raise OptionError(f"{error}. Without them, set delivery to at_least_once") from error
         # only now: no earlier driver can commit any more
         notes = _newest_notes(client, group_id) if has_batches else {}
     return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, notes)
