@@ -294,7 +294,7 @@ def _check_ends(options: SinkOptions, report: TaskReport, batch_id: int | None) 
     if options.checkpoint_location is None:
         return
     transaction = report.transaction
-    with _client(options, had_contact=True) as client:
+    with client_settings(options, had_contact=True).connect() as client:
         planned = _positions(client, options, batch_id, {})
         noted = committed_offsets(client, transaction.group_id) if planned else {}
     for partition, position in noted.items():
