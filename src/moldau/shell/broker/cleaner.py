@@ -17,12 +17,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from moldau.core.log.cleanable import Cleanable, find_cleanable, is_roll_due, plan_round
 from moldau.core.log.compaction import MIN_KEYS, CompactionPlan, CompactionResult, remove_cleaned
 from moldau.core.log.key_offsets import keys_within
 from moldau.core.replication.partition import Partition
 from moldau.errors import StorageFailedError, StorageFullError
-from moldau.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from moldau.core.log.log import Log
@@ -41,14 +42,11 @@ CLEAN_TIME = "kafka.log:type=LogCleaner,name=max-clean-time-secs"
 COMPACTION_DELAY = "kafka.log:type=LogCleaner,name=max-compaction-delay-secs"
 
 
-class CleaningFailures:
-    """How often in a row the round of a log ended without a result."""
+class Refused(msgspec.Struct):
+    """A log of whose last round nothing came: the number of that round, and how often in a row its end was strange."""
 
-    __slots__ = ("count", "topic_id")
-
-    def __init__(self, topic_id: Uuid | None) -> None:
-        self.topic_id = topic_id
-        self.count = 0
+    last_round: int = 0
+    failures: int = 0
 
 
 class Cleaner:
@@ -70,10 +68,9 @@ class Cleaner:
         self._touched = touched
         self._process: CleanerProcess | None = None
         self._is_stopped = False
-        self._failures: dict[TopicPartition, CleaningFailures] = {}
-        self._refused: dict[TopicPartition, int] = {}
-        """Logs of whose last round nothing came, with its number: they come behind all others, the one that waits
-        longest first. Else one that finds no room would keep all others from their round."""
+        self._refused: dict[int, Refused] = {}
+        """By the numbers of partitions. They come behind all others, the one that waits longest first: else one that
+        finds no room would keep all others from their round."""
         self._rounds = 0
 
     def stop(self) -> None:
@@ -139,6 +136,7 @@ class Cleaner:
         best: tuple[Partition, Log, Cleanable] | None = None
         best_rank = 0, 0.0
         dirtiest, longest_ms = 0.0, 0
+        self._forget_gone()
         for partition in list(self._compacted()):
             await node.pauses.pause()
             log = partition.log
@@ -150,12 +148,13 @@ class Cleaner:
                 node.directory_failed()  # the logs of the other directories have their turn
                 continue
             dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
-            rank = -self._refused.get(partition.topic_partition, 0), part.ratio
+            refused = self._refused.get(partition.number)
+            rank = 0 if refused is None else -refused.last_round, part.ratio
             if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or rank > best_rank):
                 best, best_rank = (partition, log, part), rank
         node.telemetry.set(MAX_DIRTY_PERCENT, int(100 * dirtiest))
         node.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
-        uncleanable = sum(1 for failed in self._failures.values() if failed.count >= MAX_FAILURES)
+        uncleanable = sum(1 for refused in self._refused.values() if refused.failures >= MAX_FAILURES)
         node.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
         # other work has run since it was looked at
         return None if best is None or self._is_gone(best[0], best[1]) else best
@@ -174,9 +173,14 @@ class Cleaner:
     def _compacted(self) -> Iterator[Partition]:
         for partition in self._partitions:
             if partition.log.settings.is_compacted:
-                failed = self._failures.get(partition.topic_partition)
-                if failed is None or failed.topic_id != partition.topic_id or failed.count < MAX_FAILURES:
+                refused = self._refused.get(partition.number)
+                if refused is None or refused.failures < MAX_FAILURES:
                     yield partition
+
+    def _forget_gone(self) -> None:
+        if self._refused:
+            here = {partition.number for partition in self._partitions}
+            self._refused = {number: refused for number, refused in self._refused.items() if number in here}
 
     # -- how far each log is clean
 
@@ -208,8 +212,7 @@ class Cleaner:
         if self._is_gone(partition, log) or directory is None:
             return False
         directory.cleaned_offsets[partition.topic_partition] = result.end_offset
-        self._failures.pop(partition.topic_partition, None)
-        self._refused.pop(partition.topic_partition, None)
+        self._refused.pop(partition.number, None)
         await self._checkpoints.save_cleaned_offsets(directory)
         return True
 
@@ -231,7 +234,8 @@ class Cleaner:
         """A damaged log is not tried again, one whose round ended strangely two more times."""
         node = self._node
         self._rounds += 1
-        self._refused[partition.topic_partition] = self._rounds
+        refused = self._refused.setdefault(partition.number, Refused())
+        refused.last_round = self._rounds
         if self._is_stopped or problem not in ("damaged", "full", "failed", "child"):
             return
         node.log.error(
@@ -240,7 +244,4 @@ class Cleaner:
             about=str(partition.topic_partition),
         )
         if problem in ("damaged", "child"):
-            failed = self._failures.get(partition.topic_partition)
-            if failed is None or failed.topic_id != partition.topic_id:
-                failed = self._failures[partition.topic_partition] = CleaningFailures(partition.topic_id)
-            failed.count = MAX_FAILURES if problem == "damaged" else failed.count + 1
+            refused.failures = MAX_FAILURES if problem == "damaged" else refused.failures + 1

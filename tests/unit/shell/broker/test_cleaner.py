@@ -8,9 +8,11 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin
 from moldau.core.replication.partition import Partition
+from moldau.shell.broker.cleaner import UNCLEANABLE_COUNT
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
 from tests.support.logs import flush, records_in
 from tests.support.node import committed, offset_commit
@@ -85,6 +87,23 @@ async def test_a_damaged_log_is_served_on_and_not_tried_again(
     assert len(failures) == 1
     assert "damaged record batch at 0" in failures[0]
     write(running, partition, ("a", "2"))
+
+
+@pytest.mark.asyncio
+async def test_a_damaged_log_counts_as_uncleanable_until_its_topic_is_deleted(start_node: Any) -> None:
+    running = await start_node()
+    await running.create_topic("table", cleanup_policy="compact")
+    partition = running.node.broker.partitions.find("table", 0)
+    write(running, partition, ("a", "1"))
+    await seal(running, partition)
+    running.disk.open("table-0/00000000000000000000.log").write_at(66, b"x")
+    cleaner, telemetry = running.node.housekeeping.cleaner, running.node.telemetry
+    assert [await cleaner.clean_one() for _ in range(2)] == [False, False]
+    assert telemetry.value(UNCLEANABLE_COUNT) == 1
+    topic = DeleteTopicState("table")
+    await running.connect().ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest((topic,), timeout_ms=30_000))
+    assert not await cleaner.clean_one()
+    assert telemetry.value(UNCLEANABLE_COUNT) == 0
 
 
 @pytest.mark.asyncio
