@@ -62,6 +62,18 @@ def test_a_page_is_found_once_and_again_when_it_means_something_else(directory: 
     assert told(pages) == [("b.yaml", None, "")]
 
 
+def test_a_directory_that_is_gone_for_a_moment_ends_no_page(directory: Path, tmp_path_factory: pytest.TempPathFactory):
+    write(directory / "a.yaml", PAGE.format(name="a"))
+    pages = PageDirectory(directory, {})
+    assert told(pages) == [("a.yaml", "a", "")]
+    away = tmp_path_factory.mktemp("away") / "pages"
+    directory.rename(away)
+    assert told(pages) == []
+    away.rename(directory)
+    (directory / "a.yaml").unlink()
+    assert told(pages) == [("a.yaml", None, "")]
+
+
 def test_a_page_that_cannot_be_run_is_told_once_and_what_was_there_before_it_stays(directory: Path):
     page = directory / "a.yaml"
     write(page, PAGE.format(name="a"))

@@ -36,6 +36,24 @@ def test_a_run_is_drawn_when_it_is_over_also_one_that_fails(tmp_path: Path, kind
         assert all(f"<!-- {word} -->" in text for word in ("shop", "records/s", "records behind", "totals", "visits"))
 
 
+def test_a_picture_that_cannot_be_written_hides_no_failure_of_the_run(tmp_path: Path) -> None:
+    directory = tmp_path / "pictures"
+    directory.mkdir()
+
+    def run(error: Exception | None) -> None:
+        with RunReport("shop", directory / "run.png"):
+            directory.rename(tmp_path / "elsewhere")
+            if error is not None:
+                raise error
+
+    with pytest.raises(ZeroDivisionError) as failed:
+        run(ZeroDivisionError())
+    assert "could not be written either" in failed.value.__notes__[0]
+    (tmp_path / "elsewhere").rename(directory)
+    with pytest.raises(FileNotFoundError):
+        run(None)
+
+
 def test_a_run_without_a_batch_is_drawn_too(tmp_path: Path) -> None:
     with RunReport("shop", tmp_path / "run.png"):
         pass

@@ -12,6 +12,7 @@ import pytest
 from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
 
+NO_HTTP = 0
 SAID = {"moldau.reason": "the server answered 400 Bad Request", "moldau.pipeline": "pipe"}
 
 
@@ -33,6 +34,9 @@ class Handler(BaseHTTPRequestHandler):
         status = self.server.answers.pop(0) if self.server.answers else 400 if "bad" in body else 200
         if status == 200:
             self.server.requests.append((dict(self.headers), body))
+        if status == NO_HTTP:
+            self.wfile.write(b"what?\r\n\r\n")
+            return
         self.send_response(status)
         if status == 302:
             self.send_header("Location", f"{self.server.url}/elsewhere")
@@ -102,7 +106,7 @@ def test_an_array_is_one_json_value(run, receiver):
 
 
 def test_a_server_that_is_busy_or_fails_is_asked_again(run, receiver):
-    receiver.answers += [503, 429]
+    receiver.answers += [503, 429, 408, NO_HTTP]
     run("a")
     assert [body for _, body in receiver.requests] == ['{"word":"a"}\n']
 

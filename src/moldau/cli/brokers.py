@@ -126,9 +126,9 @@ def decommission(arguments: argparse.Namespace) -> int:
             wanted = reassignments.without_broker(current, broker, racks)
         except ValueError as error:
             raise CommandError(str(error)) from error
-        if not move(admin, current, wanted, arguments, empty=f"broker {broker} holds no replica"):
-            return 0
-        _say_what_is_left(admin, broker)
+        is_moved = move(admin, current, wanted, arguments, empty=f"broker {broker} holds no replica")
+        if is_moved or not wanted:
+            _say_what_is_left(admin, broker)
     return 0
 
 
@@ -136,8 +136,10 @@ def _say_what_is_left(admin: ClusterAdmin, broker: int) -> None:
     """Commands that work as they stand, also once the broker is stopped: at the address of another one."""
     from moldau.cli.quorum import quorum_of
 
-    address = next(f"{row.host}:{row.port}" for row in admin.cluster().brokers if row.node_id != broker)
-    print(f"broker {broker} holds no replica any more. What is left to do:")
+    address = next((f"{row.host}:{row.port}" for row in admin.cluster().brokers if row.node_id != broker), None)
+    if address is None:
+        return  # the only broker of its cluster is not taken out
+    print(f"what is left to do, for broker {broker} holds no replica any more:")
     print("  stop it")
     # not taken out of the voters first: a node of Apache Kafka that led the quorum may then wait for minutes to stop
     voter = next((each for each in quorum_of(admin).voters if each.node_id == broker), None)

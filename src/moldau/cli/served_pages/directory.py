@@ -46,10 +46,14 @@ class PageDirectory:
         self._known: dict[Path, _Known] = {}
 
     def look(self) -> Iterator[Finding]:
-        """What is new. A page that was refused is read again at each look, others when one of their files changed."""
-        files = sorted(
-            path for path in self._directory.iterdir() if path.suffix in SUFFIXES and path.name[:1] not in "._"
-        )
+        """What is new. A page that was refused is read again at each look, others when one of their files changed.
+        Nothing while the directory cannot be read (another one takes its name, a file server is away): what runs of it
+        goes on."""
+        try:
+            paths = list(self._directory.iterdir())
+        except OSError:
+            return
+        files = sorted(path for path in paths if path.suffix in SUFFIXES and path.name[:1] not in "._")
         for file in [file for file in self._known if file not in files]:
             del self._known[file]
             yield Finding(file)

@@ -75,9 +75,14 @@ class RunReport:
     def __enter__(self) -> RunReport:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.note(*self._newest)  # how it ended, however soon after the last sample
-        self.draw()
+        try:
+            self.draw()
+        except OSError as unwritten:
+            if error is None:
+                raise
+            error.add_note(f"{self._file} could not be written either: {unwritten}")
 
     def draw(self) -> None:
         from matplotlib.figure import Figure

@@ -2,10 +2,11 @@
 
     sink: {webhook: "https://example.com/orders", authorization: "Bearer ${TOKEN}", dead_letters: refused-orders}
 
-A server that is away, is busy (429) or fails (5xx) is asked again, with growing pauses, for the page's `retry_timeout`.
-What it refuses (any other status but 2xx, redirects too) ends the pipeline, or goes to the topic `dead_letters`, row by
-row: a request of many rows that is refused is sent again in requests of one row each. Headers say what the server
-answered, which pipeline sent the row, and where it came from, if the row has `_topic`, `_partition` and `_offset`.
+A server that is away, is busy (408, 425, 429) or fails (5xx, an answer that is no HTTP) is asked again, with growing
+pauses, for the page's `retry_timeout`. What it refuses (any other status but 2xx, redirects too) ends the pipeline, or
+goes to the topic `dead_letters`, row by row: a request of many rows that is refused is sent again in requests of one
+row each. Headers say what the server answered, which pipeline sent the row, and where it came from, if the row has
+`_topic`, `_partition` and `_offset`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,8 @@ LINES, ARRAY = "lines", "array"
 CONTENT_TYPES = {LINES: "application/x-ndjson", ARRAY: "application/json"}
 ROWS_PER_REQUEST, MOST_ROWS_PER_REQUEST = 100, 10_000
 ANSWER_SECONDS = 30
+_BUSY = 408, 425, 429
+"""Request Timeout, Too Early, Too Many Requests (RFC 9110, 8470, 6585): the same request may be taken later."""
 LETTER = "value string, headers array<struct<key: string, value: binary>>"
 
 
@@ -175,6 +179,8 @@ def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
         if len(rows) == 1:
             return [_Refused(place, f"the server answered {error.code} {error.reason}")]
         return [bad for number, row in enumerate(rows, place) for bad in _send(post, [row], number)]
+    except HTTPException as error:
+        raise WebhookError(f"{post.url} gave no answer of HTTP: {error}") from error
     except OSError as error:
         raise WebhookError(f"{post.url} cannot be reached: {getattr(error, 'reason', error)}") from error
     return []
@@ -182,5 +188,5 @@ def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
 
 def _may_pass(error: Exception) -> bool:
     if isinstance(error, urllib.error.HTTPError):
-        return error.code == 429 or error.code >= 500
-    return isinstance(error, OSError)
+        return error.code in _BUSY or error.code >= 500
+    return isinstance(error, OSError | HTTPException)
