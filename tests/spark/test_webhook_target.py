@@ -105,9 +105,10 @@ def test_an_array_is_one_json_value(run, receiver):
     assert [json.loads(body) for _, body in receiver.requests] == [[{"word": "a"}, {"word": "b"}]]
 
 
-def test_a_server_that_is_busy_or_fails_is_asked_again(run, receiver):
+def test_a_server_that_is_busy_or_fails_is_asked_again(run, new_topic, receiver):
+    """Where it is said what becomes of a refused row: none of these answers is a refusal."""
     receiver.answers += [503, 429, 408, NO_HTTP]
-    run("a")
+    run("a", f", dead_letters: {new_topic()}")
     assert [body for _, body in receiver.requests] == ['{"word":"a"}\n']
 
 

@@ -59,14 +59,14 @@ async def test_a_log_without_room_to_be_closed_leaves_no_mark_of_a_clean_stop(st
     await node.create_topic("t")
     client = node.connect()
     for _ in range(20):
-        assert await produce(client) == 0
+        assert await append(client) == 0
     disk.fail(Fault("write", error="full", path_contains="t-0/"))
     await node.node.stop()
     disk.heal()
     assert not disk.exists(CLEAN_SHUTDOWN_MARK)
     disk.crash_machine(SeededRandom(3))
     again = await start_node(disk=disk)
-    assert await produce(again.connect()) == 0
+    assert await append(again.connect()) == 0
 
 
 async def test_a_log_without_room_for_a_roll_does_not_keep_retention_from_the_next_one(start_node: Any) -> None:

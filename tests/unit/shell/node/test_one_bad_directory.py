@@ -13,9 +13,10 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
-from tests.support.log_directories import NOW_MS, append, described, fetch_error, start_with_one_in_each
+from tests.support.log_directories import append, described, fetch_error, start_with_one_in_each
 from tests.support.logs import flush
 from tests.support.moves import move, two_directories
+from tests.support.node import NOW_MS
 
 pytestmark = pytest.mark.asyncio
 
