@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, int32, settings_in
+from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_rows
 from moldau.types import counted
@@ -194,12 +194,13 @@ def recover_node(arguments: argparse.Namespace) -> int:
 
 
 def _settings(path: str) -> BrokerSettings:
-    from moldau.core.config.broker_settings import parse_broker_settings
+    from moldau.cli.kafka.options import ArgumentError
+    from moldau.cli.kafka.storage import read_settings
     from moldau.errors import KafkaError
 
     try:
-        return parse_broker_settings(settings_in(path))
-    except KafkaError as error:
+        return read_settings(path)
+    except (ArgumentError, KafkaError) as error:
         raise CommandError(str(error)) from error
 
 

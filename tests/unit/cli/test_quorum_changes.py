@@ -53,6 +53,14 @@ def test_what_waiting_does_not_cure_is_told(name: str, most: float) -> None:
     assert 1 <= leader.asked <= most
 
 
+def test_a_node_without_log_directories_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "node.properties"
+    listeners = "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
+    config.write_text(f"process.roles=broker,controller\nnode.id=1\n{listeners}")
+    assert main(["quorum", "recover", str(config)]) == 1
+    assert capsys.readouterr().err == f"moldau: {config} names no log.dirs\n"
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "node.properties"
     config.write_bytes(b"\xff\xfe")
