@@ -102,8 +102,8 @@ def _ask_each(
         return dict.fromkeys(partitions, error)
     errors: dict[TopicPartition, KafkaError] = {}
     led = _led(topics, partitions)
-    is_led = {partition: True for epochs in led.values() for partition in epochs}
-    for partition in [one for one in partitions if one not in is_led]:
+    with_leader = {partition for epochs in led.values() for partition in epochs}
+    for partition in [one for one in partitions if one not in with_leader]:
         topic = topics.get(partition.topic)
         is_known = topic is not None and partition.partition in topic.partitions
         errors[partition] = kafka_error("LEADER_NOT_AVAILABLE" if is_known else "UNKNOWN_TOPIC_OR_PARTITION")

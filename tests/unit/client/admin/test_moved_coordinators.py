@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from moldau.client.admin.client import ClusterAdmin, ControllerAdmin
+from moldau.client.admin.client import ControllerAdmin
 from moldau.client.admin.configs import SET, TOPIC, alter_configs
 from moldau.client.admin.groups import DEAD, delete_group, delete_offsets, describe_group, list_groups, state_of
 from moldau.client.admin.transactions import describe_transaction, list_transactions, terminate_transaction
@@ -69,19 +69,6 @@ def cluster_of(coordinator: int, answer: Callable[[Any, int], msgspec.Struct], *
         return answer(request, next(left, 0))
 
     return ScriptedBrokers(dict.fromkeys(ADDRESSES.values(), script))
-
-
-@pytest.fixture
-def admin_of() -> Iterator[Callable[[ScriptedBrokers], ClusterAdmin]]:
-    made: list[ClusterAdmin] = []
-
-    def make(brokers: ScriptedBrokers) -> ClusterAdmin:
-        made.append(ClusterAdmin(brokers, "one:9092", client_id="test"))
-        return made[-1]
-
-    yield make
-    for admin in made:
-        admin.client.close()
 
 
 def deleted(request: Any, code: int) -> msgspec.Struct:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -67,19 +67,6 @@ def cluster_of(answer: Answer, *firsts: int | Exception) -> ScriptedBrokers:
     return ScriptedBrokers(
         {at: lambda request, broker_id=broker_id: script(broker_id, request) for broker_id, at in ADDRESSES.items()}
     )
-
-
-@pytest.fixture
-def admin_of() -> Iterator[Callable[[ScriptedBrokers], ClusterAdmin]]:
-    made: list[ClusterAdmin] = []
-
-    def make(brokers: ScriptedBrokers) -> ClusterAdmin:
-        made.append(ClusterAdmin(brokers, "one:9092", client_id="test"))
-        return made[-1]
-
-    yield make
-    for admin in made:
-        admin.client.close()
 
 
 def marked(_: Any, code: int) -> msgspec.Struct:
