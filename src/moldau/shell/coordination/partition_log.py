@@ -92,8 +92,7 @@ class PartitionLog(Generic[Record]):
             read = log.read(start, max_bytes=LOAD_BYTES, end_offset=log.log_end_offset, may_wait=may_wait)
             if read.cold is None:
                 break
-            with log.health.watched():
-                await self._workers.run(read.cold.run)
+            await self._workers.run(read.cold.run)
         return bytes(read.records or b"")
 
     def _decoded(
