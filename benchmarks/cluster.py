@@ -30,7 +30,7 @@ from moldau.client.admin.topics import list_topics
 
 PARTITIONS = 3
 SETTINGS: dict[str, object] = {"acks": "all", "enable.idempotence": True}
-SIZES = {100: 400_000, 1_000: 100_000}
+SIZES = {100: 1_000_000, 1_000: 200_000}
 """Records of a round, by the bytes of their values."""
 PACED = {"rate": 1_000, "records": 10_000, "warm_up": 15_000, "value_bytes": 100}
 """As the row of one broker: a JVM needs so many records to become fast."""

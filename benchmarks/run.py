@@ -171,7 +171,7 @@ def start(bench: Bench, workload: Workload, peer: Peer) -> Figures:
         fresh.start()
         begin = time.perf_counter()
         produce.create_topic(fresh, "first")
-        produce.produce(fresh, "first", records=1, value_bytes=100, settings={"acks": "all", "linger.ms": 0})
+        produce.Sender(fresh, "first", value_bytes=100, settings={"acks": "all", "linger.ms": 0})
         return {
             "first_record_s": fresh.start_seconds + time.perf_counter() - begin,
             "idle_pss_mib": fresh.pss_mib(),
