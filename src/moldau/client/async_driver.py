@@ -16,10 +16,18 @@ from moldau.wire.protocol.schema import Request
 
 Response = TypeVar("Response", bound=msgspec.Struct)
 
+BUFFER_BYTES = 16 << 10
+"""What a connection receives into; a longer answer has a buffer of its own while it comes."""
+LONG_BYTES = 4 << 20
+"""Such a buffer has the size of its answer, or begins with this where the answer is longer."""
 
-class AsyncConnection(asyncio.Protocol):
+
+class AsyncConnection(asyncio.BufferedProtocol):
     """One connection, open from `connection_made` on until `close` or until it is lost. A ProtocolError leaves
-    `data_received`, and the transport ends the connection.
+    `buffer_updated`, and the transport ends the connection.
+
+    An answer that does not fit into the connection's buffer is received where it stays: that of a Fetch has megabytes,
+    and a copy of them costs a follower as much as its write.
 
     `version_of`: the version of an API that requests use. `decode`: makes the message of an answer. `lost`: makes the
     error of a request without an answer; whether such a request was done is unknown.
@@ -40,7 +48,8 @@ class AsyncConnection(asyncio.Protocol):
         self._decode = decode
         self._lost = lost
         self._request_timeout_s = request_timeout_s
-        self._received = bytearray()
+        self._buffer = self._short = bytearray(BUFFER_BYTES)
+        self._filled = 0
         self._waiting: deque[_Waiting] = deque()
         self._transport: asyncio.Transport
 
@@ -99,22 +108,42 @@ class AsyncConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
 
-    def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= LENGTH_SIZE:
-            end = LENGTH_SIZE + self._protocol.response_length(received[:LENGTH_SIZE])
-            if len(received) < end:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        view, end = memoryview(self._buffer)[: self._filled], 0
+        while len(view) - end >= LENGTH_SIZE:
+            begin, size = end, LENGTH_SIZE + self._protocol.response_length(view[end : end + LENGTH_SIZE])
+            if len(view) - begin < size:
+                self._keep(view[begin:], size)
                 return
-            frame = memoryview(bytes(received[LENGTH_SIZE:end]))
-            del received[:end]
-            pending = self._protocol.oldest()
-            response = self._decode(pending, self._protocol.response_body(frame))
-            waiting = self._waiting.popleft()
-            if not waiting.answer.done():
-                if waiting.note is not None:
-                    waiting.note(response)
-                waiting.answer.set_result(response)
+            end += size
+            frame = view[begin + LENGTH_SIZE : end]
+            self._take(frame if self._buffer is not self._short else memoryview(bytes(frame)))
+        self._keep(view[end:], 0)
+
+    def _keep(self, begun: memoryview, size: int) -> None:
+        """Makes room for what is behind `begun`, the first bytes of an answer of `size` bytes (0: not known yet). The
+        room grows with what came, so that to announce a size costs nothing."""
+        self._filled = len(begun)
+        if size <= BUFFER_BYTES:
+            self._buffer = self._short
+        elif self._buffer is self._short or len(begun) == len(self._buffer):
+            self._buffer = bytearray(min(size, max(LONG_BYTES, 4 * len(begun))))
+        else:
+            return
+        memoryview(self._buffer)[: len(begun)] = begun  # one that moves inside the buffer, too
+
+    def _take(self, frame: memoryview) -> None:
+        pending = self._protocol.oldest()
+        response = self._decode(pending, self._protocol.response_body(frame))
+        waiting = self._waiting.popleft()
+        if not waiting.answer.done():
+            if waiting.note is not None:
+                waiting.note(response)
+            waiting.answer.set_result(response)
 
     def eof_received(self) -> bool:
         return False

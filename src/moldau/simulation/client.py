@@ -123,9 +123,9 @@ class BrokerClient(AsyncConnection):
     def resume_reading(self) -> None:
         self._transport.resume_reading()
 
-    def data_received(self, data: bytes) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            super().data_received(data)
+            super().buffer_updated(nbytes)
         except ProtocolError as error:
             raise ViolationError("responses in order", f"{self.name}: {error}") from error
 

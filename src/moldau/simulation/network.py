@@ -398,8 +398,8 @@ class SimulatedNetwork:
         self.next_port = FIRST_EPHEMERAL_PORT
         self.after_request: Callable[[], None] = lambda: None
         """Called once a server has taken in what arrived."""
-        self.kept_buffer_of: Callable[[asyncio.BufferedProtocol], object] = lambda protocol: None
-        """The buffer that a protocol goes on filling: all others are free once `buffer_updated` returns."""
+        self.is_kept: Callable[[asyncio.BufferedProtocol, bytearray], bool] = lambda protocol, buffer: False
+        """Whether the protocol still needs a buffer that it gave: the others are free once `buffer_updated` returns."""
 
     # -- the door
 
@@ -467,10 +467,10 @@ class SimulatedNetwork:
         return length
 
     def scrub(self, protocol: asyncio.BufferedProtocol, view: memoryview, length: int) -> None:
-        """Overwrites the receive buffer unless an incomplete frame lies in it: code that still looks at a request there
-        reads rubbish, as he would once the next bytes came in."""
+        """Overwrites the receive buffer where the protocol keeps nothing in it: code that still looks at a request
+        there reads rubbish, as it would once the next bytes came in."""
         owner = view.obj
-        if isinstance(owner, bytearray) and owner is not self.kept_buffer_of(protocol):
+        if isinstance(owner, bytearray) and not self.is_kept(protocol, owner):
             end = len(owner) - len(view) + length
             owner[:end] = RUBBISH * end
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from moldau.client.async_driver import AsyncConnection
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.simulation.checkers.survivors import log_end_on_disk
@@ -43,7 +44,7 @@ class World(ClientWorld):
         self.broker.dropping = lambda node: self.transactions.process_dies(node.broker.transactions)
         self._high_watermarks: dict[int, int] = {}
         self._watched_boot = 0
-        self.network.kept_buffer_of = incomplete_frame_of
+        self.network.is_kept = is_kept
         self.network.after_request = self.check_partitions
 
     def add_machine(
@@ -136,7 +137,9 @@ class World(ClientWorld):
             raise ViolationError("invariants hold", f"the node stopped: {node.failure}")
 
 
-def incomplete_frame_of(protocol: asyncio.BufferedProtocol) -> object:
-    """The private buffer of a ServerConnection in the middle of a long frame; the shared one is always free."""
-    frame = protocol._frame if isinstance(protocol, ServerConnection) else None
-    return None if frame is None else frame.buffer
+def is_kept(protocol: asyncio.BufferedProtocol, buffer: bytearray) -> bool:
+    """Whether a connection needs what lies in `buffer`: a server in the middle of a long frame; a client for an answer
+    that is incomplete, or too long for the buffer that it uses again."""
+    if isinstance(protocol, ServerConnection):
+        return protocol._frame is not None and buffer is protocol._frame.buffer
+    return isinstance(protocol, AsyncConnection) and (buffer is not protocol._short or protocol._filled > 0)

@@ -243,7 +243,14 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         self._owner.connection_made(self)
 
     def data_received(self, data: bytes) -> None:
-        self._send(1, lambda: self._is_left or self._owner.data_received(data))
+        self._send(1, partial(self._hand_in, memoryview(data)))
+
+    def _hand_in(self, data: memoryview) -> None:
+        while data and not self._is_left:
+            room = self._owner.get_buffer(len(data))
+            piece, data = data[: len(room)], data[len(room) :]
+            room[: len(piece)] = piece
+            self._owner.buffer_updated(len(piece))
 
     def eof_received(self) -> bool:
         return False

@@ -225,9 +225,9 @@ class _PeerConnection(AsyncConnection):
         self._knows_versions = True
         return decode_message(declared_api(pending.api_key).response, pending.version, body)[0]
 
-    def data_received(self, data: bytes) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            super().data_received(data)
+            super().buffer_updated(nbytes)
         except (KafkaError, ProtocolError) as error:
             self.close()
             self.connection_lost(error)
