@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from random import Random
@@ -29,6 +29,7 @@ import msgspec
 
 from moldau.simulation.kinds import random_of
 from moldau.simulation.loop import CLOCK_RESOLUTION, CURRENT_PROCESS, SimulatedProcess, VirtualLoop
+from moldau.simulation.receive_buffers import is_kept
 from moldau.simulation.trace import Trace
 from moldau.types import Buffer
 
@@ -200,10 +201,6 @@ class End(asyncio.Transport):
         if self.outgoing_bytes > self.high_water and not self.is_write_paused:
             self.is_write_paused = True
             cast(asyncio.BaseProtocol, self.protocol).pause_writing()
-
-    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        for data in list_of_data:
-            self.write(data)
 
     def write_eof(self) -> None:
         raise RuntimeError("the simulator has no half-closed connections: Kafka's protocol does not either")
@@ -398,8 +395,6 @@ class SimulatedNetwork:
         self.next_port = FIRST_EPHEMERAL_PORT
         self.after_request: Callable[[], None] = lambda: None
         """Called once a server has taken in what arrived."""
-        self.is_kept: Callable[[asyncio.BufferedProtocol, bytearray], bool] = lambda protocol, buffer: False
-        """Whether the protocol still needs a buffer that it gave: the others are free once `buffer_updated` returns."""
 
     # -- the door
 
@@ -470,7 +465,7 @@ class SimulatedNetwork:
         """Overwrites the receive buffer where the protocol keeps nothing in it: code that still looks at a request
         there reads rubbish, as it would once the next bytes came in."""
         owner = view.obj
-        if isinstance(owner, bytearray) and not self.is_kept(protocol, owner):
+        if isinstance(owner, bytearray) and not is_kept(protocol, owner):
             end = len(owner) - len(view) + length
             owner[:end] = RUBBISH * end
 

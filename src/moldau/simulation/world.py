@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from random import Random
 
-from moldau.client.async_driver import AsyncConnection
 from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.network.server_connection import ServerConnection
 from moldau.simulation.checkers.survivors import log_end_on_disk
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.client_world import ClientWorld
@@ -44,7 +41,6 @@ class World(ClientWorld):
         self.broker.dropping = lambda node: self.transactions.process_dies(node.broker.transactions)
         self._high_watermarks: dict[int, int] = {}
         self._watched_boot = 0
-        self.network.is_kept = is_kept
         self.network.after_request = self.check_partitions
 
     def add_machine(
@@ -135,11 +131,3 @@ class World(ClientWorld):
         node = self.broker.node
         if node is not None and node.failure is not None:
             raise ViolationError("invariants hold", f"the node stopped: {node.failure}")
-
-
-def is_kept(protocol: asyncio.BufferedProtocol, buffer: bytearray) -> bool:
-    """Whether a connection needs what lies in `buffer`: a server in the middle of a long frame; a client for an answer
-    that is incomplete, or too long for the buffer that it uses again."""
-    if isinstance(protocol, ServerConnection):
-        return protocol._frame is not None and buffer is protocol._frame.buffer
-    return isinstance(protocol, AsyncConnection) and (buffer is not protocol._short or protocol._filled > 0)

@@ -78,9 +78,6 @@ class Wire(asyncio.Transport):
         if self.unsent > self.high_water and self.protocol is not None:
             self.protocol.pause_writing()
 
-    def writelines(self, parts: Any) -> None:
-        self.write(b"".join(parts))
-
     def drain(self) -> None:
         """The peer reads all."""
         self.is_stuck = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from moldau.ports import LaterBytes
@@ -20,6 +20,21 @@ from moldau.types import Buffer
 
 JOIN_BYTES = 64 << 10
 BUFFERS = frozenset((bytes, bytearray, memoryview))
+
+
+def gathered(parts: Iterable[Buffer]) -> Iterator[Buffer]:
+    """What one write after the other sends: the large parts without a copy, and what is small between them joined."""
+    small: list[Buffer] = []
+    for part in parts:
+        if len(part) <= JOIN_BYTES:
+            small.append(part)
+            continue
+        if small:
+            yield b"".join(small)
+            small.clear()
+        yield memoryview(part)  # what the socket does not take at once is cut off without a copy
+    if small:
+        yield b"".join(small)
 
 
 class ResponseQueue(FlowControl):
@@ -99,12 +114,11 @@ class ResponseQueue(FlowControl):
         transport = self._transport
         if not out or transport is None or transport.is_closing():
             return
-        if len(out) == 1:
-            transport.write(out[0])
-        elif size <= JOIN_BYTES:
-            transport.write(b"".join(out))
+        if size <= JOIN_BYTES:
+            transport.write(out[0] if len(out) == 1 else b"".join(out))
         elif BUFFERS.issuperset(map(type, out)):
-            transport.writelines(out)
+            for piece in gathered(out):
+                transport.write(piece)
         else:
             self._stream(out)
             return

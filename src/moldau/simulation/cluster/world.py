@@ -13,7 +13,6 @@ from moldau.simulation.cluster.watch import ClusterEvent, ClusterWatch
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.world import is_kept
 from moldau.types import Uuid
 
 RETRIABLE_IN_A_CLUSTER = (19, 20, 74, 75, 78)
@@ -40,7 +39,6 @@ class ClusterWorld(ClientWorld):
         """Of clients that read from the replica which is near."""
         for machine in self.machines:
             machine.dropping = lambda node, machine=machine: self._checked(self.watch.look_at_image, machine)  # type: ignore[misc]
-        self.network.is_kept = is_kept
         self.network.after_request = self.look
 
     async def connect(self, name: str, random: Random) -> RoutedClient:

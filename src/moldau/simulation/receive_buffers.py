@@ -1,0 +1,16 @@
+"""Which of the buffers that a connection receives into it still needs: the simulated network overwrites the others."""
+
+from __future__ import annotations
+
+import asyncio
+
+from moldau.client.async_driver import AsyncConnection
+from moldau.shell.network.server_connection import ServerConnection
+
+
+def is_kept(protocol: asyncio.BufferedProtocol, buffer: bytearray) -> bool:
+    """Whether a connection needs what lies in `buffer`: a server in the middle of a long frame; a client for an answer
+    that is incomplete, or too long for the buffer that it uses again."""
+    if isinstance(protocol, ServerConnection):
+        return protocol._frame is not None and buffer is protocol._frame.buffer
+    return isinstance(protocol, AsyncConnection) and (buffer is not protocol._short or protocol._filled > 0)
