@@ -13,6 +13,7 @@ import msgspec
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.errors import MoldauError
 from moldau.ports import Disk
+from moldau.shell.io.allocator import keep_freed_buffers
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.descriptors import raise_descriptor_limit, share_out
 from moldau.shell.io.random import SystemRandom
@@ -32,8 +33,10 @@ def run_node(
     failed, or an invariant is broken.
 
     `data_directory` None keeps everything in memory. `on_ready(node)` is called once clients are served. Raises
-    MoldauError and OSError where the node cannot start. Takes over the process: its loop, two signals, its collector.
+    MoldauError and OSError where the node cannot start. Takes over the process: its loop, two signals, its collector,
+    its allocator.
     """
+    keep_freed_buffers()
     try:
         import uvloop
     except ImportError:

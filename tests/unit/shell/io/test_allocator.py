@@ -1,0 +1,31 @@
+"""Buffers of a megabyte that come and go: what the system is asked for each time."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource, sys
+from moldau.shell.io.allocator import keep_freed_buffers
+
+assert keep_freed_buffers()
+for _ in range(3):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        held = [bytearray(1 << 20) for _ in range(8)]
+        del held
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+PAGES = 20 * 8 * 256
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc"
+)
+def test_buffers_that_come_and_go_cost_no_page_faults() -> None:
+    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    assert int(run.stdout.split()[-1]) < PAGES / 20
