@@ -1,8 +1,9 @@
 """A door for operators: GET of a few paths over HTTP/1.1, on the node's own loop, with bounds and nothing else.
 
-One request for each connection, then it is closed; a head of more than 8 KiB, more than MAX_CONNECTIONS at once or a
-peer that takes longer than TIMEOUT_S ends it. On a loopback listener the Host header must name a loopback address, so
-that a web page elsewhere cannot read it under a name of its own (DNS rebinding).
+One request for each connection, then it is closed; a head of more than 8 KiB or a peer that takes longer than TIMEOUT_S
+ends it. Where there are MAX_CONNECTIONS, another one ends the oldest that has asked for nothing yet. On a loopback
+listener the Host header must name a loopback address, so that a web page elsewhere cannot read it under a name of its
+own (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -50,6 +51,16 @@ class HttpEndpoint:
         self.is_loopback_only = is_loopback_only
         self.connections: dict[HttpConnection, None] = {}
 
+    def make_room(self) -> bool:
+        """Ends the connection that has asked for nothing for longest; False where all of them have asked. Without this
+        a few clients that say nothing would keep out who asks whether the node is alive, and restarts one that is."""
+        silent = next((connection for connection in self.connections if not connection.has_asked), None)
+        if silent is None:
+            return False
+        del self.connections[silent]
+        silent.end()
+        return True
+
     def close(self) -> None:
         """Ends every connection at once, answered or not."""
         for connection in list(self.connections):
@@ -66,10 +77,15 @@ class HttpConnection(asyncio.Protocol):
         self._answering: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def has_asked(self) -> bool:
+        """Whether a whole request has come."""
+        return self._answering is not None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         endpoint = self._endpoint
-        if len(endpoint.connections) >= MAX_CONNECTIONS:
+        if len(endpoint.connections) >= MAX_CONNECTIONS and not endpoint.make_room():
             self._send(HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, b"too many connections\n"))
             return
         endpoint.connections[self] = None

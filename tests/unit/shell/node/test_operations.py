@@ -22,6 +22,7 @@ from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
+from moldau.shell.node.http_endpoint import MAX_CONNECTIONS, HttpAnswer, HttpConnection, HttpEndpoint
 from moldau.shell.node.metrics.reference_page import reference_page
 from moldau.shell.node.metrics.table import TABLE
 from moldau.shell.node.status import BrokerState
@@ -255,14 +256,42 @@ async def test_a_head_without_an_end_is_refused(running: Running) -> None:
     await writer.wait_closed()
 
 
-async def test_connections_past_the_bound_are_told_so(running: Running) -> None:
+async def test_who_says_nothing_keeps_out_nobody_who_asks(running: Running) -> None:
     assert running.node.operations is not None
     host, _, port = running.node.operations.address.partition(":")
-    held = [await asyncio.open_connection(host, int(port)) for _ in range(32)]
-    reader, writer = await asyncio.open_connection(host, int(port))
-    assert b" 503 " in await reader.readline()
-    for _, each in [*held, (reader, writer)]:
-        each.close()
+    silent = [await asyncio.open_connection(host, int(port)) for _ in range(MAX_CONNECTIONS)]
+    assert await running.ask("/live") == (200, "live\n")
+    assert await asyncio.wait_for(silent[0][0].read(), WAIT_S) == b""
+    for _, writer in silent:
+        writer.close()
+
+
+async def test_connections_past_the_bound_are_told_so_where_all_have_asked() -> None:
+    all_have_asked, go_on = asyncio.Event(), asyncio.Event()
+    asked: list[str] = []
+
+    async def answer(path: str) -> HttpAnswer:
+        asked.append(path)
+        if len(asked) == MAX_CONNECTIONS:
+            all_have_asked.set()
+        await go_on.wait()
+        return HttpAnswer(200, b"")
+
+    loop = asyncio.get_running_loop()
+    endpoint = HttpEndpoint(loop, answer, is_loopback_only=True)
+    async with await loop.create_server(lambda: HttpConnection(endpoint), "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        held = [await asyncio.open_connection(host, port) for _ in range(MAX_CONNECTIONS)]
+        for _, writer in held:
+            writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(WAIT_S):
+            await all_have_asked.wait()
+        reader, late = await asyncio.open_connection(host, port)
+        assert b" 503 " in await asyncio.wait_for(reader.readline(), WAIT_S)
+        go_on.set()
+        assert b" 200 " in await asyncio.wait_for(held[0][0].readline(), WAIT_S)
+        for writer in (late, *(writer for _, writer in held)):
+            writer.close()
 
 
 async def test_the_reference_page_is_what_the_table_says() -> None:
