@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.local_cluster.layout import LocalNode, brokers_in, lay_out
+from moldau.cli.local_cluster.layout import LocalNode, brokers_in, lay_out, move_formed
 from moldau.cli.output import CommandError
 from moldau.core.config.properties import parse_properties
 from moldau.core.metadata.image import BrokerListener
@@ -17,6 +17,8 @@ from moldau.core.metadata.snapshot import METADATA_DIRECTORY, snapshot_file_name
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.random import SystemRandom
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.types import BrokerId, Offset
 
@@ -79,6 +81,19 @@ def test_a_format_that_a_crash_cut_off_is_begun_anew_and_one_that_was_complete_i
     (tmp_path / "node-3").rename(tmp_path / "forming" / "node-3")
     with laid_out(tmp_path):
         assert identity(tmp_path, 3)[1] == identity(tmp_path, 1)[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_loss_of_power_takes_no_log_directory_its_name(seed: int) -> None:
+    """What lies under `forming` at a start is removed, and the nodes have written acknowledged records since."""
+    disk = MemoryDisk()
+    disk.make_directory("forming/node-1")
+    disk.replace_file("forming/node-1/meta.properties", b"version=1")
+    disk.flush_directory("forming")
+    disk.flush_directory("")
+    move_formed(disk)
+    disk.crash_machine(SeededRandom(seed))
+    assert disk.read_file("node-1/meta.properties") == b"version=1"
 
 
 def test_fewer_brokers_are_refused_and_more_of_them_join_the_cluster(tmp_path: Path) -> None:

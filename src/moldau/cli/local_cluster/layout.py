@@ -22,7 +22,7 @@ from moldau.core.config.properties import format_properties, parse_properties
 from moldau.core.config.replicated import replicated
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
-from moldau.ports import Clock, Random
+from moldau.ports import Clock, Disk, Random
 from moldau.shell.io.disk import OsDisk, make_durable_directory
 from moldau.shell.io.held_port import hold_port
 from moldau.shell.node.storage_format import (
@@ -163,7 +163,7 @@ def _format_cluster(directory: Path, nodes: list[LocalNode], clock: Clock, rando
     controllers = parse_initial_controllers(text, CONTROLLER)
     for node in nodes:
         _format(_log_directory(directory / _FORMING, node.node_id), node, cluster_id, controllers, now_ms, random)
-    _move_formed(directory)
+    move_formed(OsDisk(str(directory)))
 
 
 def _format_new(directory: Path, node: LocalNode, clock: Clock, random: Random) -> None:
@@ -200,15 +200,17 @@ def _format(
     )
 
 
-def _move_formed(directory: Path) -> None:
-    forming = directory / _FORMING
-    for formed in sorted(forming.iterdir()):
-        formed.rename(directory / formed.name)
-    forming.rmdir()
+def move_formed(disk: Disk) -> None:
+    """Gives the complete log directories under `forming/` their names. The names are on the disk when this returns:
+    else a loss of power could bring `forming/` back, with all that was written since, and the next start removes it."""
+    for name in disk.list_directory(_FORMING):
+        disk.rename(f"{_FORMING}/{name}", name)
+    disk.flush_directory("")
+    disk.remove_tree(_FORMING)
 
 
 def _end_forming(directory: Path) -> None:
     """What a crash left: if one log directory has its name, all of them were complete."""
     if brokers_in(directory) and (directory / _FORMING).is_dir():
-        _move_formed(directory)
+        move_formed(OsDisk(str(directory)))
     shutil.rmtree(directory / _FORMING, ignore_errors=True)
