@@ -132,17 +132,18 @@ class LogDirectories:
         """`cordoned.log.dirs` (KIP-1066): they take no new partitions."""
         self._cordoned_paths = paths
 
-    def place(self) -> LogDirectory:
-        """Where a new partition goes: the directory with the fewest, of those that serve and are not cordoned.
+    def places(self) -> list[LogDirectory]:
+        """Where a new partition may go, of those that serve and are not cordoned: first the one with the fewest, then
+        those that are to be tried where that one is full.
 
-        Where all are cordoned, nevertheless the one with the fewest: the controller has promised the partition already.
-        Raises StorageFailedError where none serves.
+        Where all are cordoned, nevertheless all of them: the controller has promised the partition already. Raises
+        StorageFailedError where none serves.
         """
         serving = [directory for directory in self.directories if not directory.health.is_offline]
         if not serving:
             raise StorageFailedError("every log directory is offline")
         open_ones = [directory for directory in serving if not self.is_cordoned(directory)]
-        return min(open_ones or serving, key=lambda directory: len(directory.logs))
+        return sorted(open_ones or serving, key=lambda directory: len(directory.logs))
 
     def drop_duplicates(
         self,

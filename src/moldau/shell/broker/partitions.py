@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -307,7 +307,6 @@ class Partitions:
         in another one was left by a move, and lacks what was appended since. And where what should be there may lie in
         a directory that is out of reach.
         """
-        now_ms = self._node.clock.now_ms()
         assigned = image.directory_of(self._node.node_id, topic_partition)
         named = None if assigned is None or assigned < FIRST_DIRECTORY_ID else assigned
         directory = self.logs.directory_of(topic_partition)
@@ -328,22 +327,33 @@ class Partitions:
             self._checkpoints.changed()
             partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
             is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
-            directory = self._place(named, is_copy=is_copy)
+            places = self._places(named, is_copy=is_copy)
             # who leads has all that was acknowledged, and a replica that is neither in sync nor eligible is a mere copy
             may_lead = not is_copy or self._node.node_id in (*partition.isr, *partition.eligible_leader_replicas)
             if named is not None or may_lead:
-                self._check_new(topic_id, topic_partition.partition, directory, is_noted=named is not None)
+                self._check_new(topic_id, topic_partition.partition, places[0], is_noted=named is not None)
             settings = self.log_settings(image, topic_partition.topic)
-            try:
-                log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
-            except StorageFullError:
-                # another directory may have room next time: a move to this one would find its name taken, and fail
-                if not directory.has_records(str(topic_partition)):
-                    directory.disk.remove_tree(str(topic_partition))
-                raise
+            directory, log = self._create_log(places, topic_partition, topic_id, settings)
         if assigned is not None and assigned != directory.directory_id:
             self._reports.add(topic_id, topic_partition.partition, directory.directory_id)
         return log
+
+    def _create_log(
+        self, places: Sequence[LogDirectory], topic_partition: TopicPartition, topic_id: Uuid, settings: LogSettings
+    ) -> tuple[LogDirectory, Log]:
+        """A log in the first of `places` that has room, and that place. Raises StorageFullError, StorageFailedError."""
+        name, now_ms = str(topic_partition), self._node.clock.now_ms()
+        for directory in places:
+            try:
+                return directory, directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
+            except StorageFullError:
+                if directory.has_records(name):
+                    raise
+                # a move to this directory would find its name taken, and fail
+                directory.disk.remove_tree(name)
+                if directory is places[-1]:
+                    raise
+        raise StorageFailedError("every log directory is offline")
 
     def _discard_other_topic(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         """What a deleted topic of that name left behind when it moved to another log directory."""
@@ -351,21 +361,22 @@ class Partitions:
         for directory in self.logs:
             directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(random), now_ms=now_ms)
 
-    def _place(self, named: Uuid | None, *, is_copy: bool) -> LogDirectory:
-        """Where a partition without a log goes: where the metadata says that it is. If that directory is gone for good,
-        as where a disk was replaced, a copy of another broker's log is begun anew. Raises StorageFailedError."""
+    def _places(self, named: Uuid | None, *, is_copy: bool) -> Sequence[LogDirectory]:
+        """Where a partition without a log may go, the best place first: where the metadata says that it is. If that
+        directory is gone for good, as where a disk was replaced, a copy of another broker's log is begun anew. Raises
+        StorageFailedError."""
         if named is None:
-            return self.logs.place()
+            return self.logs.places()
         directory = self.logs.by_id(named)
         if directory is None and is_copy and not self.logs.is_out_of_reach(named):
-            return self.logs.place()
+            return self.logs.places()
         if directory is None:
             raise StorageFailedError(
                 f"its log directory {uuid_to_text(named)} is not in log.dirs: bring that directory back, or, if its "
                 "records are lost, ask for an unclean election: the partition begins anew then"
             )
         directory.health.check()
-        return directory
+        return (directory,)
 
     def _check_new(self, topic_id: Uuid, index: int, directory: LogDirectory, *, is_noted: bool) -> None:
         """A move that a crash cut short may have left all that there is in a directory that cannot be read now, though

@@ -67,6 +67,21 @@ async def test_the_metadata_says_in_which_directory_a_partition_lies(start_node:
         assert not disks[1 - ids.index(directory_id)].exists(f"t-{index}")
 
 
+async def test_new_partitions_go_where_there_is_room(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 5)
+    disks[2].fail(Fault("append", "full"))
+    disks[2].fail(Fault("write", "full"))
+    await node.create_topic("u", 3)
+    client = node.connect()
+    assert [await append(client, index, "u") for index in range(3)] == [(0, 0)] * 3
+    assert [name for name in disks[2].list_directory("") if name.startswith("u-")] == []
+    disks[2].heal()
+    await node.create_topic("v", 1)
+    assert disks[2].exists("v-0"), "it has the fewest"
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_a_start_finds_each_partition_where_it_lay(start_node: Any, is_clean: bool) -> None:
     disks = MemoryDisk(), MemoryDisk()
