@@ -5,7 +5,8 @@ Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, with 
 happen in one turn of the loop, so that no append can come between. Before that turn the metadata log holds the new
 directory (KIP-858): records go to the copy alone from then on; where the new directory is offline at a start, the
 partition is offline, too, instead of being served without those records. The old directory goes once the new one is
-durable; a crash before that leaves both (see core/log/duplicates).
+durable; a crash before that leaves both (see core/log/duplicates). A move that finds no room for that waits beside
+those behind it: one of them may be what makes room.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class ReplicaMoves:
         """By the number of the partition: a request may move thousands, and each may wait already."""
         self._is_running = False
         self._settling: dict[int, None] = {}
+        self._held_up: dict[int, None] = {}
+        """Partitions whose move found no room to be made durable: the old directory has the name that the copy of the
+        next move may have to take, so that one waits."""
 
     def is_settling(self, partition: Partition) -> bool:
         """Whether `partition` is being moved, or was and its old directory is still there: it must not be compacted,
@@ -82,14 +86,18 @@ class ReplicaMoves:
             self.move(partition, future.target)
 
     def _begin(self) -> None:
-        if self._waiting and not self._is_running:
+        if self._next() is not None and not self._is_running:
             self._is_running = True
             self._node.spawn(self._run())
 
+    def _next(self) -> int | None:
+        """The number of the partition whose turn it is; None: no move can begin."""
+        return next((number for number in self._waiting if number not in self._held_up), None)
+
     async def _run(self) -> None:
         try:
-            while self._waiting:
-                _, (partition, future) = self._waiting.popitem(last=False)
+            while (number := self._next()) is not None:
+                partition, future = self._waiting.pop(number)
                 if self._is_wanted(partition, future):
                     await self._move(partition, future)
                 else:
@@ -143,9 +151,10 @@ class ReplicaMoves:
                 future.abandon()
                 if is_noted and (source := self._partitions.logs.by_id(future.source_directory_id)) is not None:
                     self._partitions.stays_in(partition, source)
-        if is_done:
-            await self._make_durable(partition, future)
-        elif not target.health.is_offline:
+        if is_done and not await self._is_settled(partition, future):
+            self._held_up[partition.number] = None
+            self._node.spawn(self._settle(partition, future))
+        elif not is_done and not target.health.is_offline:
             try:
                 await self._node.workers.run(lambda: target.disk.remove_tree(future.directory))
             except StorageFailedError as error:
@@ -213,16 +222,29 @@ class ReplicaMoves:
             "move", f"node {node.node_id}: {topic_partition} lies in {future.target.path} now, {log.size_bytes} bytes"
         )
 
-    async def _make_durable(self, partition: Partition, future: FutureLog) -> None:
-        """The old directory goes only when the new one would survive the machine. It stays where the new one fails."""
+    async def _settle(self, partition: Partition, future: FutureLog) -> None:
+        """Tries again until there is room."""
+        is_settled = False
+        try:
+            while not is_settled:
+                await asyncio.sleep(RETRY_S)
+                is_settled = await self._is_settled(partition, future)
+        except asyncio.CancelledError:
+            self._waiting.clear()
+            raise
+        finally:
+            del self._held_up[partition.number]
+            self._begin()
+
+    async def _is_settled(self, partition: Partition, future: FutureLog) -> bool:
+        """The old directory goes only when the new one would survive the machine. It stays where the new one fails.
+        False: there is no room to make the new one durable."""
         node, topic_partition = self._node, partition.topic_partition
-        while not partition.is_deleted and not await self._is_durable(partition, future.target):
-            if partition.is_offline:
-                return
-            await asyncio.sleep(RETRY_S)
+        if not partition.is_deleted and not await self._is_durable(partition, future.target):
+            return partition.is_offline
         old = self._partitions.logs.by_id(future.source_directory_id)
         if old is None or old.health.is_offline:
-            return
+            return True
         try:
             old.discard(topic_partition, delete_id=random_uuid(node.random), now_ms=node.clock.now_ms())
             # else the machine may find it again, long after the new one was compacted
@@ -230,8 +252,9 @@ class ReplicaMoves:
         except StorageFailedError as error:
             old.health.fail(error)
             self._node.directory_failed()
-            return
+            return True
         del self._settling[partition.number]
+        return True
 
     async def _is_durable(self, partition: Partition, target: LogDirectory) -> bool:
         """Makes the new log durable, with where it starts, for what a client deleted must not come back, and with how

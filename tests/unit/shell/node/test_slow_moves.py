@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ResourceType
+from moldau.shell.io.twins.memory_disk import Fault
 from moldau.types import Offset, TopicPartition
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
@@ -62,6 +64,36 @@ def test_a_new_topic_moves_though_one_of_its_name_was_waiting_to_move_there(in_v
         await asyncio.sleep(60)
         assert PARTITION in there.logs
         assert TopicPartition("u", 0) in here.logs
+
+    in_virtual_time(story)
+
+
+def test_a_move_that_finds_no_room_at_its_end_holds_up_no_other(in_virtual_time: Any) -> None:
+    """The other one may be what makes room there."""
+
+    async def story(start_node: Any) -> None:
+        running, here, there = await two_directories(start_node)
+        broker, other = running.node.broker, TopicPartition("u", 0)
+        write(running, 3)
+        await running.create_topic("u")
+        assert other in there.logs
+        there.disk.fail(Fault("write", "full", path_contains=LOG_START_OFFSET_CHECKPOINT))
+        broker.partitions.find("t", 0).log.advance_log_start_offset(2)
+        move(running, there)
+        broker.moves.move(broker.partitions.find("u", 0), here)
+        await asyncio.sleep(5)
+        assert PARTITION in there.logs
+        assert other in here.logs
+        assert here.disk.exists("t-0"), "the copy would not survive the machine"
+        # its own next move waits: the directory that it would take is still there
+        move(running, here)
+        await asyncio.sleep(5)
+        assert PARTITION in there.logs
+        there.disk.heal()
+        await asyncio.sleep(5)
+        assert PARTITION in here.logs
+        assert not there.disk.exists("t-0")
+        assert not broker.moves.is_settling(broker.partitions.find("t", 0))
 
     in_virtual_time(story)
 
