@@ -389,8 +389,8 @@ class LogDirectory:
 
     def discard(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
         """Sets the files of a detached partition aside, for `take_purgeable` at once. Raises StorageFailedError."""
-        if topic_partition not in self._leaving:
-            return  # a new topic of that name has done it
+        if topic_partition not in self._leaving or topic_partition in self.logs:
+            return  # a new topic of that name has done it, or the partition is back
         self.health.check()
         with self.health.watched():
             self._set_aside(topic_partition, delete_id, now_ms)

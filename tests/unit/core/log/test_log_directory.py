@@ -291,3 +291,15 @@ def test_a_new_partition_is_begun_without_reading_its_directory() -> None:
     disk.heal()
     assert _ends(_open(disk)) == {"new-0": 3}
     assert log.topic_id == TOPIC_ID
+
+
+def test_what_a_move_left_is_not_discarded_once_the_partition_is_back() -> None:
+    """A replica that was taken off the broker, and came again before the move had taken the old directory away."""
+    disk, key = MemoryDisk(), TopicPartition("dashed-topic", 1)
+    directory = _filled(disk)
+    directory.detach(key)
+    log = directory.create_log(key, TOPIC_ID, SETTINGS, now_ms=NOW_MS)
+    directory.discard(key, delete_id=DELETE_ID, now_ms=NOW_MS)
+    assert disk.is_directory("dashed-topic-1")
+    assert directory.logs[key] is log
+    assert log.log_end_offset == 5
