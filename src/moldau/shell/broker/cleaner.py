@@ -209,8 +209,8 @@ class Cleaner:
         except StorageFailedError as error:
             log.health.fail(error)
             raise
-        if self._is_gone(partition, log) or directory is None:
-            return False
+        if self._is_gone(partition, log) or directory is None or log.truncations != plan.truncations:
+            return False  # a log that was cut meanwhile is clean up to the cut only, as the cut has noted
         directory.cleaned_offsets[partition.topic_partition] = result.end_offset
         self._refused.pop(partition.number, None)
         await self._checkpoints.save_cleaned_offsets(directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -18,6 +19,23 @@ from tests.support.logs import flush, records_in
 from tests.support.node import committed, offset_commit
 
 CHECKPOINT = "cleaner-offset-checkpoint"
+
+
+class WorkersBehind:
+    """Inline workers; `call` comes before each piece of work."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    async def run(self, work: Any) -> Any:
+        self._call()
+        return work()
+
+    async def drain(self) -> None:
+        """Nothing is under way when a test stops its node."""
+
+    def close(self) -> None:
+        """Nothing is to be stopped."""
 
 
 def write(running: Any, partition: Partition, *pairs: tuple[str, str | None]) -> None:
@@ -142,6 +160,34 @@ async def test_a_log_that_cannot_be_cleaned_keeps_no_other_from_its_round(
     running.disk.heal()
     assert await cleaner.clean_one()
     assert len(content(partitions[0])) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_log_that_is_cut_when_its_round_is_almost_over_is_clean_up_to_the_cut_only(start_node: Any) -> None:
+    def cut_what_was_cleaned() -> None:
+        if partition and not cuts and len(content(partition[0])) < 4:
+            cuts.append(directory.logs[place].log_end_offset)
+            directory.truncate(place, 2, running.clock.now_ms())
+
+    partition: list[Partition] = []
+    cuts: list[int] = []
+    running = await start_node(workers=WorkersBehind(cut_what_was_cleaned))
+    await running.create_topic("table", cleanup_policy="compact")
+    partition.append(running.node.broker.partitions.find("table", 0))
+    place = partition[0].topic_partition
+    directory = running.node.broker.partitions.logs.directory_of(place)
+    for value in "1234":
+        write(running, partition[0], ("a", value))
+        await seal(running, partition[0])
+    cleaner = running.node.housekeeping.cleaner
+    assert not await cleaner.clean_one()
+    assert cuts == [4]
+    assert place not in directory.cleaned_offsets
+    for key, value in ("a5", "a6", "a7", "a8", "b1"):
+        write(running, partition[0], (key, value))
+        await seal(running, partition[0])
+    assert await cleaner.clean_one()
+    assert list(content(partition[0]).values()) == [(b"a", b"8"), (b"b", b"1")]
 
 
 @pytest.mark.asyncio
