@@ -179,6 +179,9 @@ class Replication:
                     directory.start_over(place, output.offset, now_ms)
             except StorageFullError as error:
                 self._node.log.warn("replica truncation", f"{place} is not cut yet: {error}", about=str(place))
+                if partition.log.log_end_offset < old_end_offset:
+                    # cut, and there was no room to begin anew: the next leader must not take it for longer than it is
+                    self._was_shortened(partition)
                 self.step(partition, FetchFailed(leader_epoch))
                 return
             except StorageFailedError:
@@ -191,9 +194,13 @@ class Replication:
                 f"as the leader of epoch {leader_epoch} has it",
                 about=str(place),
             )
-            self._checkpoints.changed()
-            self._flusher.log_cut(partition)
-            self._was_cut(partition)
-            self.step(partition, Truncated(log.log_end_offset, log.leader_epochs.latest_epoch))
+            self._was_shortened(partition)
         if partition.waits_for_flush:
             self._flusher.request(partition)
+
+    def _was_shortened(self, partition: Partition) -> None:
+        log = partition.log
+        self._checkpoints.changed()
+        self._flusher.log_cut(partition)
+        self._was_cut(partition)
+        self.step(partition, Truncated(log.log_end_offset, log.leader_epochs.latest_epoch))

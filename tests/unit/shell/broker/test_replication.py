@@ -290,6 +290,25 @@ def test_records_are_deleted_when_all_live_replicas_have_dropped_them() -> None:
         brokers.controller.fence(3)
         assert await delete_below(brokers, 4) == (4, 0)
         assert brokers.machines[2].replica().log.log_start_offset == 4
+def test_a_follower_that_finds_no_room_to_begin_anew_knows_that_its_log_was_cut() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        await write(brokers, 1, 0, 3)
+        copy = brokers.machines[2]
+        copy.stand_still()
+        await write(brokers, 1, 3, 10)
+        brokers.machines[1].replica().log.advance_log_start_offset(7)
+        copy.disks[0].fail(Fault("write", "full", path_contains="leader-epoch-checkpoint"))
+        copy.go_on()
+        await brokers.until(lambda: copy.replica().log.log_end_offset == 0, "the log is cut")
+        assert copy.replica().are_offsets_in_order
+        copy.disks[0].heal()
+        await brokers.until(brokers.is_whole, "there is room, and it is in sync again")
+        assert copy.values() == numbered(7, 10)
+
+    run_brokers(story)
+
+
         brokers.machines[2].stand_still()
         assert await delete_below(brokers, 6, timeout_ms=200) == (4, ERROR_CODES["REQUEST_TIMED_OUT"])
         deleting = asyncio.ensure_future(delete_below(brokers, 6))
