@@ -160,6 +160,8 @@ def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_sile
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2)
         others = brokers.machines[2].broker.others
+        brokers.controller.fence(1)  # now: it is to make no difference when the broker registers
+        await brokers.pass_time(0.1)
         await others.ask(1, MetadataRequest(()), 30_000)
         brokers.machines[1].silent_share = 1.0
         brokers.machines[1].kill("machine")
@@ -170,6 +172,24 @@ def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_sile
             await asked
         await others.ask(1, MetadataRequest(()), 30_000)
         assert brokers.around.loop.time() - begin_s < 5
+
+    run_brokers(story)
+
+
+def test_a_broker_that_stands_still_is_waited_for_until_it_is_fenced() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        others = brokers.machines[2].broker.others
+        await others.ask(1, MetadataRequest(()), 30_000)
+        brokers.machines[1].stand_still()
+        begin_s = brokers.around.loop.time()
+        asked = asyncio.ensure_future(others.ask(1, MetadataRequest(()), 30_000))
+        await brokers.pass_time(1)
+        assert not asked.done()
+        brokers.controller.fence(1)
+        with pytest.raises(NoAnswerError):
+            await asked
+        assert brokers.around.loop.time() - begin_s < 2
 
     run_brokers(story)
 
@@ -270,6 +290,25 @@ def test_a_follower_whose_disk_is_full_goes_on_when_there_is_room() -> None:
     run_brokers(story)
 
 
+def test_a_follower_that_finds_no_room_to_begin_anew_knows_that_its_log_was_cut() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        await write(brokers, 1, 0, 3)
+        copy = brokers.machines[2]
+        copy.stand_still()
+        await write(brokers, 1, 3, 10)
+        brokers.machines[1].replica().log.advance_log_start_offset(7)
+        copy.disks[0].fail(Fault("write", "full", path_contains="leader-epoch-checkpoint"))
+        copy.go_on()
+        await brokers.until(lambda: copy.replica().log.log_end_offset == 0, "the log is cut")
+        assert copy.replica().are_offsets_in_order
+        copy.disks[0].heal()
+        await brokers.until(brokers.is_whole, "there is room, and it is in sync again")
+        assert copy.values() == numbered(7, 10)
+
+    run_brokers(story)
+
+
 def test_a_follower_whose_disk_fails_takes_its_partition_offline_and_the_others_go_on() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2, 3)
@@ -290,25 +329,6 @@ def test_records_are_deleted_when_all_live_replicas_have_dropped_them() -> None:
         brokers.controller.fence(3)
         assert await delete_below(brokers, 4) == (4, 0)
         assert brokers.machines[2].replica().log.log_start_offset == 4
-def test_a_follower_that_finds_no_room_to_begin_anew_knows_that_its_log_was_cut() -> None:
-    async def story(brokers: Brokers) -> None:
-        await with_topic(brokers, 1, 2)
-        await write(brokers, 1, 0, 3)
-        copy = brokers.machines[2]
-        copy.stand_still()
-        await write(brokers, 1, 3, 10)
-        brokers.machines[1].replica().log.advance_log_start_offset(7)
-        copy.disks[0].fail(Fault("write", "full", path_contains="leader-epoch-checkpoint"))
-        copy.go_on()
-        await brokers.until(lambda: copy.replica().log.log_end_offset == 0, "the log is cut")
-        assert copy.replica().are_offsets_in_order
-        copy.disks[0].heal()
-        await brokers.until(brokers.is_whole, "there is room, and it is in sync again")
-        assert copy.values() == numbered(7, 10)
-
-    run_brokers(story)
-
-
         brokers.machines[2].stand_still()
         assert await delete_below(brokers, 6, timeout_ms=200) == (4, ERROR_CODES["REQUEST_TIMED_OUT"])
         deleting = asyncio.ensure_future(delete_below(brokers, 6))
