@@ -141,8 +141,11 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._when_lost()
 
     def eof_received(self) -> bool:
-        # what came before the end and waits for its turn only is done: with acks=0 nobody would send it again
-        while self._is_resuming:
+        # What came before the end and waits for its turn only is done: with acks=0 nobody would send it again. A quota
+        # slows down who goes on, and this client does not.
+        while self._is_resuming or (self._held is not None and self._holds == Hold.MUTED):
+            self._end_mute()
+            self._holds &= ~Hold.MUTED
             self._resume()
         return False
 

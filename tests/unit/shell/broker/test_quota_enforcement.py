@@ -77,6 +77,22 @@ async def test_a_producer_over_its_quota_is_answered_and_its_next_request_waits(
 
 
 @pytest.mark.asyncio
+async def test_what_a_producer_over_its_quota_sent_before_its_end_is_written(start_node: Any) -> None:
+    """With acks=0 nobody sends it again."""
+    node = await start_node()
+    await node.create_topic("topic")
+    await set_quota(node, "producer_byte_rate", 1_000)
+    client = node.connect()
+    for _ in range(4):
+        client.send(ApiKey.PRODUCE, 9, produce(bytes(11_000), topic="topic", acks=0))
+    log = node.node.broker.partitions.find("topic", 0).log
+    assert log.log_end_offset == 1
+    assert client.connection._muted is not None
+    assert client.connection.eof_received() is False
+    assert log.log_end_offset == 4
+
+
+@pytest.mark.asyncio
 async def test_a_consumer_over_its_quota_gets_nothing_now_and_all_after_the_wait(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("topic")
