@@ -149,7 +149,9 @@ def _description(row: DescribedTransaction, coordinator_id: int) -> TransactionD
 def describe_producers(
     admin: ClusterAdmin, partitions: Iterable[TopicPartition], broker_id: int | None = None
 ) -> dict[TopicPartition, list[ProducerDescription] | KafkaError]:
-    """The producers of each partition, as its leader (or the replica on `broker_id`) remembers them, or its error."""
+    """The producers of each partition, as its leader remembers them, or its error: a leader that is not reached keeps
+    nobody from the others. With `broker_id` as the replicas there remember them; raises what the broker is refused
+    for."""
     found: dict[TopicPartition, list[ProducerDescription] | KafkaError] = {}
     asked: dict[int, list[TopicPartition]] = {}
     for partition in partitions:
@@ -159,8 +161,14 @@ def describe_producers(
         except KafkaError as error:
             found[partition] = error
     for node, rows in asked.items():
-        for begin in range(0, len(rows), PRODUCERS_OF_A_REQUEST):
-            _describe_producers(admin, node, rows[begin : begin + PRODUCERS_OF_A_REQUEST], found)
+        try:
+            for begin in range(0, len(rows), PRODUCERS_OF_A_REQUEST):
+                _describe_producers(admin, node, rows[begin : begin + PRODUCERS_OF_A_REQUEST], found)
+        except KafkaError as error:
+            if broker_id is not None:
+                raise
+            for row in rows:
+                found.setdefault(row, error)
     return found
 
 

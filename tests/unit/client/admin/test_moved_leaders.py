@@ -10,7 +10,7 @@ import pytest
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.partitions import delete_records
-from moldau.client.admin.transactions import abort_transaction
+from moldau.client.admin.transactions import abort_transaction, describe_producers
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.delete_records import (
@@ -24,6 +24,12 @@ from moldau.wire.protocol.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+)
+from moldau.wire.protocol.messages.producer_ids import (
+    DescribeProducersPartitionResponse,
+    DescribeProducersResponse,
+    DescribeProducersTopicResponse,
+    ProducerState,
 )
 from moldau.wire.protocol.messages.transactions import (
     WritableTxnMarkerPartitionResult,
@@ -123,6 +129,23 @@ def test_a_leader_that_is_not_reached_keeps_no_result_of_the_other_partitions_ba
     assert "cannot reach" in str(found[PARTITIONS[0]])
     assert found[PARTITIONS[1]] == 5
     assert 10_000 < brokers.now_ms <= 15_000
+
+
+def with_producer(request: Any, code: int) -> msgspec.Struct:
+    producer = ProducerState(producer_id=7, current_txn_start_offset=code)
+    indexes = request.topics[0].partition_indexes
+    rows = tuple(DescribeProducersPartitionResponse(index, active_producers=(producer,)) for index in indexes)
+    return DescribeProducersResponse(topics=(DescribeProducersTopicResponse("t", rows),))
+
+
+def test_a_leader_that_is_not_reached_keeps_no_producers_of_the_other_partitions_back(admin_of):
+    brokers = cluster_of(with_producer)
+    del brokers.scripts[ADDRESSES[2]]
+    found = describe_producers(admin_of(brokers), PARTITIONS)
+    assert "cannot reach" in str(found[PARTITIONS[0]])
+    assert [producer.producer_id for producer in found[PARTITIONS[1]]] == [7]
+    with pytest.raises(KafkaError, match="cannot reach"):
+        describe_producers(admin_of(brokers), PARTITIONS, broker_id=2)
 
 
 def test_what_may_have_been_deleted_is_not_asked_for_again(admin_of):
