@@ -7,7 +7,7 @@ import random
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,6 +59,17 @@ def run_java(*arguments: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def check_with_kafkas_tools(servers: str, voters: Sequence[int]) -> None:
+    """These nodes vote, one of which leads, and every replica is in sync, as Kafka's own tools see it."""
+    words = ("--bootstrap-server", servers)
+    told = run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words, "describe", "--replication")
+    rows = [line.split() for line in told.splitlines()]
+    assert sorted(int(row[0]) for row in rows if row[-1] in ("Leader", "Follower")) == sorted(voters), told
+    assert [row[-1] for row in rows].count("Leader") == 1, told
+    lacking = run_java("org.apache.kafka.tools.TopicCommand", *words, "--describe", "--under-replicated-partitions")
+    assert lacking.strip() == "", lacking
 
 
 def free_port() -> int:

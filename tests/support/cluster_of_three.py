@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.types import Uuid, uuid_to_text
-from tests.support.apache_kafka import CLUSTER_ID, java, run_java
+from tests.support.apache_kafka import CLUSTER_ID, check_with_kafkas_tools, java, run_java
 from tests.support.held_port import held_port, port_of
 
 NODE_IDS = (1, 2, 3)
@@ -43,10 +43,11 @@ def apache_command(libs: str) -> Command:
 
 
 def format_directory(config: Path, *more: str, by_kafka: bool, features: tuple[str, ...] = UNSERVED) -> None:
-    """The directory of the node whose properties are `config`. `features`: where Kafka's are not its defaults."""
+    """The directory of the node whose properties are `config`. `features`: where they are not the defaults."""
     words = ["format", "-t", CLUSTER_ID, "-c", str(config), *more]
+    words += [word for name in features for word in ("--feature", name)]
     if by_kafka:
-        run_java("kafka.tools.StorageTool", *words, *(word for name in features for word in ("--feature", name)))
+        run_java("kafka.tools.StorageTool", *words)
     else:
         command = [sys.executable, "-m", "moldau.cli.main", "kafka-storage", *words]
         subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S)
@@ -60,7 +61,8 @@ def first_directory_id(node_id: int) -> str:
 class ClusterOfThree:
     """`commands`: how each node is started, by id; `roles`: its `process.roles`. Every directory is formatted by
     Moldau, or by Kafka for its own. `voters_in_log`: they are records of the log (KIP-853), not a setting.
-    `settings`: more of each node. `later`: nodes that may succeed those; clients know their addresses before."""
+    `settings`: more of each node. `later`: nodes that may succeed those; clients know their addresses before.
+    `features`: of the cluster, where they are not the defaults; None: as both kinds serve them, if there are both."""
 
     def __init__(
         self,
@@ -72,8 +74,11 @@ class ClusterOfThree:
         voters_in_log: bool = False,
         settings: Mapping[str, str] | None = None,
         later: tuple[int, ...] = (),
+        features: tuple[str, ...] | None = None,
     ) -> None:
         self._scratch = scratch
+        is_of_moldau = all(command is moldau_command for command in commands.values())
+        self._features = features if features is not None else () if is_of_moldau else UNSERVED
         self._settings = settings or {}
         self._commands = commands
         self._roles = dict(roles)
@@ -104,7 +109,10 @@ class ClusterOfThree:
             )
         for node_id in NODE_IDS:
             self._write_config(node_id)
-            format_directory(self.config_of(node_id), *first, by_kafka=node_id in formatted_by_kafka)
+            self._format(node_id, *first, by_kafka=node_id in formatted_by_kafka)
+
+    def _format(self, node_id: int, *more: str, by_kafka: bool) -> None:
+        format_directory(self.config_of(node_id), *more, by_kafka=by_kafka, features=self._features)
 
     def _ports(self, node_id: int) -> tuple[int, int]:
         broker, controller = self._held[node_id]
@@ -141,15 +149,29 @@ class ClusterOfThree:
                 command, cwd=self._scratch, stdout=log, stderr=subprocess.STDOUT
             )
 
-    def add_broker(self, node_id: int, command: Command) -> None:
-        """One more node, a broker alone, starts and is known to the others."""
+    def prepare_broker(self, node_id: int, command: Command) -> None:
+        """One more node, a broker alone, has its settings and its directory."""
         self._held[node_id] = held_port(), held_port()
         self._commands[node_id], self._roles[node_id] = command, "broker"
-        self._brokers.append(node_id)
         self._write_config(node_id)
-        format_directory(self.config_of(node_id), by_kafka=command is not moldau_command)
+        self._format(node_id, by_kafka=command is not moldau_command)
+
+    def join(self, node_id: int) -> None:
+        """A prepared broker starts and is known to the others."""
+        self._brokers.append(node_id)
         self.start(node_id)
         self.wait_for_brokers()
+
+    def refusal_of(self, node_id: int) -> str:
+        """What a node says last that ends by itself instead of joining the others."""
+        self.start(node_id)
+        assert self._processes.pop(node_id).wait(WAIT_S) == 1, self.told()
+        return (self._scratch / f"node-{node_id}.log").read_text().splitlines()[-1]
+
+    def add_broker(self, node_id: int, command: Command) -> None:
+        """One more node, a broker alone, starts and is known to the others."""
+        self.prepare_broker(node_id, command)
+        self.join(node_id)
 
     def replace(self, node_id: int, command: Command) -> None:
         """kill -9 of a node whose disk is gone for good: another kind of node takes its id, with an empty directory,
@@ -161,7 +183,7 @@ class ClusterOfThree:
         self._ask_quorum("remove-controller", *gone)
         self.lose_directory(node_id)
         self._commands[node_id] = command
-        format_directory(self.config_of(node_id), "--no-initial-controllers", by_kafka=command is not moldau_command)
+        self._format(node_id, "--no-initial-controllers", by_kafka=command is not moldau_command)
         self.start(node_id)
         self._brokers.append(node_id)
         self.wait_for_brokers()
@@ -172,7 +194,7 @@ class ClusterOfThree:
         no partition ever lacks a replica. What is asked of the cluster, our commands ask."""
         self._commands[new], self._roles[new] = command, "broker,controller"
         self._write_config(new)
-        format_directory(self.config_of(new), "--no-initial-controllers", by_kafka=command is not moldau_command)
+        self._format(new, "--no-initial-controllers", by_kafka=command is not moldau_command)
         self.start(new)
         self._brokers.append(new)
         self.wait_for_brokers()
@@ -203,13 +225,7 @@ class ClusterOfThree:
 
     def check_with_kafkas_tools(self) -> None:
         """Every node that runs votes, and every replica is in sync, as Kafka's own tools see it."""
-        words = ("--bootstrap-server", self.bootstrap_servers, "--describe")
-        told = run_java("org.apache.kafka.tools.MetadataQuorumCommand", *words[:2], "describe", "--replication")
-        rows = [line.split() for line in told.splitlines()]
-        voters = sorted(int(row[0]) for row in rows if row[-1] in ("Leader", "Follower"))
-        assert voters == sorted(self._processes), told
-        lacking = run_java("org.apache.kafka.tools.TopicCommand", *words, "--under-replicated-partitions")
-        assert lacking.strip() == "", lacking
+        check_with_kafkas_tools(self.bootstrap_servers, [*self._processes])
 
     def _ask_quorum(self, *words: str) -> None:
         run_java("org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", self.bootstrap_servers, *words)
@@ -285,6 +301,16 @@ class ClusterOfThree:
             return len(partitions) == PARTITIONS and all(len(each.isrs) == self._factor for each in partitions)
 
         self.wait_until(is_in_sync)
+
+    def wait_whole(self) -> None:
+        """Until every partition of every topic has all its replicas in sync, internal ones too."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+        def is_whole() -> bool:
+            topics = admin.list_topics(timeout=1).topics.values()
+            return all(len(each.isrs) == len(each.replicas) for row in topics for each in row.partitions.values())
+
+        self.wait_until(is_whole)
 
     def wait_out_of_sync(self, node_id: int) -> None:
         """Until the node is in sync in no partition of the topic, as the others know it."""
@@ -400,10 +426,18 @@ def cluster_of_three(
     voters_in_log: bool = False,
     settings: Mapping[str, str] | None = None,
     later: tuple[int, ...] = (),
+    features: tuple[str, ...] | None = None,
 ) -> Iterator[ClusterOfThree]:
     """All three started, and known to each other."""
     cluster = ClusterOfThree(
-        scratch, commands, formatted_by_kafka, roles, voters_in_log=voters_in_log, settings=settings, later=later
+        scratch,
+        commands,
+        formatted_by_kafka,
+        roles,
+        voters_in_log=voters_in_log,
+        settings=settings,
+        later=later,
+        features=features,
     )
     try:
         for node_id in NODE_IDS:

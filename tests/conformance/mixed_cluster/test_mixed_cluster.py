@@ -18,6 +18,7 @@ from tests.support.cluster_of_three import (
     PARTITIONS,
     SEPARATE_ROLES,
     TOPIC,
+    UNSERVED,
     apache_command,
     check_that_each_may_die,
     cluster_of_three,
@@ -104,3 +105,15 @@ def test_cordoned_directories_of_either_kind_leave_the_same_records_and_take_no_
             cluster.cordon(broker_id, None)
         of_moldau, of_theirs = (cluster.cordonings_of(broker_id) for broker_id in (2, 3))
         assert of_moldau == of_theirs == [0, 1, 0]
+
+
+@pytest.mark.timeout(300)
+def test_a_node_does_not_join_a_cluster_with_features_that_it_lacks_until_they_are_taken_back(tmp_path: Path) -> None:
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, kafka), NODE_IDS, SEPARATE_ROLES, features=()) as cluster:
+        cluster.prepare_broker(4, moldau_command)
+        for taken_back in UNSERVED:
+            assert f"but Moldau does not: `kafka-features downgrade --feature {taken_back}`" in cluster.refusal_of(4)
+            words = ["--bootstrap-server", cluster.bootstrap_servers, "downgrade", "--feature", taken_back]
+            run_java("org.apache.kafka.tools.FeatureCommand", *words)
+        cluster.join(4)

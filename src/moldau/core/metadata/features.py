@@ -6,7 +6,7 @@ are shown only the features that are served: a client that sees `group.version` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import msgspec
 
@@ -64,8 +64,10 @@ def served_features(levels: Mapping[str, int]) -> dict[str, int]:
     return {name: levels[name] for name in sorted(SERVED_FEATURES) if levels.get(name, 0) > 0}
 
 
-def unserved_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
-    """(name, why) of a finalized feature under which records may mean what is not known here; None if all are known."""
+def unserved_level(levels: Mapping[str, int], of_others: Container[str] = ()) -> tuple[str, str] | None:
+    """(name, why) of a finalized feature under which records may mean what is not known here, or clients rely on what
+    is not served here; None if there is none. `of_others`: the features that other nodes of the cluster serve. Where no
+    node serves a feature nobody relies on it, and it stays finalized for the Apache Kafka to come."""
     known = {feature.name: (0, feature.max_level) for feature in SUPPORTED_FEATURES}
     known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_3)
     for name, level in levels.items():
@@ -73,6 +75,9 @@ def unserved_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
         if not lowest <= level <= highest:
             said = f"{lowest} (Kafka 4.0) to {highest} (Kafka 4.3)" if name == METADATA_VERSION else f"0 to {highest}"
             return name, f"{name} is {level}, but Moldau supports {said}"
+        if level > 0 and name in of_others and name not in SERVED_FEATURES:
+            take_back = f"`kafka-features downgrade --feature {name}=0` takes it back"
+            return name, f"{name} is {level} and other nodes serve it, but Moldau does not: {take_back}"
     return None
 
 

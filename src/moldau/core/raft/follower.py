@@ -70,12 +70,19 @@ class Follower:
         self._settings = settings
         self._leader_epoch = leader_epoch
         self._leader_high_watermark = 0
+        self._told_high_watermark = 0
+        """The leader's in any answer, also in one that says nothing of how much of this log is the leader's."""
         self._state = _State.FLUSHING
         self._asked: Request | None = None
         self._log_end_before = 0
         self._retry_ms: int | None = None
         self._membership = membership
         self._next_change_ms = now_ms
+
+    @property
+    def has_all_committed(self) -> bool:
+        """Whether everything is committed here that the leader has told to be committed."""
+        return self._log.high_watermark >= self._told_high_watermark
 
     def begin(self) -> tuple[Output, ...]:
         """The first fetch of this epoch; nothing while the log is not flushed, for a fetch says what is on the disk
@@ -159,6 +166,7 @@ class Follower:
         self.deadline_ms = now_ms + self._settings.fetch_timeout_ms
         self.has_fetched = True
         if isinstance(answer, FetchAnswer):
+            self._told_high_watermark = max(self._told_high_watermark, answer.high_watermark)
             return self._take_records(answer, now_ms)
         if isinstance(answer, FetchSnapshotAnswer) and isinstance(request, FetchSnapshot):
             return tuple(self._take_part(request, answer))

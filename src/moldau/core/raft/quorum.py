@@ -136,6 +136,11 @@ class Quorum:
         """The offset below which this node knows the metadata log to be committed."""
         return self.log.high_watermark
 
+    @property
+    def has_all_committed(self) -> bool:
+        """Whether this node knows of everything that its leader, or this node as the leader, knows to be committed."""
+        return self._role.has_all_committed if isinstance(self._role, Follower) else self.is_leader
+
     def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
         """Why the voters cannot be changed so, as far as is known before the new voter is asked."""
         if isinstance(self._role, Leader):

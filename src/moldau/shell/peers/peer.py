@@ -7,7 +7,7 @@ behind it: who must not wait for such a request speaks through a `Peer` of his o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -64,6 +64,8 @@ class Peer:
         self._backoff_ms = 0
         self._next_try_s = 0.0
         self._is_closed = False
+        self.features: Mapping[str, int] = {}
+        """The levels of the finalized features that the peer serves, as it said when it was reached last."""
 
     @property
     def address(self) -> BrokerListener:
@@ -155,7 +157,10 @@ class Peer:
         connection = _PeerConnection(ClientProtocol(self._name(), client_id=CLIENT_ID), self._lost)
         try:
             await self._network.connect(address.host, address.port, connection)
-            await connection.request(ApiVersionsRequest(client_software_name="moldau", client_software_version="1"))
+            served = await connection.request(
+                ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
+            )
+            self.features = {row.name: row.max_version_level for row in served.finalized_features}
             is_open = address == self._address and not self._is_closed
         except ConnectionRefusedError as error:
             raise NobodyListensError(f"{self._name()}: {error}") from error

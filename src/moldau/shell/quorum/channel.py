@@ -70,6 +70,11 @@ class QuorumChannel:
         return tuple(self._strangers)
 
     @property
+    def features_of_others(self) -> tuple[str, ...]:
+        """The finalized features that nodes which were asked serve."""
+        return tuple(dict.fromkeys(name for peer in self._peers.values() for name in peer.features))
+
+    @property
     def bootstrap_ids(self) -> tuple[int, ...]:
         """The ids of the bootstrap servers: -2 and down, in the order of the setting."""
         return tuple(self._bootstrap)

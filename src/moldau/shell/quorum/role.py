@@ -34,7 +34,7 @@ from moldau.core.controller.requests import (
 from moldau.core.log.cut import Cut
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
-from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, unserved_level
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.snapshot import Snapshot
@@ -474,12 +474,24 @@ class QuorumRole:
         self._applied.publisher.committed(end_offset)
         if self._controller is not None:
             self._controller.committed(end_offset)
-        knows_cluster = self._knows_cluster
-        if knows_cluster is not None and not knows_cluster.done() and METADATA_VERSION in self.image.features:
-            knows_cluster.set_result(None)
+        if self._voter.quorum.has_all_committed and METADATA_VERSION in self.image.features:
+            self._met_cluster()
         # a leader that has only just begun may know of less than the log had at the start: no image is published yet
         if self.image.end_offset and not self._is_stopping:
             self._snapshots.take_if_due(*self._committed())
+
+    def _met_cluster(self) -> None:
+        """All is known that is committed by now: the start ends, with an error where the cluster has a feature that
+        this node lacks."""
+        starting = self._knows_cluster
+        if starting is None or starting.done():
+            return
+        unserved = unserved_level(self.image.features, self._channel.features_of_others)
+        if unserved is None:
+            starting.set_result(None)
+        else:
+            me, cluster_id = self._sender.node, self._sender.cluster_id
+            starting.set_exception(QuorumError(f"node {me.node_id} does not join cluster {cluster_id}: {unserved[1]}"))
 
     def _connection_lost(self, node_id: int) -> None:
         if self._raft is not None:

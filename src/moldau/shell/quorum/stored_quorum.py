@@ -61,11 +61,12 @@ def load_quorum(
     log = open_log(disk, settings, health, flushed_offset.read(), now_ms=now_ms, is_rewritten=is_rewritten)
     try:
         loaded, replay = fold_log(fold, disk, log)
-        if METADATA_VERSION in fold.image.features:
-            # nothing was written yet: the directory stays as its Kafka left it
-            check_levels(fold.image.features, log, loaded)
         saved = read_quorum_state(disk, QUORUM_STATE)
         voters = _voters_in(loaded, replay, configured)
+        # an observer decides nothing by its log, and the others may have taken the level back since: they say so first
+        if METADATA_VERSION in fold.image.features and voters.may_stand(sender.node, 0):
+            # nothing was written yet: the directory stays as its Kafka left it
+            check_levels(fold.image.features, log, loaded)
         check_voters(saved, voters, sender.node, is_alone=settings.is_alone)
     except BaseException:
         log.release()

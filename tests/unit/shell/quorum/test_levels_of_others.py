@@ -1,0 +1,166 @@
+"""A cluster that has finalized a feature which Moldau lacks: a node of ours that would join says so and ends its start,
+and joins once the feature is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.metadata.batches import build_metadata_batch
+from moldau.errors import ERROR_CODES
+from moldau.shell.quorum.quorum_state import QuorumError
+from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.trace import Trace
+from moldau.types import METADATA_TOPIC_ID, whole
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
+from moldau.wire.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
+from tests.support.answering_node import AnsweringNode
+from tests.support.quorum_of_three import LISTENER, QuorumNode
+from tests.support.virtual_time import PATIENCE_S
+
+LEADER, FOLLOWER, EPOCH, PORT = 1, 2, 1, 9093
+LEVELS = {"metadata.version": 30}
+KNOWN, SERVED, UNKNOWN = (
+    FeatureLevelRecord(*each) for each in (*LEVELS.items(), ("group.version", 1), ("later.version", 1))
+)
+NOT_SERVED = (
+    "^node 2 does not join cluster .{22}: group.version is 1 and other nodes serve it, but Moldau does not: "
+    "`kafka-features downgrade --feature group.version=0` takes it back$"
+)
+NOT_KNOWN = "^node 2 does not join cluster .{22}: later.version is 1, but Moldau supports 0 to 0$"
+REFUSED = pytest.mark.parametrize(("finalized", "said"), [(SERVED, NOT_SERVED), (UNKNOWN, NOT_KNOWN)])
+
+
+class ForeignLeader(AnsweringNode):
+    """The leader of a quorum of another kind, which serves `group.version`: everything in `batches` is committed, and
+    each answer has one of them."""
+
+    def __init__(self, *batches: list[FeatureLevelRecord], start_offset: int = 0) -> None:
+        super().__init__()
+        self.serves_groups = True
+        self.end_offset = start_offset + sum(map(len, batches))
+        self._answers = []
+        for records in batches:
+            building = build_metadata_batch(records, LEVELS, now_ms=0, leader_epoch=EPOCH, base_offset=start_offset)
+            self._answers.append(bytes(whole(building)))
+            start_offset += len(records)
+        self._is_known = False
+
+    def answer(self, api_key: int, version: int) -> msgspec.Struct:
+        if api_key == ApiKey.API_VERSIONS:
+            served = (FinalizedFeatureKey("group.version", 1, 1),) if self.serves_groups else ()
+            return ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.FETCH, 4, 18),), finalized_features=served)
+        leader = LeaderIdAndEpoch(LEADER, EPOCH)
+        row = PartitionData(
+            0, ERROR_CODES["FENCED_LEADER_EPOCH"], high_watermark=-1, current_leader=leader, records=b""
+        )
+        if self._is_known:
+            records = self._answers.pop(0) if self._answers else b""
+            row = msgspec.structs.replace(row, error_code=0, high_watermark=self.end_offset, records=records)
+        self._is_known = True
+        topic = FetchableTopicResponse("", METADATA_TOPIC_ID, (row,))
+        return FetchResponse(responses=(topic,), node_endpoints=(NodeEndpoint(LEADER, "node-1", PORT),))
+
+
+class Joining:
+    """One node of ours that joins what a foreign leader leads; its disk stays from one life to the next."""
+
+    def __init__(self, clock: SimulatedClock, network: SimulatedNetwork) -> None:
+        self._network = network
+        settings = parse_broker_settings(
+            {
+                "node.id": str(FOLLOWER),
+                "listeners": f"PLAINTEXT://:9092,{LISTENER}://node-2:{PORT}",
+                "controller.quorum.bootstrap.servers": f"node-1:{PORT}",
+            }
+        )
+        self.node = QuorumNode(FOLLOWER, clock, HostNetwork(network, "node-2"), settings)
+
+    async def join(self, leader: ForeignLeader) -> None:
+        """Raises QuorumError; the node has ended then."""
+        server = await HostNetwork(self._network, "node-1").listen("node-1", PORT, leader.accept)
+        await self.node.listen("node-2", PORT)
+        self.node.start(None)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self.node.starting
+        finally:
+            self.node.die()
+            server.close()
+
+
+def tell(story: Callable[[Joining], Awaitable[None]]) -> None:
+    """Runs `story` in virtual time."""
+    loop = VirtualLoop()
+
+    async def run() -> None:
+        await story(Joining(SimulatedClock(loop), SimulatedNetwork(loop, 1, Trace(loop.time))))
+
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+def taken_back(finalized: FeatureLevelRecord) -> FeatureLevelRecord:
+    return FeatureLevelRecord(finalized.name, 0)
+
+
+@REFUSED
+def test_an_empty_node_does_not_join_and_names_the_feature(finalized: FeatureLevelRecord, said: str) -> None:
+    async def story(joining: Joining) -> None:
+        with pytest.raises(QuorumError, match=said):
+            await joining.join(ForeignLeader([KNOWN, finalized]))
+
+    tell(story)
+
+
+def test_what_no_other_node_serves_refuses_nothing() -> None:
+    async def story(joining: Joining) -> None:
+        leader = ForeignLeader([KNOWN, SERVED])
+        leader.serves_groups = False
+        await joining.join(leader)
+        assert joining.node.role.image.features == {**LEVELS, SERVED.name: 1}
+
+    tell(story)
+
+
+@REFUSED
+def test_what_was_taken_back_further_on_in_the_log_refuses_nothing(finalized: FeatureLevelRecord, said: str) -> None:
+    async def story(joining: Joining) -> None:
+        await joining.join(ForeignLeader([KNOWN, finalized], [taken_back(finalized)]))
+
+    tell(story)
+
+
+@REFUSED
+def test_a_level_that_comes_further_on_in_the_log_refuses_the_node(finalized: FeatureLevelRecord, said: str) -> None:
+    async def story(joining: Joining) -> None:
+        with pytest.raises(QuorumError, match=said):
+            await joining.join(ForeignLeader([KNOWN], [finalized]))
+
+    tell(story)
+
+
+@REFUSED
+def test_a_node_that_was_refused_joins_once_the_feature_is_taken_back(finalized: FeatureLevelRecord, said: str) -> None:
+    async def story(joining: Joining) -> None:
+        with pytest.raises(QuorumError, match=said):
+            await joining.join(ForeignLeader([KNOWN, finalized]))
+        await joining.join(ForeignLeader([taken_back(finalized)], start_offset=2))
+
+    tell(story)
