@@ -5,24 +5,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from moldau.client.admin.reassignments import BROKER_THROTTLES
 from moldau.testing import Cluster
 from tests.support.load import under_load
 from tests.support.running_broker import RunningBroker
+from tests.support.talking_process import TalkingProcess
 
 PATIENCE_S = 60
 TOPIC = "orders"
+BROKERS = (1, 2, 3, 4)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=4) as cluster:
+    with Cluster(brokers=len(BROKERS)) as cluster:
         cluster.create_topic("few", partitions=2)
         yield cluster
 
@@ -58,6 +63,61 @@ def test_a_broker_is_taken_out_under_load(cluster: Cluster, tmp_path: Path) -> N
             assert "there is no broker 99, only 1, 2, 3, 4" in run(cluster, "brokers", verb, "99", code=1)
         cluster.kill(4)
     cluster.restart(4)
+
+
+def create_on(admin: AdminClient, topic: str, *brokers: int) -> None:
+    new = NewTopic(topic, 1, replica_assignment=[[*brokers]])
+    admin.create_topics([new])[topic].result(PATIENCE_S)
+
+
+@contextmanager
+def taking_out_slowly(cluster: Cluster, admin: AdminClient, topic: str) -> Iterator[TalkingProcess]:
+    """The command that takes broker 4 out runs, and has come to this topic, which it moves a byte in each second."""
+    create_on(admin, topic, 4, 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for _ in range(30):
+        producer.produce(topic, bytes(100_000))
+    assert producer.flush(PATIENCE_S) == 0
+    words = ["brokers", "decommission", "4", "--execute", "--throttle", "1", "-b", cluster.bootstrap_servers]
+    command = TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words])
+    try:
+        for _ in range(PATIENCE_S):
+            if topic in run(cluster, "partitions", "reassignments"):
+                break
+        yield command
+    finally:
+        command.kill()
+
+
+def hurry(admin: AdminClient) -> None:
+    """No replica is held back any more."""
+    changes = [ConfigEntry(one, str(10**9), incremental_operation=AlterConfigOpType.SET) for one in BROKER_THROTTLES]
+    for broker in BROKERS:
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker), incremental_configs=changes)
+        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+
+
+def test_what_is_placed_on_a_broker_while_it_is_taken_out_is_moved_too(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    with taking_out_slowly(cluster, admin, "heavy") as command:
+        create_on(admin, "late", 4, 1)
+        hurry(admin)
+        assert command.wait_for(lambda line: "holds no replica any more" in line, time.monotonic() + PATIENCE_S)
+    moved = [each for topic in ("heavy", "late") for each in replicas(cluster, topic)]
+    assert [(len(each), 4 in each) for each in moved] == [(2, False)] * 2
+
+
+def test_a_broker_is_taken_out_by_the_same_command_again_where_the_first_one_was_ended(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    with taking_out_slowly(cluster, admin, "heavier"):
+        pass
+    told = run(cluster, "brokers", "decommission", "4")
+    assert "1 partition still moving away from broker 4" in told
+    assert "any more" not in told
+    hurry(admin)
+    assert "holds no replica any more" in run(cluster, "brokers", "decommission", "4", "--execute")
+    [moved] = replicas(cluster, "heavier")
+    assert (len(moved), 4 in moved) == (2, False)
 
 
 def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> None:

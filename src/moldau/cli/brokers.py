@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
-from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all
+from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all, wait_until_moved
 from moldau.cli.output import CommandError, print_rows
+from moldau.types import counted
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
+    from moldau.client.admin.reassignments import Replicas
     from moldau.types import TopicPartition
 
 
@@ -115,21 +117,43 @@ def _sizes(admin: ClusterAdmin, broker: int) -> dict[TopicPartition, tuple[int, 
 
 
 def decommission(arguments: argparse.Namespace) -> int:
-    from moldau.client.admin import reassignments
-
     broker = arguments.broker
     with cluster_admin(arguments) as admin:
         current = replicas_of_all(admin)
         _check_known(admin, broker, current.values())
-        racks = {row.node_id: row.rack for row in admin.cluster().brokers}
-        try:
-            wanted = reassignments.without_broker(current, broker, racks)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
-        is_moved = move(admin, current, wanted, arguments, empty=f"broker {broker} holds no replica")
-        if is_moved or not wanted:
+        wanted = _without(admin, current, broker)
+        # while replicas move, a topic that is created may be given one there
+        while move(admin, current, wanted, arguments, empty=f"no replica has to move from broker {broker}"):
+            current = replicas_of_all(admin)
+            wanted = _without(admin, current, broker)
+        if not wanted and _has_left(admin, broker, waits=arguments.execute):
             _say_what_is_left(admin, broker)
     return 0
+
+
+def _has_left(admin: ClusterAdmin, broker: int, *, waits: bool) -> bool:
+    """Whether nothing is on its way from the broker any more; else it is said, or waited for."""
+    from moldau.client.admin.partitions import list_reassignments
+
+    going = [partition for partition, (_, _, removing) in list_reassignments(admin).items() if broker in removing]
+    if going:
+        print(f"{counted(len(going), 'partition')} still moving away from broker {broker}", flush=True)
+    if waits:
+        wait_until_moved(admin, going)
+    return waits or not going
+
+
+def _without(
+    admin: ClusterAdmin, current: Mapping[TopicPartition, Replicas], broker: int
+) -> dict[TopicPartition, Replicas]:
+    """Where the replicas of the broker go. Raises CommandError."""
+    from moldau.client.admin import reassignments
+
+    racks = {row.node_id: row.rack for row in admin.cluster().brokers}
+    try:
+        return reassignments.without_broker(current, broker, racks)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 def _say_what_is_left(admin: ClusterAdmin, broker: int) -> None:

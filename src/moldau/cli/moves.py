@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import int64
@@ -33,7 +33,13 @@ def all_partitions(admin: ClusterAdmin) -> dict[TopicPartition, PartitionDescrip
 
 
 def replicas_of_all(admin: ClusterAdmin) -> dict[TopicPartition, Replicas]:
-    return {partition: row.replicas for partition, row in all_partitions(admin).items()}
+    """Of each partition; of one that is being moved, where it goes."""
+    from moldau.client.admin.partitions import list_reassignments
+
+    found = {partition: row.replicas for partition, row in all_partitions(admin).items()}
+    for partition, (replicas, _, removing) in list_reassignments(admin).items():
+        found[partition] = tuple(broker for broker in replicas if broker not in removing)
+    return found
 
 
 def move(
@@ -71,9 +77,7 @@ def _make(
     bytes_per_s: int | None,
 ) -> None:
     """Returns when all is moved, and no throttle is left. Raises CommandError."""
-    from moldau.client.admin.partitions import list_reassignments
     from moldau.client.admin.reassignments import end_throttles, reassign, throttle
-    from moldau.shell.io.tcp import TCP
 
     if bytes_per_s is not None:
         throttle(admin, current, wanted, bytes_per_s)
@@ -81,16 +85,24 @@ def _make(
         for partition, error in reassign(admin, {**wanted}).items():
             if error is not None:
                 raise CommandError(f"{partition}: {error}")
-        left = len(wanted)
-        while left:
-            moving = list_reassignments(admin)
-            now_left = sum(partition in moving for partition in wanted)
-            if now_left != left:
-                print(f"{now_left} of {len(wanted)} partitions are still moving", flush=True)
-            left = now_left
-            if left:
-                TCP.pause(POLL_MS)
+        wait_until_moved(admin, wanted)
     finally:
         if bytes_per_s is not None:
             brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
             end_throttles(admin, sorted(brokers), dict.fromkeys(partition.topic for partition in wanted))
+
+
+def wait_until_moved(admin: ClusterAdmin, partitions: Collection[TopicPartition]) -> None:
+    """Returns when none of them is being moved any more; says how far that is."""
+    from moldau.client.admin.partitions import list_reassignments
+    from moldau.shell.io.tcp import TCP
+
+    left = len(partitions)
+    while left:
+        moving = list_reassignments(admin)
+        now_left = sum(partition in moving for partition in partitions)
+        if now_left != left:
+            print(f"{now_left} of {len(partitions)} partitions are still moving", flush=True)
+        left = now_left
+        if left:
+            TCP.pause(POLL_MS)
