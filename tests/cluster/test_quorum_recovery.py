@@ -198,3 +198,24 @@ def test_a_survivor_that_had_not_caught_up_says_from_where_its_partitions_may_la
         named = ", ".join(f"{TOPIC}-{index}" for index in range(PARTITIONS))
         assert f"not in sync        {named}: their newest records may be missing here" in done.stdout
         check_that_it_serves_what_it_said(cluster, done.stdout, "no", placed)
+
+
+def test_where_controllers_are_lost_and_the_brokers_are_left_these_lead_again(tmp_path: Path) -> None:
+    roles = {1: "controller", 2: "controller", 3: "broker"}
+    commands = dict.fromkeys(NODE_IDS, moldau_command)
+    with cluster_of_three(tmp_path, commands, roles=roles, settings={"min.insync.replicas": "1"}) as cluster:
+        cluster.create_topic()
+        written = cluster.produce("before", 300)
+        cluster.kill(1)
+        lose(cluster, 2)
+
+        done = recover(cluster.config_of(1), "--yes")
+        assert done.returncode == 0, done.stderr
+        named = ", ".join(f"{TOPIC}-{index}" for index in range(PARTITIONS))
+        assert f"without a replica  {named}: where a broker is left that has them in sync" in done.stdout
+        assert "min.insync.replicas" not in done.stdout
+        cluster.start(1)
+        # the broker is fenced until it has heard of its controller
+        cluster.wait_until(lambda: len(cluster.replicas_of_new_topic("later", factor=1)) == PARTITIONS)
+        written += cluster.produce("after", 300)
+        assert sorted(cluster.read_all(len(written))) == sorted(written)

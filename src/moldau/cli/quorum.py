@@ -217,8 +217,10 @@ def _print_cost(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
     print(f"  in sync then       {whole}: every record is here that acks=all acknowledged")
     print("                     while this node ran beside the others; what they took without it is missing")
     print(f"  not in sync        {_listed(survivor.lacking)}: their newest records may be missing here")
-    print(f"  without a replica  {_listed(survivor.gone)}: nobody has their records")
-    print("With min.insync.replicas above 1 producers wait until nodes with the ids of the lost ones have joined anew.")
+    print(f"  without a replica  {_listed(survivor.gone)}: where a broker is left that has them in sync")
+    print("                     it leads them again once it has joined; else nobody has their records")
+    if survivor.whole or survivor.lacking:
+        print("With min.insync.replicas above 1 producers wait until nodes with the ids of the lost ones join anew.")
 
 
 def _print_replicas(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
