@@ -147,10 +147,13 @@ seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation.raft --seeds $(FROM)..$(TO) --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.cluster --seeds $(FROM)..$(TO) --jobs $(JOBS)
 
-# Every schedule of a quorum of three, up to so many steps behind its first election.
+# Every schedule of a quorum of three behind its first election, and of three replicas behind five situations, up to so
+# many steps.
 DEPTH := 9
+DEPTH_OF_REPLICAS := 6
 schedules: .venv/.test
 	$(BIN)/python -m moldau.simulation.raft.schedules --depth $(DEPTH)
+	$(BIN)/python -m moldau.simulation.replication.schedules --depth $(DEPTH_OF_REPLICAS)
 
 # An EndTxn that arrives late, in both protocols of transactions, and nothing else.
 LATE := 1..10000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.simulation.replication.__main__ import main
+from moldau.simulation.replication.schedules import explore
 from moldau.simulation.replication.world import run_seed
 
 
@@ -36,3 +37,9 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     told = capsys.readouterr().out
     assert "broker-0 starts (1)" in told
     assert "seed 3: ok" in told
+
+
+def test_no_schedule_of_a_small_partition_breaks_a_rule():
+    explored = explore(4)
+    assert explored.states > 4_000
+    assert (explored.epochs, explored.committed) == (3, 3)

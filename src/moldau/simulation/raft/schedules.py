@@ -9,13 +9,8 @@ States that were seen are not gone into again. `python -m moldau.simulation.raft
 
 from __future__ import annotations
 
-import argparse
-import io
-import pickle
 import sys
-import time
 from collections.abc import Iterator
-from hashlib import blake2b
 
 import msgspec
 
@@ -45,6 +40,7 @@ from moldau.core.raft.steps import (
     TruncateTo,
 )
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, configured_voters
+from moldau.simulation.exploring import Explored, explore_all, run_explorer
 from moldau.simulation.violation import ViolationError
 from moldau.types import BrokerId
 
@@ -119,9 +115,9 @@ class Schedule:
     def __init__(self) -> None:
         self._nodes = [_Node(node_id) for node_id in NODE_IDS]
         self._messages: list[_Message] = []
-        self.leaders: dict[int, int] = {}
+        self._leaders: dict[int, int] = {}
         self._votes: dict[tuple[int, int], ReplicaKey] = {}
-        self.committed: list[Entry] = []
+        self._committed: list[Entry] = []
         self._records = 0
         self._deaths = 0
         self._timeouts = 0
@@ -135,6 +131,11 @@ class Schedule:
             while self._messages:
                 self.follow(("arrives", 0))
         self._timeouts = 0
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The highest epoch that a node led in, and how much was committed."""
+        return max(self._leaders, default=0), len(self._committed)
 
     def next_choices(self) -> Iterator[tuple[str, int]]:
         """What may happen next, by name and place."""
@@ -234,76 +235,29 @@ class Schedule:
                 raise ViolationError("one vote in an epoch", f"node {place[0]} in epoch {place[1]}")
 
     def _check_leader(self, node: _Node, epoch: int) -> None:
-        if self.leaders.setdefault(epoch, node.key.node_id) != node.key.node_id:
+        if self._leaders.setdefault(epoch, node.key.node_id) != node.key.node_id:
             raise ViolationError("one leader in an epoch", f"node {node.key.node_id} in epoch {epoch}")
-        if epoch == max(self.leaders) and node.entries[: len(self.committed)] != self.committed:
-            raise ViolationError("a leader has what is committed", f"{node.entries} of {self.committed}")
+        if epoch == max(self._leaders) and node.entries[: len(self._committed)] != self._committed:
+            raise ViolationError("a leader has what is committed", f"{node.entries} of {self._committed}")
 
     def _check_committed(self, node: _Node, high_watermark: int) -> None:
-        found, known = node.entries[:high_watermark], self.committed
+        found, known = node.entries[:high_watermark], self._committed
         shorter = min(len(found), len(known))
         if len(found) < high_watermark or found[:shorter] != known[:shorter]:
             raise ViolationError("replicas are equal below the high watermark", f"{found}, committed {known}")
-        self.committed = max(found, known, key=len)
-
-
-class Explored(msgspec.Struct, frozen=True):
-    states: int
-    epochs: int
-    """The highest one that a node led in."""
-    committed: int
-    """The most that was committed."""
+        self._committed = max(found, known, key=len)
 
 
 def explore(depth: int) -> Explored:
     """Follows every schedule of up to `depth` steps behind the first election. Raises ViolationError."""
     first = Schedule()
     first.elect()
-    seen = {_named(first)}
-    states = [pickle.dumps(first)]
-    epochs = committed = 0
-    for _ in range(depth):
-        found: list[bytes] = []
-        for state in states:
-            for choice in pickle.loads(state).next_choices():
-                schedule: Schedule = pickle.loads(state)
-                schedule.follow(choice)
-                epochs = max((epochs, *schedule.leaders))
-                committed = max(committed, len(schedule.committed))
-                key = _named(schedule)
-                if key not in seen:
-                    seen.add(key)
-                    found.append(pickle.dumps(schedule))
-        states = found
-    return Explored(len(seen), epochs, committed)
-
-
-def _named(schedule: Schedule) -> bytes:
-    """The same for all that say the same, whichever parts they share, and in whichever order messages were sent."""
-    schedule.sort_messages()
-    named = io.BytesIO()
-    pickler = pickle.Pickler(named)
-    pickler.fast = True
-    pickler.dump(schedule)
-    return blake2b(named.getvalue(), digest_size=12).digest()
+    return explore_all(first, depth)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 0 if no rule was broken, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m moldau.simulation.raft.schedules", description=__doc__)
-    parser.add_argument("--depth", type=int, default=7, help="how many steps a schedule has")
-    options = parser.parse_args(arguments)
-    began = time.perf_counter()
-    try:
-        explored = explore(options.depth)
-    except ViolationError as violation:
-        print(f"BROKEN {violation}")
-        return 1
-    print(
-        f"{explored.states} states, up to epoch {explored.epochs} and {explored.committed} committed records, "
-        f"{time.perf_counter() - began:.1f} s"
-    )
-    return 0
+    return run_explorer("moldau.simulation.raft.schedules", str(__doc__), explore, arguments)
 
 
 if __name__ == "__main__":
