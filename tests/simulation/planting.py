@@ -19,7 +19,7 @@ import tempfile
 import textwrap
 import time
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeGuard
@@ -103,14 +103,15 @@ class _ReplaceStatements(ast.NodeTransformer):
 
 class Bug(msgspec.Struct, frozen=True):
     """`rules`: those that may be reported, whichever is broken first; none: any. `kind`: only seeds that have it can
-    find the bug. `unfound`: why no seed finds it. `simulator`: the module whose seeds must.
-    `seconds_virtual`: how long trouble lasts in them; 0: as long as usual."""
+    find the bug. `unfound`: why no seed finds it, and `test` the one that does: a file of tests, or one test of it.
+    `simulator`: the module whose seeds must. `seconds_virtual`: how long trouble lasts in them; 0: as long as usual."""
 
     name: str
     change: tuple[Change, ...]
     rules: tuple[str, ...] = ()
     kind: str = ""
     unfound: str = ""
+    test: str = ""
     simulator: str = ONE_BROKER
     seconds_virtual: int = 0
 
@@ -158,6 +159,18 @@ def simulate(python_path: Path, seeds: str, bug: Bug) -> subprocess.CompletedPro
     )
 
 
+def run_test(python_path: Path, bug: Bug) -> subprocess.CompletedProcess[str]:
+    """Runs the bug's test against the package under `python_path`."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", bug.test],
+        env={**os.environ, "PYTHONPATH": str(python_path)},
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+
+
 def found_in(output: str) -> Found | None:
     """What a run of seeds printed about the first that broke a rule."""
     found = re.search(r"^seed (\d+): BROKEN (.*)$", output, re.MULTILINE)
@@ -181,26 +194,31 @@ def save(seeds: dict[str, Found], bugs: Iterable[Bug]) -> None:
 def page() -> str:
     """docs/reference/planted-bugs.md: what was planted where, and what finds it."""
     bugs, seeds = all_bugs(), recorded_seeds()
-    found = sum(bug.name in seeds for bug in bugs)
     of_cluster = [bug for bug in bugs if bug.simulator != ONE_BROKER]
-    found_there = sum(bug.name in seeds for bug in of_cluster)
     lines = [
         "# Planted bugs",
         "",
         "A simulator that finds nothing may be blind. So bugs are planted into copies of the package, one at a time,",
-        f"and seeds must find them: {found} of {len(bugs)} are found; of those of a cluster (its quorum, its replicas,",
-        f"whole nodes) {found_there} of {len(of_cluster)}. CI runs each seed of this table (`make planted` searches",
-        "for those of new bugs); what exactly is planted stands in `tests/simulation/planted_bugs.toml`.",
+        f"and seeds must find them, or a test where no seed can. Of the {len(bugs)}, {_found(bugs, seeds)}; of the",
+        f"{len(of_cluster)} of a cluster (its quorum, its replicas, whole nodes), {_found(of_cluster, seeds)}.",
+        "CI runs each seed and each test of this table (`make planted` searches the seeds of new bugs); what exactly",
+        "is planted stands in `tests/simulation/planted_bugs.toml`.",
         "",
-        "| what is wrong | planted in | the seed that finds it | the rule that it breaks |",
+        "| what is wrong | planted in | the seed or the test that finds it | the rule that it breaks |",
         "|---|---|---|---|",
     ]
     for bug in bugs:
         files = ", ".join(dict.fromkeys(f"`{change.file}`" for change in bug.change))
         known = seeds.get(bug.name)
         seed = "" if known is None else f"`{bug.simulator.removeprefix('moldau.')} --seed {known.seed}`"
-        lines.append(f"| {bug.name} | {files} | {seed or 'none'} | {known.rule if known else bug.unfound} |")
+        found_by = seed or (f"`{bug.test}`" if bug.test else "none")
+        lines.append(f"| {bug.name} | {files} | {found_by} | {known.rule if known else f'by no seed: {bug.unfound}'} |")
     return "\n".join([*lines, ""])
+
+
+def _found(bugs: Sequence[Bug], seeds: Mapping[str, Found]) -> str:
+    by_seeds, by_tests = sum(bug.name in seeds for bug in bugs), sum(bool(bug.test) for bug in bugs)
+    return f"{by_seeds} are found by seeds and {by_tests} more by tests"
 
 
 def main() -> int:
