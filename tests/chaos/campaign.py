@@ -13,6 +13,9 @@ from moldau.testing import history
 from tests.chaos.clients import TOPICS, Clients, make_topics
 from tests.chaos.nodes import NODE_IDS, Nodes
 
+JUDGED = ("records acknowledged", "reads of records", "transactions", "commits of offsets")
+"""What every campaign is about, by the names of the verdict."""
+
 
 class Options(argparse.Namespace):
     """What every campaign is told. `folder` is there."""
@@ -62,6 +65,8 @@ def judged(folder: Path, nodes: Nodes, rate: int, choices: random.Random, act: A
     (folder / "chaos.svg").write_text(history.timeline(told, verdict), encoding="utf-8")
     print(verdict)
     problems = failures + [str(finding) for finding in verdict.findings]
+    # clients that did nothing saw nothing wrong
+    problems += [f"no {name} in the history" for name in JUDGED if not verdict.judged[name]]
     if problems:
         nodes.keep()
     return problems

@@ -36,13 +36,15 @@ def make_topics(bootstrap_servers: str) -> None:
 
 
 class Clients:
-    """From `start` to `finish`. `problems`: what a client with default retries should never see."""
+    """From `start` to `finish`. `problems`: what a client with default retries should never see. `ended_copiers`: how
+    often the copier ended by itself, which `check` finds."""
 
     def __init__(
         self, bootstrap_servers: str, recorder: Recorder, history: Path, rate: int, choices: random.Random
     ) -> None:
         self.acknowledged = 0
         self.problems: list[str] = []
+        self.ended_copiers = 0
         self._address = bootstrap_servers
         self._recorder = recorder
         self._history = history
@@ -72,6 +74,7 @@ class Clients:
     def check(self) -> None:
         """A copier that has ended by itself begins again, as a supervisor would have it; that is told."""
         if self._copier.live_on(0) is not None:
+            self.ended_copiers += 1
             last = "".join(self._copier.output[-3:]).strip()
             self._recorder.fault(f"the copier ended by itself: {last[-200:]}")
             self._copier.kill()

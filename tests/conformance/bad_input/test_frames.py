@@ -42,7 +42,11 @@ def test_a_varint_over_five_bytes_closes(raw: RawConnection) -> None:
     raw.assert_closed()
 
 
-@pytest.mark.parametrize("key", [999, -1, 4, 5, 6, 7, 52, 56])
+OF_CONTROLLERS = (52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82)
+"""What only nodes ask, and only controllers answer."""
+
+
+@pytest.mark.parametrize("key", [999, -1, 4, 5, 6, 7, *OF_CONTROLLERS])
 def test_a_key_that_is_not_served_here_closes(raw: RawConnection, key: int) -> None:
     raw.send_frame(header(key, 0) + bytes(16))
     raw.assert_closed()

@@ -41,6 +41,29 @@ def test_in_a_mixed_cluster_each_may_be_killed_and_nothing_is_lost_or_comes_twic
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("of_kafka", [(1, 2), (3,)], ids=["two of kafka", "two of moldau"])
+def test_in_a_mixed_cluster_clients_with_default_retries_see_no_error_while_each_is_killed(
+    tmp_path: Path, of_kafka: tuple[int, ...]
+) -> None:
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    commands = {node_id: kafka if node_id in of_kafka else moldau_command for node_id in NODE_IDS}
+    settings = replicated(len(NODE_IDS))
+    with cluster_of_three(tmp_path, commands, of_kafka, settings=settings) as cluster:
+        copy = history.Copy("source", "target")
+        for topic in (TOPIC, copy.source, copy.target):
+            cluster.create_topic(topic)
+        with under_load(cluster.bootstrap_servers, tmp_path / "history.jsonl", TOPIC, PARTITIONS, copy):
+            for node_id in NODE_IDS:
+                cluster.wait_whole()
+                cluster.check_with_kafkas_tools()
+                cluster.kill(node_id)
+                cluster.wait_out_of_sync(node_id)
+                cluster.start(node_id)
+            cluster.wait_whole()
+            cluster.check_with_kafkas_tools()
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("of_kafka", [(1,), (2,)], ids=["controller of kafka", "controller of moldau"])
 def test_with_separate_roles_each_may_be_killed_and_kafkas_tool_sees_one_quorum(
     tmp_path: Path, of_kafka: tuple[int, ...]
