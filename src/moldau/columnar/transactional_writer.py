@@ -15,6 +15,7 @@ import pyarrow as pa
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.client.blocking.transactions import begin_producer, commit_offsets_in_transaction, end_transaction
+from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
 from moldau.columnar.encode import DEFAULT_BATCH_BYTES
@@ -155,6 +156,18 @@ class TransactionalWriter:
         """
         committed = committed_offsets(self._client, group_id, require_stable=True).get(partition)
         return 0 if committed is None else committed.offset
+
+    def committed_offsets(self, group_id: str, topic: str) -> dict[int, int]:
+        """Where the group goes on in each partition of `topic`, as `read_topic` takes it for `start`: its committed
+        offset; without one -2, the first that is there. As `committed_offset` else.
+
+        Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist.
+        """
+        self._client.forget(topic)
+        partitions = sorted(self._client.topic(topic).partitions)
+        committed = committed_offsets(self._client, group_id, require_stable=True)
+        known = {place.partition: at.offset for place, at in committed.items() if place.topic == topic}
+        return {partition: known.get(partition, EARLIEST_TIMESTAMP) for partition in partitions}
 
     def share(self) -> TransactionalProducer:
         """The producer of the open transaction, for other writers; they must write something before it is committed."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.partitions import delete_records
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.columnar import TopicWriter, TransactionalWriter, read_topic, write_table
@@ -221,6 +223,28 @@ def test_a_topic_is_copied_with_its_position(moldau_own_cluster: Cluster, writer
             writer.send_offsets("copier", {SOURCE: batch.column("offset")[-1].as_py() + 1})
     assert values(moldau_own_cluster) == ["a", "b", "c"]
     assert position(moldau_own_cluster, "copier") == 3
+
+
+def test_all_partitions_of_a_topic_are_copied_and_go_on_where_they_were(moldau_own_cluster: Cluster) -> None:
+    servers, source, target = moldau_own_cluster.bootstrap_servers, "three", "copied"
+    moldau_own_cluster.create_topic(source, partitions=3)
+    moldau_own_cluster.create_topic(target)
+    write_table(servers, source, pa.table({"value": ["gone"], "partition": [1]}))
+    with ClusterAdmin(TCP, servers, client_id="test") as admin:
+        delete_records(admin, {TopicPartition(source, 1): 1})
+    for rows, expected in ((["a", "b"], ["a", "b"]), (["c"], ["a", "b", "c"])):
+        write_table(servers, source, pa.table({"value": rows, "partition": list(range(len(rows)))}))
+        with TransactionalWriter(servers, "copier-of-three", target) as copier:
+            for batch in read_topic(servers, source, start=copier.committed_offsets("copiers", source)):
+                with copier.transaction():
+                    copier.write(batch.drop_columns("partition"))
+                    place = TopicPartition(source, batch.column("partition")[0].as_py())
+                    copier.send_offsets("copiers", {place: batch.column("offset")[-1].as_py() + 1})
+        assert values(moldau_own_cluster, target) == expected
+    with TransactionalWriter(servers, "copier-of-three", target) as copier:
+        assert copier.committed_offsets("copiers", source) == {0: 2, 1: 2, 2: -2}
+        with pytest.raises(KafkaError, match="there is no topic"):
+            copier.committed_offsets("copiers", "nowhere")
 
 
 def write_all(cluster: Cluster, topic: str, rows: pa.Table) -> None:
