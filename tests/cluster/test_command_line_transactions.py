@@ -67,6 +67,24 @@ def test_what_is_open_is_listed_and_described(run: Run, copier: tuple[str, str])
     assert "unknown transactional id" in run("describe", "nobody", code=1)
 
 
+def test_a_transaction_that_has_ended_is_open_for_no_time(run: Run, moldau_cluster: Cluster) -> None:
+    """The coordinator remembers when the last transaction of an id began."""
+    topic = moldau_cluster.topic("ended")
+    settings = {"bootstrap.servers": moldau_cluster.bootstrap_servers}
+    idle, ended = (Producer(settings | {"transactional.id": f"{topic}-{name}"}) for name in ("idle", "ended"))
+    idle.init_transactions(TIMEOUT_S)
+    ended.init_transactions(TIMEOUT_S)
+    ended.begin_transaction()
+    ended.produce(topic, b"v")
+    ended.commit_transaction(TIMEOUT_S)
+    described = json.loads(run("describe", f"{topic}-ended", "--json"))
+    assert (described["state"], described["open_ms"]) == ("CompleteCommit", None)
+    assert "open for" not in run("describe", f"{topic}-ended")
+    assert json.loads(run("list", "--longer-than", "0s", "--regex", f"{topic}.*", "--json")) == []
+    asked = ("list", "--longer-than", "0s", "--state", "CompleteCommit", "--regex", f"{topic}.*", "--json")
+    assert [row["transactional_id"] for row in json.loads(run(*asked))] == [f"{topic}-ended"]
+
+
 def test_a_transaction_that_its_coordinator_will_end_does_not_hang(run: Run, copier: tuple[str, str]) -> None:
     _, topic = copier
     assert json.loads(run("find-hanging", topic, "--longer-than", "0s", "--json")) == []

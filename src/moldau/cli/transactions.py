@@ -84,7 +84,8 @@ def list_transactions(arguments: argparse.Namespace) -> int:
     with cluster_admin(arguments) as admin:
         found = questions.list_transactions(
             admin,
-            states=arguments.state,
+            # brokers count from the begin of the last transaction, also where it has ended, and from 1970 without one
+            states=arguments.state or (questions.OPEN_STATES if arguments.longer_than >= 0 else ()),
             producer_ids=arguments.producer_id,
             longer_than_ms=arguments.longer_than,
             pattern=arguments.regex,
@@ -116,7 +117,9 @@ def describe_transaction(arguments: argparse.Namespace) -> int:
             if error.name != "TRANSACTIONAL_ID_NOT_FOUND":
                 raise
             raise CommandError(f"unknown transactional id: {arguments.transactional_id}") from error
-    open_ms = max(0, _now_ms() - found.start_time_ms) if found.start_time_ms >= 0 else None
+    # of one that has ended, the broker still knows when it began
+    is_open = found.state in questions.OPEN_STATES and found.start_time_ms >= 0
+    open_ms = max(0, _now_ms() - found.start_time_ms) if is_open else None
     rows: list[dict[str, object]] = [
         {"topic": partition.topic, "partition": partition.partition} for partition in found.partitions
     ]
