@@ -332,10 +332,13 @@ def test_what_no_client_here_has_is_refused_by_the_source_and_the_sink_alike(nam
         ("kafka.compression.zstd.level", "kafka.compression.type"),
         ("kafka.transaction.two.phase.commit.enable", "use delivery"),
         ("kafka.auto.offset.reset", "for a consumer, and this is the sink"),
+        ("includeHeaders", "a column headers"),
         ("kafka.fetch.max.bytes", "an option of the source"),
     ],
 )
-def test_an_option_of_kafkas_producer_is_refused_by_the_sink_with_what_to_use_instead(name, instead):
+def test_an_option_of_sparks_connector_or_of_kafkas_producer_is_refused_by_the_sink_with_what_to_use_instead(
+    name, instead
+):
     with pytest.raises(OptionError, match=f"{re.escape(name)}.*{re.escape(instead)}"):
         read_sink({name: "1"})
 

@@ -29,11 +29,14 @@ _PARTITION = "give the rows a column partition; else the key decides, as in Kafk
 _LEVEL = "kafka.compression.type names the codec, which has its default level"
 
 # by lower-case name
-_CONNECTOR_OPTIONS = {
-    "groupidprefix": _NO_MEMBER,
-    "kafkaconsumer.polltimeoutms": "use kafka.request.timeout.ms",
-    "fetchoffset.numretries": _RETRIES,
-    "fetchoffset.retryintervalms": _RETRIES,
+_CONNECTOR_OPTIONS: dict[Side, dict[str, str]] = {
+    "source": {
+        "groupidprefix": _NO_MEMBER,
+        "kafkaconsumer.polltimeoutms": "use kafka.request.timeout.ms",
+        "fetchoffset.numretries": _RETRIES,
+        "fetchoffset.retryintervalms": _RETRIES,
+    },
+    "sink": {"includeheaders": "a record has headers where the rows have a column headers"},
 }
 
 _OF_BOTH = {
@@ -124,7 +127,7 @@ def why_refused(name: str, side: Side) -> str | None:
     connector nor Kafka's clients have."""
     lower = name.lower()
     if not lower.startswith(CLIENT_PREFIX):
-        return _CONNECTOR_OPTIONS.get(lower) if side == "source" else None
+        return _CONNECTOR_OPTIONS[side].get(lower)
     client_name = lower.removeprefix(CLIENT_PREFIX)
     if client_name.startswith(("sasl.", "ssl.")):
         return _SECURITY
