@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.exactly_once.campaign import Campaign, Plan
-from tests.exactly_once.copiers import librdkafka
+from tests.exactly_once.copiers import CopierKind, librdkafka
 
 
 @pytest.mark.slow
@@ -24,3 +25,18 @@ def test_a_copy_through_kills_has_every_record_once(tmp_path: Path, is_member: b
     )
     campaign = Campaign(plan, str(tmp_path / "data"))
     assert campaign.run() == []
+    assert (campaign.copiers_killed, campaign.broker_kills_due) == (4, set())
+
+
+def test_a_copier_that_ended_by_itself_is_not_one_that_was_killed(tmp_path: Path) -> None:
+    def command(*names: object) -> list[str]:
+        return [sys.executable, "-c", "print('committed')"]
+
+    kind = CopierKind(1, command, lambda line: line == "committed", lambda line: False)
+    plan = Plan(10, copier_kills=1, broker_kills=0, seed=1, kind=kind, after_commit_s=(30.0, 30.0))
+    campaign = Campaign(plan, str(tmp_path / "data"))
+    try:
+        campaign.one_life()
+        assert (campaign.copiers_killed, campaign.copier_deaths) == (0, 1)
+    finally:
+        campaign.close()

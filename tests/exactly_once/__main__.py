@@ -34,7 +34,7 @@ def main() -> int:
     for fault in faults:
         print(fault)
     print(
-        f"{options.records:,} records, {options.copier_kills} copiers and {options.broker_kills} brokers killed, "
+        f"{options.records:,} records, {campaign.copiers_killed} copiers and {options.broker_kills} brokers killed, "
         f"{campaign.copier_deaths} copiers ended by themselves, {time.monotonic() - began:.0f} s: "
         f"{'each record is there once' if not faults else 'BROKEN'}"
     )

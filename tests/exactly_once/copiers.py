@@ -13,7 +13,8 @@ import msgspec
 from benchmarks.peers import CACHE, fetch_kafka
 from tests.exactly_once.copier import AT_END, COMMITTED
 
-TRANSACTION_SIZE = 20
+JAVA_TRANSACTION_SIZE = 2
+"""With 20 records in each, most copiers were at the end, and ended by themselves, before they were to be killed."""
 JAVA_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 
 
@@ -47,7 +48,7 @@ def java(*, is_member: bool) -> CopierKind:
             "--output-topic": target,
             "--consumer-group": group,
             "--transactional-id": f"copy-{group}",
-            "--transaction-size": str(TRANSACTION_SIZE),
+            "--transaction-size": str(JAVA_TRANSACTION_SIZE),
             # it asks for its position before it fences the copier before it, and so waits for this time-out
             "--transaction-timeout": "5000",
             "--input-partition": "0",
