@@ -389,3 +389,19 @@ def test_a_write_with_an_id_goes_on_with_the_ranges_that_are_left(
         assert sorted(int(value) for _, value in read_back(topic)) == list(range(30))
     write(f"two-{topic}")
     assert len(read_back(topic)) == 60
+
+
+def test_a_write_with_an_id_refuses_rows_that_are_cut_otherwise(spark, new_topic, read_back, bootstrap_servers):
+    topic = new_topic()
+
+    def write(rows: int, tasks: int) -> None:
+        values = spark.range(0, rows, 1, tasks).selectExpr("cast(id as string) as value")
+        writer = values.write.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
+        writer.option("topic", topic).option("write_id", f"cut-{topic}").mode("append").save()
+
+    write(30, 3)
+    for rows, tasks, found in ((30, 2, 15), (33, 3, 11)):
+        with pytest.raises(Exception, match=rf"is committed with 10 rows, and task \d of this run has {found}:"):
+            write(rows, tasks)
+    write(30, 3)
+    assert sorted(int(value) for _, value in read_back(topic)) == list(range(30))

@@ -227,7 +227,12 @@ def write_own_range(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> 
     if context is None:
         raise RuntimeError("a sink writes in a task of Spark")
     number = context.partitionId()
-    return write_range(options, number, lambda transaction: _write_shared(options, transaction, number, batches))
+    return write_range(
+        options,
+        number,
+        lambda transaction: _write_shared(options, transaction, number, batches),
+        lambda: sum(batch.num_rows for batch in batches),
+    )
 
 
 class TopicBatchWriter(DataSourceArrowWriter):

@@ -387,26 +387,43 @@ class RangeWritten(WriterCommitMessage):
 
 
 def write_range(
-    options: SinkOptions, number: int, write: Callable[[SinkTransaction], Mapping[TopicPartition, Written]]
+    options: SinkOptions,
+    number: int,
+    write: Callable[[SinkTransaction], Mapping[TopicPartition, Written]],
+    count: Callable[[], int],
 ) -> RangeWritten:
     """One range of a batch write with a `write_id`, in a transaction of its own, called in its task. A range that is
-    committed under this id is not written again; another attempt at it fences this one. Raises SinkError."""
+    committed under this id is not written again, but counted: a run whose rows are cut otherwise would lose some and
+    double others. Another attempt at a range fences this one. Raises SinkError."""
     write_id = str(options.write_id)
     own = replace(options, transactional_id=f"moldau-write-{write_id}-{number}")
     transaction = begin_transaction(own, is_streaming=True)
     if transaction.has(write_id, number):
+        _check_count(write_id, number, transaction.note_of(write_id).get("records"), count())
         return RangeWritten(0)
     try:
         written = write(transaction)
+        records = sum(at.record_count for at in written.values())
         if written:
+            note = {**_note(options, write_id, number), "records": records}
             with client_settings(options, had_contact=True).connect() as client:
-                _commit(client, transaction, _end_of_one(written), _note(options, write_id, number))
+                _commit(client, transaction, _end_of_one(written), note)
     except BaseException as error:
         abort_transaction(own, (), transaction)
         if isinstance(error, KafkaError):
             raise SinkError(why_it_ended(transaction, error)) from error
         raise
-    return RangeWritten(sum(at.record_count for at in written.values()))
+    return RangeWritten(records)
+
+
+def _check_count(write_id: str, number: int, committed: int | None, found: int) -> None:
+    """`committed`: None where an older release has written the range, which did not note it."""
+    if committed is not None and committed != found:
+        raise SinkError(
+            f"range {number} of the write_id {write_id!r} is committed with {committed:,} rows, and task {number} of "
+            f"this run has {found:,}: a write_id goes on with the rows and tasks that it began with, so that the "
+            "ranges which are left are the right ones. Repeat the run as it was, or set another write_id for other rows"
+        )
 
 
 # --- errors as sentences ---
