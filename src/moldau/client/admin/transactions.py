@@ -104,10 +104,13 @@ def describe_open_transactions(
     admin: ClusterAdmin, limit: int, broker_ids: Iterable[int] | None = None
 ) -> tuple[int, list[TransactionDescription]]:
     """How many transactions are open or being ended, at all coordinators or at these, and up to `limit` of them, the
-    one that began first in front. Raises UNSUPPORTED_VERSION where a broker knows no ListTransactions."""
-    listed = list_transactions(admin, states=OPEN_STATES, broker_ids=broker_ids)
+    one that began first in front: of more, the oldest. Raises UNSUPPORTED_VERSION where a broker knows no
+    ListTransactions."""
+    asked_of = None if broker_ids is None else tuple(broker_ids)
+    listed = list_transactions(admin, states=OPEN_STATES, broker_ids=asked_of)
     asked: dict[int, list[str]] = {}
-    for row in listed[:limit]:
+    chosen = {row.transactional_id: row for row in (*_oldest(admin, listed, limit, asked_of), *listed)}
+    for row in [*chosen.values()][:limit]:
         asked.setdefault(row.coordinator_id, []).append(row.transactional_id)
     found: list[TransactionDescription] = []
     for coordinator_id, names in asked.items():
@@ -116,6 +119,26 @@ def describe_open_transactions(
         found += [_description(row, coordinator_id) for row in response.transaction_states if not row.error_code]
     still_open = [row for row in found if row.state in OPEN_STATES]
     return len(listed), sorted(still_open, key=lambda row: (row.start_time_ms, row.transactional_id))
+
+
+def _oldest(
+    admin: ClusterAdmin, listed: list[TransactionListing], limit: int, broker_ids: Sequence[int] | None
+) -> list[TransactionListing]:
+    """Those of the open ones that began first, about `limit` of them or fewer: a list does not say when a transaction
+    began, but which ones are open for longer than a time can be asked."""
+    longer_than_ms = 1_000
+    while len(listed) > limit:
+        try:
+            older = list_transactions(admin, states=OPEN_STATES, longer_than_ms=longer_than_ms, broker_ids=broker_ids)
+        except KafkaError as error:
+            if error.name != "UNSUPPORTED_VERSION":
+                raise
+            return listed  # a broker before Apache Kafka 3.8 filters by no time
+        if not older:
+            return listed
+        listed = older
+        longer_than_ms *= 2
+    return listed
 
 
 def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> TransactionDescription:

@@ -134,7 +134,7 @@ class TransactionFacts(msgspec.Struct, frozen=True):
 
 
 class OpenTransactions(msgspec.Struct, frozen=True):
-    """`count`: of all; `rows`: of the first MAX_TRANSACTIONS, the oldest in front."""
+    """`count`: of all; `rows`: at most MAX_TRANSACTIONS, the oldest in front."""
 
     count: int = 0
     rows: tuple[TransactionFacts, ...] = ()

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
+from moldau.client.admin.transactions import describe_open_transactions
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.cluster import TopicFacts
 from moldau.products.console.cluster_state import ClusterWatch, read_state
@@ -83,6 +84,26 @@ def test_a_broker_that_was_restarted_is_asked_again_over_a_new_connection(broker
     assert orders(page).records == 6
     broker.restart()
     assert orders(page).records == 6
+
+
+def test_of_many_open_transactions_the_oldest_is_among_those_that_are_described() -> None:
+    """Whatever its name is: brokers list transactions without their times."""
+    with Cluster() as broker, ClusterAdmin(TCP, broker.bootstrap_servers, client_id="test") as admin:
+        producers = []
+        for name in ("the oldest", "a", "b", "c"):
+            settings = {"transactional.id": name, "transaction.timeout.ms": 900_000}
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers} | settings)
+            producer.init_transactions(30)
+            producer.begin_transaction()
+            producer.produce("paid", b"x")
+            producer.flush()
+            producers.append(producer)
+            if name == "the oldest":
+                broker.advance(minutes=10)
+        count, described = describe_open_transactions(admin, 2)
+        assert (count, described[0].transactional_id, len(described)) == (4, "the oldest", 2)
+        for producer in producers:
+            producer.abort_transaction(30)
 
 
 def test_open_transactions_are_shown_the_oldest_first_until_they_end(broker: Cluster, page: PageCluster) -> None:
