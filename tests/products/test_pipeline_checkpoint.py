@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, newest_finished_batch
-from moldau.products.pipelines.checkpoints.lease import LEASE_FILE, Lease, LeaseError, WriterLease, holder_of
+from moldau.products.pipelines.checkpoints.lease import (
+    LEASE_FILE,
+    Holder,
+    Lease,
+    LeaseError,
+    WriterLease,
+    holder_of,
+)
 from moldau.products.pipelines.running.group import lag
 from moldau.types import TopicPartition
 
@@ -74,7 +81,7 @@ def test_who_may_only_read_the_checkpoint_sees_who_runs_it(tmp_path: Path, monke
         try:
             if own == 0:
                 os.seteuid(NOBODY)
-            assert holder_of(Path("state")) == os.getpid()
+            assert holder_of(Path("state")) == Holder(os.getpid())
         finally:
             os.seteuid(own)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     newest_finished_batch,
     write_whole,
 )
+from moldau.products.pipelines.checkpoints.lease import LEASE_FILE, Lease
 from moldau.products.pipelines.page.page import load_page
 from moldau.products.pipelines.running.generations import (
     START_FILE,
@@ -130,7 +132,7 @@ def test_the_status_says_how_far_each_query_is_and_what_a_run_would_do(page: Pat
     code, text, _ = told(capsys, "status", str(page), "--json")
     standing = json.loads(text)
     name = standing["pipeline"]
-    assert (code, standing["process"]) == (0, None)
+    assert (code, standing["process"], standing["host"]) == (0, None, None)
     assert standing["queries"] == [
         {"query": f"{name}.lake", "batch": 7, "lag": 1, "next_run": "goes on after batch 7"},
         {"query": f"{name}.raw", "batch": None, "lag": 4, "next_run": "begins"},
@@ -296,4 +298,29 @@ def test_a_page_that_runs_is_told_is_not_reset_and_can_be_stopped(page: Path, ca
             "",
         )
         assert driver.wait(30) == 0
+    assert told(capsys, "stop", str(page))[1].endswith("does not run\n")
+
+
+@pytest.mark.parametrize("is_container", [False, True])
+def test_a_page_that_runs_elsewhere_is_told_and_no_process_here_is_stopped_for_it(
+    page: Path, capsys: pytest.CaptureFixture[str], is_container: bool
+):
+    """The checkpoint is on storage that both see; here the number in it is that of a process that runs no page."""
+    here = socket.gethostname()
+    host = f"{here}, in another container" if is_container else "far-away"
+    checkpoint = load_page(page).checkpoint
+    with Lease(checkpoint), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
+        _, token, counts_in, _ = (checkpoint / LEASE_FILE).read_text().split()
+        written = f"{bystander.pid} {token} {counts_in}1 {here if is_container else host}\n"
+        (checkpoint / LEASE_FILE).write_text(written)
+        standing = json.loads(told(capsys, "status", str(page), "--json")[1])
+        assert (standing["process"], standing["host"]) == (bystander.pid, host)
+        assert f": process {bystander.pid} on {host} runs it\n" in told(capsys, "status", str(page))[1]
+        code, _, error = told(capsys, "stop", str(page))
+        assert (code, error) == (
+            1,
+            f"moldau pipeline: process {bystander.pid} on {host} runs {load_page(page).name}: stop it there\n",
+        )
+        bystander.communicate(b"\n", timeout=30)
+        assert bystander.returncode == 0, "it was left alone"
     assert told(capsys, "stop", str(page))[1].endswith("does not run\n")

@@ -146,12 +146,13 @@ def show_status(page: PipelinePage, arguments: argparse.Namespace) -> int:
     """The exit code: 1 where a cluster does not answer: then the rest is told."""
     from moldau.products.pipelines.looking.standing import standing_of
 
-    process, queries = standing_of(page)
+    holder, queries = standing_of(page)
     rows = [{"query": one.name, "batch": one.batch, "lag": one.lag, "next_run": one.next_run} for one in queries]
     if arguments.json:
-        print_json({"pipeline": page.name, "process": process, "queries": rows})
+        process, host = (None, None) if holder is None else (holder.process, holder.host)
+        print_json({"pipeline": page.name, "process": process, "host": host, "queries": rows})
     else:
-        print(f"{page.name}: {'does not run' if process is None else f'process {process} runs it'}")
+        print(f"{page.name}: {'does not run' if holder is None else f'{holder} runs it'}")
         print_rows(rows, ("query", "batch", "lag", "next_run"), as_json=False)
     troubles = dict.fromkeys(one.trouble for one in queries if one.trouble is not None)
     for trouble in troubles:
@@ -162,24 +163,27 @@ def show_status(page: PipelinePage, arguments: argparse.Namespace) -> int:
 def stop_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
     from moldau.products.pipelines.checkpoints.lease import holder_of
 
-    process = holder_of(page.checkpoint)
-    if process is None:
+    holder = holder_of(page.checkpoint)
+    if holder is None:
         print(f"{page.name} does not run")
         return 0
+    if holder.host is not None:
+        print(f"moldau pipeline: {holder} runs {page.name}: stop it there", file=sys.stderr)
+        return 1
     try:
-        os.kill(process, signal.SIGTERM)
+        os.kill(holder.process, signal.SIGTERM)
     except ProcessLookupError:
         pass  # it has just ended
     except PermissionError:
-        print(f"moldau pipeline: process {process} is not yours to stop: ask as its user", file=sys.stderr)
+        print(f"moldau pipeline: {holder} is not yours to stop: ask as its user", file=sys.stderr)
         return 1
     deadline = time.monotonic() + arguments.timeout
-    while holder_of(page.checkpoint) == process:
+    while holder_of(page.checkpoint) == holder:
         if time.monotonic() > deadline:
-            print(f"moldau pipeline: process {process} still runs after {arguments.timeout:g} s", file=sys.stderr)
+            print(f"moldau pipeline: {holder} still runs after {arguments.timeout:g} s", file=sys.stderr)
             return 1
         time.sleep(_LOOK_EVERY_S)
-    print(f"{page.name} has stopped (process {process})")
+    print(f"{page.name} has stopped ({holder})")
     return 0
 
 

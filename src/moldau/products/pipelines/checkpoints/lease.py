@@ -9,15 +9,21 @@ batches holds a lock of its own, and looks before each batch whether its driver 
 brings its own JVM starts once no such process is left. (Each of the two takes its own first and looks at the other's
 then: one of them sees the other.) A driver on a server does not wait: Spark ends the older run of the query there, and
 the new writer waits for the lock of the old one.
+
+The lease file names its holder: the number of the process, and where that number counts. A checkpoint on storage that
+machines or containers share may be held elsewhere, and here the number is that of another process, or of none.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import time
 from pathlib import Path
 from uuid import uuid4
+
+import msgspec
 
 from moldau.errors import MoldauError
 
@@ -25,10 +31,22 @@ LEASE_FILE = "driver.lease"
 WRITER_FILE = "writer.lease"
 WAIT_FOR_DYING_SECONDS = 30.0
 _RETRY_SECONDS = 0.1
+MOST_WRITTEN_BYTES = 512
+"""Of a lease file."""
 
 
 class LeaseError(MoldauError):
     """Another driver runs on this checkpoint; the message names its process."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who runs a pipeline. `host`: the machine (or container) where the process has this number; None: it is ours."""
+
+    process: int
+    host: str | None = None
+
+    def __str__(self) -> str:
+        return f"process {self.process}" + (f" on {self.host}" if self.host is not None else "")
 
 
 class Lease:
@@ -60,7 +78,7 @@ class Lease:
         """No writer that was known until now begins another batch."""
         self.token = uuid4().hex
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()} {self.token}\n".encode(), 0)
+        os.pwrite(self._file, f"{os.getpid()} {self.token} {_where_we_count()} {socket.gethostname()}\n".encode(), 0)
 
     def release(self) -> None:
         """Closes our end; the lock itself goes with the last process that holds it open."""
@@ -77,11 +95,10 @@ class Lease:
     def _lock(self, patience_seconds: float) -> None:
         deadline = time.monotonic() + patience_seconds
         while not _try_lock(self._file):
-            holder, _ = _read(self._file)
-            if _is_alive(holder) or time.monotonic() > deadline:
-                raise LeaseError(
-                    f"process {holder or '(unknown)'} runs a pipeline on the checkpoint {self._checkpoint}"
-                )
+            written = _read(self._file)
+            # of one that is elsewhere nobody can tell here whether it lives
+            if (written.host() is None and _is_alive(written.process)) or time.monotonic() > deadline:
+                raise LeaseError(f"{written} runs a pipeline on the checkpoint {self._checkpoint}")
             time.sleep(_RETRY_SECONDS)
 
 
@@ -107,25 +124,29 @@ class WriterLease:
         """Raises LeaseError where the driver ends, or another one has taken over."""
         file = _open(self._driver)
         try:
-            holder, token = _read(file)
+            written = _read(file)
         finally:
             os.close(file)
-        if token != self._token:
-            raise LeaseError(f"no batch is begun any more: process {holder} has the checkpoint, or gives it back")
+        if written.token != self._token:
+            raise LeaseError(f"no batch is begun any more: {written} has the checkpoint, or gives it back")
 
     def release(self) -> None:
         os.close(self._file)
 
 
-def holder_of(checkpoint: Path) -> int | None:
-    """The process that runs a pipeline on the checkpoint, None if none does."""
+def holder_of(checkpoint: Path) -> Holder | None:
+    """Who runs a pipeline on the checkpoint, None if nobody does. One that is elsewhere runs as long as it, or what it
+    has started, holds the lock."""
     try:
         file = _open_to_look(checkpoint / LEASE_FILE)
     except FileNotFoundError:
         return None
     try:
-        holder, _ = _read(file)
-        return None if _try_lock(file) or not _is_alive(holder) else int(holder)
+        written = _read(file)
+        host = written.host()
+        if _try_lock(file) or (host is None and not _is_alive(written.process)):
+            return None
+        return Holder(int(written.process), host)
     finally:
         os.close(file)
 
@@ -144,7 +165,7 @@ def _wait_for_writer(path: Path, patience_seconds: float) -> int:
             if time.monotonic() > deadline:
                 raise LeaseError(
                     f"a query on the checkpoint {path.parent} runs on a Spark Connect server, in its process "
-                    f"{_read(file)[0]}: start the page there again and stop it, or stop the server"
+                    f"{_read(file).process}: start the page there again and stop it, or stop the server"
                 )
             time.sleep(_RETRY_SECONDS)
         os.ftruncate(file, 0)
@@ -175,10 +196,38 @@ def _try_lock(file: int) -> bool:
     return True
 
 
-def _read(file: int) -> tuple[str, str]:
-    """The process and the token of who holds the lock, as far as they are written."""
-    holder, _, token = os.pread(file, 80, 0).decode("ascii", "replace").strip().partition(" ")
-    return holder, token
+class _Written(msgspec.Struct, frozen=True):
+    """What stands in a lease file, as far as it is written. `counts_in`: where the number of the process counts."""
+
+    process: str = ""
+    token: str = ""
+    counts_in: str = ""
+    host_name: str = ""
+
+    def host(self) -> str | None:
+        """As in `Holder`."""
+        if not (self.process.isdigit() and self.counts_in) or self.counts_in == _where_we_count():
+            return None
+        is_ours = self.host_name == socket.gethostname()
+        return f"{self.host_name}, in another container" if is_ours else self.host_name
+
+    def __str__(self) -> str:
+        return str(Holder(int(self.process), self.host())) if self.process.isdigit() else "process (unknown)"
+
+
+def _read(file: int) -> _Written:
+    words = os.pread(file, MOST_WRITTEN_BYTES, 0).decode("ascii", "replace").split()
+    return _Written(*words[: len(_Written.__struct_fields__)])
+
+
+def _where_we_count() -> str:
+    """Two processes with one answer know each other by their numbers: those of a machine since its start, or of a
+    container there (a namespace of processes, on Linux)."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return socket.gethostname()
 
 
 def _is_alive(process_id: str) -> bool:

@@ -7,7 +7,7 @@ from contextlib import closing
 import msgspec
 
 from moldau.products.pipelines.checkpoints.checkpoint import changed_facts, newest_finished_batch
-from moldau.products.pipelines.checkpoints.lease import holder_of
+from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 
@@ -31,8 +31,8 @@ class QueryStanding(msgspec.Struct, frozen=True):
         return "begins" if self.batch is None else f"goes on after batch {self.batch}"
 
 
-def standing_of(page: PipelinePage) -> tuple[int | None, list[QueryStanding]]:
-    """The process that runs the page, and its queries. Changes nothing. Raises CheckpointError."""
+def standing_of(page: PipelinePage) -> tuple[Holder | None, list[QueryStanding]]:
+    """Who runs the page, and its queries. Changes nothing. Raises CheckpointError."""
     away: dict[str, str] = {}
     return holder_of(page.checkpoint), [_standing(page, query, away) for query in page.queries]
 
