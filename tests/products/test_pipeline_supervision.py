@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from moldau.products.pipelines.page.page import parse_page
-from moldau.products.pipelines.running.supervision import Supervised
+from moldau.products.pipelines.running.supervision import MOST_RETRIES, Supervised
 from moldau.products.pipelines.running.watching import QueryProgress
 
 PAGE = """\
@@ -20,8 +20,8 @@ sink: {path: to}
 """
 
 
-class Unstoppable:
-    """A query of Spark whose batch does not end."""
+class Running:
+    """A query of Spark."""
 
     isActive = True  # noqa: N815 - Spark's name
     lastProgress = None  # noqa: N815
@@ -29,13 +29,65 @@ class Unstoppable:
     status = {"isTriggerActive": True}  # noqa: RUF012
 
     def stop(self) -> None:
+        self.isActive = False
+
+
+class Ended(Running):
+    """By an error, soon after its start."""
+
+    isActive = False  # noqa: N815
+
+    def exception(self) -> Exception:
+        return StreamingQueryException("No space left on device")
+
+
+class Unstoppable(Running):
+    """Its batch does not end."""
+
+    def stop(self) -> None:
         raise StreamingQueryException("Stream Execution thread failed to stop within 120000 milliseconds")
 
 
-def test_a_query_that_does_not_stop_is_told_and_hides_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+@pytest.fixture
+def progress(tmp_path: Path) -> QueryProgress:
     page = parse_page(PAGE, file_name="page.yaml", directory=tmp_path)
-    supervised = Supervised(Unstoppable, QueryProgress(None, page, page.queries[0], ""))
+    return QueryProgress(None, page, page.queries[0], "")
+
+
+def test_a_query_that_does_not_stop_is_told_and_hides_nothing_else(
+    progress: QueryProgress, caplog: pytest.LogCaptureFixture
+):
+    supervised = Supervised(Unstoppable, progress)
+    supervised.end()
+    assert "a query did not stop: " in caplog.text
+    caplog.clear()
     assert supervised.stop(lambda: True).state == "failed"
     assert "failed to stop within" in supervised.error
     supervised.end()
-    assert "a query did not stop: " in caplog.text
+    assert caplog.text == "", "nobody waits a second time"
+
+
+def test_a_query_that_was_given_up_is_started_again_while_another_one_runs(progress: QueryProgress):
+    is_full, starts = [True], []
+
+    def start() -> Running:
+        starts.append(is_full[0])
+        return Ended() if is_full[0] else Running()
+
+    supervised = Supervised(start, progress, retry_first_seconds=0.0, retry_given_up_seconds=0.0)
+    while supervised.error is None:
+        supervised.supervise()
+    given_up = len(starts)
+    assert (given_up, supervised.supervise().state) == (1 + MOST_RETRIES, "failed"), "where no other runs"
+    for state in ("starting", "failed"):
+        assert supervised.supervise(also_given_up=True).state == state
+    is_full[0] = False
+    assert [supervised.supervise(also_given_up=True).state for _ in range(2)] == ["starting", "running"]
+    assert (supervised.error, len(starts)) == (None, given_up + 2)
+
+
+def test_a_query_that_was_given_up_has_its_pause(progress: QueryProgress):
+    supervised = Supervised(Ended, progress, retry_first_seconds=0.0)
+    while supervised.error is None:
+        supervised.supervise()
+    assert supervised.supervise(also_given_up=True).state == "failed"

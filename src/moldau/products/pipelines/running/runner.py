@@ -140,7 +140,7 @@ def run_pipeline(
                         spark, page, results, ids, board_port, lease, stop, stack, retry_first_seconds, once=once
                     )
                 )
-                states = _until_the_end(queries, tables, lease, stop, display, onlookers)
+                states = _until_the_end(queries, tables, lease, stop, display, onlookers, once=once)
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
     _raise_failures(page, queries)
@@ -229,7 +229,11 @@ def _until_the_end(
     stop: StopRequest,
     display: ProgressDisplay,
     onlookers: Sequence[Onlooker],
+    *,
+    once: bool,
 ) -> list[PipelineState]:
+    """`once`: the queries end by themselves, and one that was given up before is not waited for."""
+
     def show(states: list[PipelineState], *, force: bool = False) -> list[PipelineState]:
         display.show(states, force=force)
         for onlooker in onlookers:
@@ -238,7 +242,7 @@ def _until_the_end(
 
     while not all(query.is_over for query in queries) and not stop.wait(LOOK_SECONDS):
         tables.refresh()
-        states = [query.supervise() for query in queries]
+        states = [query.supervise(also_given_up=not once) for query in queries]
         if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
             show(states)
     lease.withdraw()

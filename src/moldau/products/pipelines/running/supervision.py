@@ -1,5 +1,6 @@
 """Keeps one streaming query running: a query that ends by an error is started again after a while, and given up after
-several errors in a row. The others of the page go on meanwhile.
+several errors in a row. The others of the page go on meanwhile, and as long as they do, it is started once more now and
+then: what it failed by may be over, and nobody starts a process that runs.
 
 The pause before each start doubles, from RETRY_FIRST_SECONDS; a finished batch counts the errors from the beginning.
 """
@@ -31,6 +32,8 @@ READING_WITHIN_SECONDS = 10.0
 RETRY_FIRST_SECONDS = 1.0
 MOST_RETRIES = 4
 """15 s in all: what lasts longer is tried by clients themselves, for the page's `retry_timeout`."""
+RETRY_GIVEN_UP_SECONDS = 60.0
+"""After a query was given up, while another one runs."""
 
 _ENDS_IT: tuple[type[Exception], ...] = (MoldauError, *spark_error())
 
@@ -43,6 +46,7 @@ class Supervised:
         start: Callable[[], StreamingQuery],
         progress: QueryProgress,
         retry_first_seconds: float = RETRY_FIRST_SECONDS,
+        retry_given_up_seconds: float = RETRY_GIVEN_UP_SECONDS,
     ) -> None:
         """`start`: starts the query, anew after each failure. What it raises now, the constructor raises; later that is
         a failure too."""
@@ -50,6 +54,7 @@ class Supervised:
         self._start = start
         self._progress = progress
         self._retry_first_seconds = retry_first_seconds
+        self._retry_given_up_seconds = retry_given_up_seconds
         self._failures = 0
         self._batches = 0
         self._reason = ""
@@ -71,10 +76,13 @@ class Supervised:
                 READING_WITHIN_SECONDS,
             )
 
-    def supervise(self) -> PipelineState:
-        """Looks at the query, and starts it again where that is due."""
-        if not self.is_over:
+    def supervise(self, *, also_given_up: bool = False) -> PipelineState:
+        """Looks at the query, and starts it again where that is due. `also_given_up`: one that was given up, too."""
+        is_due = also_given_up and self.error is not None and time.monotonic() >= self._due
+        if is_due or not self.is_over:
             try:
+                if is_due:
+                    self._take_up_again()
                 self.state = self._wait_to_start() if self._running is None else self._look(self._running)
             except _ENDS_IT as error:
                 self.state = self._give_up(what_failed(str(error)))
@@ -144,12 +152,20 @@ class Supervised:
                     lambda: is_urgent() or not running.isActive or not running.status["isTriggerActive"],
                     2 * STOP_WITHIN_SECONDS,
                 )
+            self._running = None  # `end` would wait as long once more for one that does not stop
             running.stop()
             self._progress.count(running)
         return self._progress.look("stopped", is_last=True)
 
+    def _take_up_again(self) -> None:
+        """One failure more gives it up again; a finished batch makes it a query like any other. One that did not stop
+        still runs, and is looked at."""
+        if self._running is not None and not self._running.isActive:
+            self._running = None
+        self.error, self._failures = None, MOST_RETRIES
+
     def _give_up(self, reason: str) -> PipelineState:
-        self.error = reason
+        self.error, self._due = reason, time.monotonic() + self._retry_given_up_seconds
         return self._progress.state("failed", trouble=reason)
 
 
