@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from moldau.cli.served_pages.directory import PageDirectory
+from moldau.cli.served_pages.directory import Finding, PageDirectory
+from moldau.cli.served_pages.supervisor import ServedPage, take
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.page.page import load_page
@@ -30,6 +32,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
+SAME = "it means what it meant before"
 _clock = iter(range(1, 1_000))
 
 
@@ -41,9 +44,12 @@ def write(file: Path, text: str) -> None:
 
 
 def told(pages: PageDirectory) -> list[tuple[str, str | None, str]]:
-    """Of each finding the file, the name of the page that is to be run, and the end of a refusal."""
+    """Of each finding the file, the name of the page that is to be run, and the end of a refusal, or SAME."""
     found = pages.look()
-    return [(one.file.name, one.page.name if one.page else None, (one.refusal or "")[-40:]) for one in found]
+    return [
+        (one.file.name, one.page.name if one.page else None, SAME if one.is_same else (one.refusal or "")[-40:])
+        for one in found
+    ]
 
 
 def test_a_page_is_found_once_and_again_when_it_means_something_else(directory: Path):
@@ -55,6 +61,7 @@ def test_a_page_is_found_once_and_again_when_it_means_something_else(directory: 
     assert told(pages) == [("a.yml", "a", ""), ("b.yaml", "b", "")]
     assert told(pages) == []
     write(directory / "a.yml", PAGE.format(name="a") + "# a comment\n")
+    assert told(pages) == [("a.yml", "a", SAME)]
     assert told(pages) == []
     write(directory / "sql" / "all.sql", "select upper(value) as value from orders")
     assert told(pages) == [("a.yml", "a", ""), ("b.yaml", "b", "")]
@@ -85,11 +92,35 @@ def test_a_page_that_cannot_be_run_is_told_once_and_what_was_there_before_it_sta
     assert why.endswith("not `strong`; did you mean `string`?")
     assert told(pages) == []
     write(page, PAGE.format(name="a"))
-    assert told(pages) == [], "it is the page that runs"
+    assert told(pages) == [("a.yaml", "a", SAME)], "it may have ended meanwhile"
+    assert told(pages) == []
     write(page, PAGE.format(name="a").replace("sql/all.sql", "sql/none.sql"))
     assert told(pages)[0][1] is None
     write(directory / "sql" / "none.sql", "select 1 as one from orders")
     assert told(pages) == [("a.yaml", "a", "")], "a page that was refused is read at each look"
+
+
+@pytest.mark.asyncio
+async def test_a_page_that_ended_runs_again_when_its_file_changes_whatever_the_change(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Its process ends at once here, by a word of the command line that it does not know."""
+    file = directory / "a.yaml"
+    write(file, PAGE.format(name="a"))
+    pages, served = PageDirectory(directory, {}), ServedPage(file, asyncio.Lock(), ["--no-such-word"])
+    try:
+        for while_it_runs in ([Finding(file, load_page(file), is_same=True)], []):
+            for finding in [*pages.look(), *pages.look(), *while_it_runs]:
+                await take(served, finding)
+            for _ in range(1_000):
+                if not served.is_kept:
+                    break
+                await asyncio.sleep(0.1)
+            write(file, PAGE.format(name="a") + "# a comment\n")
+    finally:
+        await served.stop()
+    told = ["a.yaml: runs a: a.all", "a.yaml: ended with exit code 2; it is run again when its file changes"]
+    assert capsys.readouterr().out.splitlines() == 2 * told
 
 
 def test_two_pages_of_one_name_and_a_checkpoint_of_another_query_are_refused(directory: Path):

@@ -22,11 +22,13 @@ Stamp = tuple[tuple[Path, int, int], ...]
 
 class Finding(msgspec.Struct, frozen=True):
     """What became of a file. `page`: run this from now on. `refusal`: why the page, as it stands there now, is not to
-    be run: what runs of it goes on. Neither: the file is gone."""
+    be run: what runs of it goes on. Neither: the file is gone. `is_same`: the page means what it meant before, and the
+    file was written, or is no longer refused: it need not be started again if it runs."""
 
     file: Path
     page: PipelinePage | None = None
     refusal: str | None = None
+    is_same: bool = False
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -78,8 +80,10 @@ class PageDirectory:
                 yield Finding(file, refusal=refusal)
             return
         self._known[file] = _Known(stamp, page, None)
-        if before.page is None or _meaning(page) != _meaning(before.page):
-            yield Finding(file, page)
+        is_same = before.page is not None and _meaning(page) == _meaning(before.page)
+        is_written = all(one[1:] != UNSEEN for one in before.stamp)
+        if not is_same or is_written or before.refusal is not None:
+            yield Finding(file, page, is_same=is_same)
 
     def _refusal(self, file: Path, page: PipelinePage) -> str | None:
         """Why it is not run, though each of its lines can be meant. Raises CheckpointError."""

@@ -45,16 +45,19 @@ async def _serve(directory: Path, parameters: Mapping[str, str], words: Sequence
         for finding in found.look():
             if finding.file not in pages:
                 pages[finding.file] = ServedPage(finding.file, start_one, words)
-            await _take(pages[finding.file], finding)
+            await take(pages[finding.file], finding)
         with suppress(TimeoutError):
             await asyncio.wait_for(is_stopping.wait(), LOOK_EVERY_S)
     await asyncio.gather(*(page.stop() for page in pages.values()))
     return 0
 
 
-async def _take(served: ServedPage, finding: Finding) -> None:
+async def take(served: ServedPage, finding: Finding) -> None:
+    """Does with the page of a file what became of it."""
     if finding.refusal is not None:
         served.tell(("goes on as it was, for " if served.is_kept else "is not run: ") + finding.refusal)
+        return
+    if finding.is_same and served.is_kept:
         return
     await served.stop()
     if finding.page is not None:
