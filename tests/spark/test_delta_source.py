@@ -124,6 +124,42 @@ def test_a_table_that_was_made_anew_is_noticed(lake):
     append(lake, 7)
     with pytest.raises(MoldauError, match="has version 0 as its newest one now, and version 2 of it was read before"):
         reader.batch()
+    for number in (8, 9, 10):
+        append(lake, number)
+        if number > 8:  # as many versions as were read, and more
+            with pytest.raises(MoldauError, match=r"version 2 of .* is another one than was read before: .* made anew"):
+                reader.batch()
+
+
+def test_a_table_that_is_read_in_parts_and_made_anew_is_noticed(lake):
+    for number in range(3):
+        append(lake, number)
+    reader = Reader(DeltaSource(location=str(lake), max_files=2).feed())
+    assert len(reader.batch()) == 2
+    shutil.rmtree(lake)
+    for number in range(3):
+        append(lake, number)
+    with pytest.raises(MoldauError, match=r"version 2 of .* is another one than was read before"):
+        reader.batch()
+
+
+def test_a_place_that_an_older_release_noted_is_gone_on_from(lake):
+    append(lake, 1)
+    reader = Reader(DeltaSource(location=str(lake)).feed())
+    reader.place = {"version": 0}
+    assert reader.batch() == []
+    append(lake, 2)
+    assert ids(reader.batch()) == [2]
+
+
+def test_a_place_whose_version_the_log_has_forgotten_is_gone_on_from(lake):
+    append(lake, 1)
+    reader = Reader(DeltaSource(location=str(lake)).feed())
+    assert ids(reader.batch()) == [1]
+    append(lake, 2)
+    DeltaTable(lake).create_checkpoint()
+    (lake / "_delta_log" / f"{0:020}.json").unlink()  # as the table's own cleaning up does
+    assert ids(reader.batch()) == [2]
 
 
 def test_what_is_no_table_of_rows_is_refused(tmp_path, lake):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -40,12 +41,17 @@ from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from moldau.spark.feeds import Place
     from moldau.spark.folders import Folder
 
 ROWS_A_BATCH = 10_000
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 """Those of Delta's reader features that change nothing in the files."""
+
+
+COMMIT = "commit"
+"""In a place: a hash of what the version's entry in the table's log says. Another table has other entries."""
 
 
 class DeltaSourceError(MoldauError):
@@ -117,7 +123,8 @@ class DeltaFile(msgspec.Struct, frozen=True):
 
 class DeltaFeed(msgspec.Struct, frozen=True):
     """A place is a version: all rows up to it are read. -1: none is. With `files`, only so many files of the table are,
-    as it is in that version: those that the first batches read. `max_files`: of a batch; None: there is no bound."""
+    as it is in that version: those that the first batches read. `commit` tells the version from one of its number in a
+    table that was made anew. `max_files`: of a batch; None: there is no bound."""
 
     location: str
     columns: Any  # pa.Schema
@@ -125,12 +132,12 @@ class DeltaFeed(msgspec.Struct, frozen=True):
     skips_removals: bool
     max_files: int | None = None
 
-    def beginning(self) -> Mapping[str, int]:
+    def beginning(self) -> Place:
         return {"version": -1}
 
-    def end(self, after: Mapping[str, int]) -> Mapping[str, int]:
-        """Raises DeltaSourceError for a table whose newest version is older than one that was read: it is another
-        table, whose versions up to that one would never be read."""
+    def end(self, after: Place) -> Place:
+        """Raises DeltaSourceError for a table that is not the one whose version was read: its versions up to that one
+        would never be read."""
         found = (re.fullmatch(r"(\d{20})\.json", name) for name in self._log.names())
         newest = max((int(name[1]) for name in found if name), default=-1)
         if newest < after["version"]:
@@ -139,21 +146,27 @@ class DeltaFeed(msgspec.Struct, frozen=True):
                 f"the Delta table {self.location} {now}, and version {after['version']} of it was read before: it was "
                 "made anew, or put back; `moldau pipeline reset` begins anew with the table as it is"
             )
-        return {"version": newest}
+        # a place that an older release noted has none; of a log that was cleaned up there is none to compare with
+        if COMMIT in after and self._commit_of(after["version"]) not in (None, after[COMMIT]):
+            raise DeltaSourceError(
+                f"version {after['version']} of the Delta table {self.location} is another one than was read before: "
+                "the table was made anew, or put back; `moldau pipeline reset` begins anew with the table as it is"
+            )
+        return after if newest == after["version"] and FILES not in after else self._place(newest)
 
-    def step(self, after: Mapping[str, int], end: Mapping[str, int]) -> Mapping[str, int]:
+    def step(self, after: Place, end: Place) -> Place:
         """A version that came later is read whole: what it adds belongs together. Raises DeltaSourceError."""
         if FILES in after or after["version"] < 0:
             version = after["version"] if FILES in after else end["version"]
             read, most = after.get(FILES, 0), self.max_files
-            return within_table({"version": version}, read, most, lambda: len(self._files_of(version)))
+            return within_table(self._place(version), read, most, lambda: len(self._files_of(version)))
         if self.max_files is None:
             return end
         versions = range(after["version"] + 1, end["version"] + 1)
         last = last_within(((version, len(self._added_by(version))) for version in versions), self.max_files)
-        return end if last is None else {"version": last}
+        return end if last is None else self._place(last)
 
-    def parts(self, after: Mapping[str, int], end: Mapping[str, int]) -> Sequence[DeltaFile]:
+    def parts(self, after: Place, end: Place) -> Sequence[DeltaFile]:
         """Raises DeltaSourceError for versions that are gone, and for those that no stream of rows can show."""
         if FILES in after or after["version"] < 0:
             # a batch of the table as it was at first ends in it, or behind it
@@ -198,6 +211,20 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         from moldau.spark.folders import Folder  # a page is checked without it
 
         return Folder(self.location).inside("_delta_log")
+
+    def _place(self, version: int) -> Place:
+        commit = self._commit_of(version)
+        return {"version": version} if commit is None else {"version": version, COMMIT: commit}
+
+    def _commit_of(self, version: int) -> str | None:
+        """None where the log does not have it, such as that of a version that is older than the log is kept."""
+        if version < 0:
+            return None
+        try:
+            with self._log.open(f"{version:020}.json") as file:
+                return blake2b(file.read(), digest_size=8).hexdigest()
+        except FileNotFoundError:
+            return None
 
     def _files_of(self, version: int | None) -> list[DeltaFile]:
         """All files of the table as it was in that version; None: as it is."""

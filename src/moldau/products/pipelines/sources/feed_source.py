@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
@@ -27,7 +27,7 @@ def parse_removed_rows(source: Section, *, as_table: bool) -> str:
     return source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE)
 
 
-def within_table(place: Mapping[str, int], read: int, most: int | None, count: Callable[[], int]) -> Mapping[str, int]:
+def within_table(place: Mapping[str, Any], read: int, most: int | None, count: Callable[[], int]) -> Mapping[str, Any]:
     """Where a batch ends that begins in a table as it was at first, which ends at `place`. `read`: how many of its
     files are read, of `count`. `most`: of a batch; None: there is no bound."""
     return place if most is None or read + most >= count() else {**place, FILES: read + most}
