@@ -293,6 +293,15 @@ def test_a_topic_subscribed_by_name_that_is_deleted_ends_the_stream_by_its_name(
         stream.batch()
 
 
+def test_a_topic_that_one_broker_does_not_know_yet_is_asked_for_again(cluster: Cluster):
+    topic = cluster.topic()
+    cluster.produce(topic, b"a")
+    for subscription in ({"subscribe": topic}, {"assign": f'{{"{topic}":[0]}}'}):
+        with cluster.faults.error("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", client_id="moldau-spark") as late:
+            assert Stream(cluster, **subscription, startingOffsets="earliest").batch() == [b"a"]
+            assert late.is_over
+
+
 def test_available_now_reads_in_batches_up_to_what_was_there_at_its_start(cluster: Cluster):
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest")

@@ -9,13 +9,17 @@ from moldau.client.blocking.offsets import commit_offsets, committed_offsets, li
 from moldau.client.protocol.offsets import READ_UNCOMMITTED
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.columnar.reader import ISOLATION_LEVELS
-from moldau.errors import KafkaError
+from moldau.errors import KafkaError, kafka_error
 from moldau.spark.client_pool import client_settings
-from moldau.spark.offsets import subscribed_partitions
+from moldau.spark.offsets import StartError, subscribed_partitions
 from moldau.spark.options import LATEST, SourceOptions
 from moldau.types import TopicPartition, Uuid
 
 Result = TypeVar("Result")
+
+KNOWN_WITHIN_MS = 3_000
+"""So long a topic that was just made may be unknown to some broker: Spark's own connector asks three times, with pauses
+of a second."""
 
 
 class SubscribedTopics:
@@ -38,17 +42,27 @@ class SubscribedTopics:
         self._client.close()
 
     def partitions(self) -> tuple[list[TopicPartition], dict[str, Uuid]]:
-        """The partitions that are read, in order, and the ids of their topics. Raises StartError for what is absent."""
+        """The partitions that are read, in order, and the ids of their topics. Raises StartError for what is absent,
+        once other brokers have been asked too: one may not know yet what was just made."""
         subscription = self._options.subscription
         named = subscription.topics or tuple(dict.fromkeys(one.topic for one in subscription.partitions))
-        if subscription.pattern is not None:
-            found = self._client.list_topics()
-        else:
-            found = self._client.retry(lambda: self._client.refresh(named))
-        numbers = {name: tuple(topic.partitions) for name, topic in found.items()}
-        partitions = subscribed_partitions(subscription, numbers)
-        topics = dict.fromkeys(one.topic for one in partitions)
-        return partitions, {topic: found[topic].topic_id for topic in topics}
+        backoff = self._client.backoff(at_most_ms=KNOWN_WITHIN_MS)
+        while True:
+            if subscription.pattern is not None:
+                found = self._client.list_topics()
+            else:
+                found = self._client.retry(lambda: self._client.refresh(named))
+            numbers = {name: tuple(topic.partitions) for name, topic in found.items()}
+            try:
+                partitions = subscribed_partitions(subscription, numbers)
+            except StartError as absent:
+                try:
+                    backoff.wait(kafka_error("UNKNOWN_TOPIC_OR_PARTITION", str(absent)))
+                except KafkaError:
+                    raise absent from None
+                continue
+            topics = dict.fromkeys(one.topic for one in partitions)
+            return partitions, {topic: found[topic].topic_id for topic in topics}
 
     def look(self, ask: Callable[[list[TopicPartition]], Result]) -> tuple[Result, dict[str, Uuid]]:
         """What `ask` finds of the partitions that are read, and the ids of their topics. A topic that a pattern has
