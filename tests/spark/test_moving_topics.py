@@ -302,6 +302,21 @@ def test_a_topic_that_one_broker_does_not_know_yet_is_asked_for_again(cluster: C
             assert late.is_over
 
 
+def test_a_coordinator_that_is_away_holds_up_no_batches(cluster: Cluster, caplog: pytest.LogCaptureFixture):
+    """The progress in the group is for looking at: one try within a second, and none again for a while."""
+    topic = cluster.topic()
+    stream = Stream(cluster, subscribe=topic, startingOffsets="earliest", **{"kafka.group.id": "shown"})
+    cluster.produce(topic, b"a")
+    assert stream.batch() == [b"a"]
+    with cluster.faults.error("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=100) as away:
+        stream.reader.commit(dict(stream.committed))
+        assert "the progress was not committed to group shown" in caplog.text
+        tries = away.times_happened
+        assert 0 < tries < 100
+        stream.reader.commit(dict(stream.committed))
+        assert away.times_happened == tries
+
+
 def test_available_now_reads_in_batches_up_to_what_was_there_at_its_start(cluster: Cluster):
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest")

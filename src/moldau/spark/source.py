@@ -61,6 +61,9 @@ FORMAT = "moldau"
 COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
 
+COMMIT_AGAIN_MS = 30_000
+"""After progress that a group did not take."""
+
 logger = logging.getLogger("moldau.spark")
 
 _Offsets = Mapping[TopicPartition, int]
@@ -220,6 +223,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         self._warned: list[str] = []
         self._newest: StreamOffset | None = None
         self._last_batch_ms: int | None = None
+        self._commit_due_ms = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "parallelism": self.parallelism, "decoding": self.decoding}
@@ -296,15 +300,16 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         """Shows the progress in the group `kafka.group.id`, if one is given.
 
         Spark calls this one batch late, and not for the last batch of a bounded run: a pipeline publishes by itself
-        (moldau.products.pipelines).
+        (moldau.products.pipelines). Each batch waits for it, so a coordinator that is away is left alone for a while.
         """
-        if self.options.group_id is None:
+        if self.options.group_id is None or TCP.monotonic_ms() < self._commit_due_ms:
             return
         try:
             self._topics.commit(self.options.group_id, planning.offset_from_dict(end).offsets)
         except KafkaError as error:
             # it is for looking at only: the stream goes on by its checkpoint
             logger.warning("the progress was not committed to group %s: %s", self.options.group_id, error)
+            self._commit_due_ms = TCP.monotonic_ms() + COMMIT_AGAIN_MS
 
     def stop(self) -> None:
         if self._cluster is not None:

@@ -17,6 +17,7 @@ from moldau.types import TopicPartition, Uuid
 
 Result = TypeVar("Result")
 
+COMMIT_WITHIN_MS = 1_000
 KNOWN_WITHIN_MS = 3_000
 """So long a topic that was just made may be unknown to some broker: Spark's own connector asks three times, with pauses
 of a second."""
@@ -131,5 +132,6 @@ class SubscribedTopics:
         return {partition: committed.offset for partition, committed in found.items()}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Shows these offsets as the group's. The group has no members and needs none."""
-        commit_offsets(self._client, group_id, offsets)
+        """Shows these offsets as the group's. The group has no members and needs none. A coordinator that is away is
+        tried for a moment only: what is read does not depend on it."""
+        commit_offsets(self._client, group_id, offsets, at_most_ms=COMMIT_WITHIN_MS)

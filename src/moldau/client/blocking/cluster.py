@@ -233,9 +233,10 @@ class ClusterClient:
         )
         return Backoff(self._dialer, self._metadata, schedule, self._ask_another)
 
-    def retry(self, action: Callable[[], Result]) -> Result:
-        """Runs `action` until it raises no retriable KafkaError, for as long as a Backoff allows."""
-        backoff = self.backoff()
+    def retry(self, action: Callable[[], Result], *, at_most_ms: int | None = None) -> Result:
+        """Runs `action` until it raises no retriable KafkaError, for as long as a Backoff allows. `at_most_ms`: as in
+        `backoff`."""
+        backoff = self.backoff(at_most_ms=at_most_ms)
         while True:
             try:
                 return action()

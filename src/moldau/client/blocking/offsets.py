@@ -101,10 +101,15 @@ def ask_for_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_K
 
 
 def commit_offsets(
-    client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+    client: ClusterClient,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    metadata: str = "",
+    *,
+    at_most_ms: int | None = None,
 ) -> None:
     """Stores a group's next offsets without being a member, so that lag shows in any Kafka tool. `metadata` stands
-    beside each of them.
+    beside each of them. `at_most_ms`: how long it is tried again, in place of a longer time of the client.
 
     Raises UNKNOWN_MEMBER_ID while the group has living members: then the positions are theirs.
     """
@@ -115,7 +120,7 @@ def commit_offsets(
         check_commit(response, group_id)
 
     if offsets:
-        client.retry(commit)
+        client.retry(commit, at_most_ms=at_most_ms)
 
 
 def committed_offsets(
