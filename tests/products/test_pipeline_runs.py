@@ -248,6 +248,18 @@ def test_a_reset_that_was_killed_between_its_two_steps_is_finished_by_the_next_r
     forget_unfinished_reset(state)
 
 
+def test_a_checkpoint_that_cannot_be_moved_is_not_reset_and_told(page: Path, capsys: pytest.CaptureFixture[str]):
+    """As where it is a mount point; here its name has no room for another ending."""
+    name = "s" * 250
+    page.write_text(page.read_text().replace("checkpoint: state", f"checkpoint: {name}"))
+    finish_batch(page, 0, 7, {"0": 2, "1": 1})
+    code, _, error = told(capsys, "reset", str(page), "--to", "earliest")
+    assert code == 1
+    assert f"moldau pipeline: {page.with_name(name)} cannot be moved away: File name too long" in error
+    assert [one.name for one in page.parent.iterdir() if one.is_dir()] == [name]
+    assert newest_finished_batch(load_page(page).queries[0].checkpoint) is not None
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"orders": {"t": {"0": 1}}}'])
 def test_what_is_no_note_of_a_reset_is_refused(page: Path, text: str):
     loaded = load_page(page)

@@ -61,8 +61,15 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
     fresh = _fresh(page.checkpoint)
     with Lease(page.checkpoint):
         write_whole(fresh / START_FILE, msgspec.json.encode(note).decode())
-        kept = _free_name(page.checkpoint)
-        page.checkpoint.rename(kept)
+        try:
+            kept = _free_name(page.checkpoint)
+            page.checkpoint.rename(kept)
+        except OSError as error:
+            forget_unfinished_reset(page.checkpoint)
+            raise ResetError(
+                f"{page.checkpoint} cannot be moved away: {error.strerror or error}. If it is a mount point, let "
+                "`checkpoint` name a directory inside of it, and move the files there"
+            ) from error
         fresh.rename(page.checkpoint)
     # behind the move: until then the groups hold what transactions of the old generation have noted there
     try:
