@@ -303,3 +303,30 @@ def test_spark_finds_the_relations_that_we_find(spark, sql: str):
     plan = spark._jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(parsed).toString()
     named = {part.partition("]")[0] for part in plan.split("UnresolvedRelation [")[1:]}
     assert {one for one in named if "," not in one} == set(relations_of(sql))
+
+
+def test_a_topic_that_was_made_anew_ends_the_page_unless_it_may_skip_what_is_gone(
+    run_text, new_name, bootstrap_servers, tmp_path: Path
+):
+    name = new_name("anew").replace(".", "-")
+    with Cluster() as other:
+        topic = other.topic()
+        other.produce(topic, "a", "b", "c")
+        page = f"""
+name: {name}
+bootstrap_servers: {other.bootstrap_servers}
+source: {{topic: {topic}, format: string}}
+sql: select value from source
+sink: {{path: out}}
+checkpoint: state
+"""
+        assert run_text(page)[0].records_read == 3
+        other.delete_topic(topic)
+        other.create_topic(topic)
+        other.produce(topic, "d", "e")
+        advice = r"write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
+        with pytest.raises(PipelineFailedError, match=f"topic {topic} was deleted and created again.*, {advice}$"):
+            run_text(page, retry_first_seconds=0.01)
+        (state,) = run_text(page.replace("format: string", "format: string, lost_records: skip"))
+        assert (state.records_read, state.lag) == (2, 0)
+    assert sorted(row["value"] for row in pq.read_table(tmp_path / "out").to_pylist()) == ["a", "b", "c", "d", "e"]

@@ -12,6 +12,10 @@ _BRANCH = re.compile(r"\s*(?:[:|]  |   )*[+:]- ")
 """A line of Spark's drawing of a query; the first of them stands behind that of its root."""
 _PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
 
+_OF_THE_OPTION = "set failOnDataLoss to false"
+_OF_THE_PAGE = "write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
+"""What the source of Spark advises where records are gone, and the same in words of a page, which has no options."""
+
 _SPARK_CAUSE = re.compile(r"^(?:Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
 
 
@@ -29,7 +33,7 @@ def what_failed(text: str) -> str:
     Spark draws behind them."""
     ours = re.findall(r"^moldau(?:\.\w+)+: (.+)$", text, re.MULTILINE)
     if ours:
-        return str(ours[-1])
+        return str(ours[-1]).replace(_OF_THE_OPTION, _OF_THE_PAGE)
     causes = _SPARK_CAUSE.findall(text)
     if causes:
         return str(causes[-1])

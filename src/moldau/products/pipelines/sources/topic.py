@@ -26,7 +26,7 @@ from moldau.products.pipelines.formats import all_formats, keys_of
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import READ, JsonFormat
-from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.sources.records import STOP, RecordSource
 from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead, read_anew
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 STRING, BINARY = "string", "binary"
 FORMATS = (*all_formats(), STRING, BINARY)
 STARTS = ("earliest", "latest")
+LOST_RECORDS, SKIP = "lost_records", "skip"
+"""What a stream does where records are gone that it has not read."""
 
 MAX_OFFSETS_PER_TRIGGER = 1_000_000
 """Where the page says nothing: so that the first run over a full topic shows progress, and a killed driver repeats at
@@ -52,10 +54,14 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 class TopicSource(RecordSource, frozen=True, kw_only=True):
-    """`topic` or `pattern`, a regular expression of whole names. `max_records`: of a micro-batch."""
+    """`topic` or `pattern`, a regular expression of whole names. `max_records`: of a micro-batch. `skips_lost`: the
+    stream goes on where records are gone before it has read them."""
 
     NAMED_BY = ("topic", "pattern")
-    KEYS = ("bootstrap_servers", "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters", MAX_RECORDS)
+    KEYS = (
+        "bootstrap_servers", "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters", LOST_RECORDS,
+        MAX_RECORDS,
+    )  # fmt: skip
     DEFAULT_EVENT_TIME = "_timestamp"
     GIVEN_COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
     RECORD_COLUMNS: ClassVar = {
@@ -72,6 +78,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     pattern: str | None = None
     start: str = "earliest"
     max_records: int | None = None
+    skips_lost: bool = False
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> TopicSource:
@@ -81,7 +88,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             source.refuse("event_time", f"has no meaning for the format {record_format}")
         common = cls.parse_common(source)
         cls.check_event_time(source, decoded["decoder"], common["event_time"])
-        for key in ("pattern", "start"):
+        for key in ("pattern", "start", LOST_RECORDS):
             if common["as_table"] and source.has(key):
                 source.refuse(key, "has no meaning for a table: it is the newest record of each key of one topic")
         topic = source.topic("topic") if source.has("topic") else None
@@ -97,6 +104,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             format=record_format,
             start=source.choice("start", STARTS, default="earliest"),
             max_records=cls.parse_limit(source, MAX_RECORDS),
+            skips_lost=source.choice(LOST_RECORDS, (STOP, SKIP), default=STOP) == SKIP,
             **decoded,
             **common,
         )
@@ -126,6 +134,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             .option(*subscription)
             .option("startingOffsets", self.start)
             .option("maxOffsetsPerTrigger", str(self.max_records or MAX_OFFSETS_PER_TRIGGER))
+            .option("failOnDataLoss", "false" if self.skips_lost else "true")
             .options(**times.options())
             .load()
         )
