@@ -159,6 +159,21 @@ def test_while_a_cluster_is_away_the_status_tells_the_rest(page: Path, capsys: p
     assert (code, trouble.startswith(f"moldau pipeline: the offsets of topic {name} could not be read: ")) == (1, True)
 
 
+def test_the_lag_of_a_query_that_begins_is_what_its_first_run_reads(page: Path, capsys: pytest.CaptureFixture[str]):
+    page.write_text(page.read_text().replace("format: string", "format: string, start: latest"))
+    first, _ = load_page(page).queries
+    topic = str(next(first.topics()).topic)
+
+    def lags() -> list[int]:
+        return [query["lag"] for query in json.loads(told(capsys, "status", str(page), "--json")[1])["queries"]]
+
+    assert lags() == [0, 0]
+    # a first batch that was cut short runs again where it began, whatever the latest offset is now
+    offsets = {topic: {"0": 3, "1": 1}, "@first_start": {topic: {"0": 1, "1": 0}}}
+    write_whole(first.checkpoint / "offsets" / "0", f"v1\n{{}}\n{json.dumps(offsets)}")
+    assert lags() == [3, 0]
+
+
 @pytest.mark.parametrize(
     ("to", "starts"),
     [
@@ -185,6 +200,8 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
     # a word where one was given: those offsets may be gone when the page runs
     assert start == "earliest" if to == "earliest" else json.loads(start) == {topic: {"0": starts[0], "1": starts[1]}}
     assert [cluster.lag(query.group) for query in loaded.queries] == [4 - sum(starts)] * 2
+    standing = json.loads(told(capsys, "status", str(page), "--json")[1])
+    assert [query["lag"] for query in standing["queries"]] == [4 - sum(starts)] * 2
 
 
 def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(

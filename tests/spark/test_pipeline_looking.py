@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -37,19 +38,48 @@ checkpoint: state
     return file
 
 
+def topic_of(page: Path) -> str:
+    return page.read_text().partition("topic: ")[2].partition(",")[0]
+
+
 def test_the_plan_tells_the_columns_and_what_a_run_would_do(page: Path, capsys: pytest.CaptureFixture[str]):
-    name = page.read_text().split()[1]
+    name, topic = page.read_text().split()[1], topic_of(page)
     assert main(["pipeline", "plan", str(page)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{name}.lake: begins; 4 records wait",
+        f"{name}.lake: begins; 0 records wait",
         "  user string, amount double",
-        f"{name}.counts: begins; 4 records wait",
+        f"  reads {topic}-0 from offset 4",
+        f"{name}.counts: begins; 0 records wait",
         "  user string, n bigint",
+        f"  reads {topic}-0 from offset 4",
     ]
     page.write_text(page.read_text().replace("select user, amount from", "select user, price from"))
     assert main(["pipeline", "plan", str(page)]) == 1
     assert f"moldau pipeline: {page}:7: `flows.big`: " in capsys.readouterr().err
     assert not (page.parent / "state").exists()
+
+
+def test_the_plan_tells_what_changed_what_state_is_kept_and_where_a_run_reads_on(
+    page: Path, produce, capsys: pytest.CaptureFixture[str]
+):
+    page.write_text(page.read_text().replace(", start: latest", ""))
+    assert main(["pipeline", "run", str(page), "--once"]) == 0
+    produce(topic_of(page), [(None, b'{"user":"bob","amount":200}')])
+    capsys.readouterr()
+    assert main(["pipeline", "plan", str(page)]) == 0
+    lake, _, lake_reads, counts, _, counts_reads, state = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[2] for line in (lake, counts)] == ["goes on after batch 0; 1 records wait"] * 2
+    assert lake_reads == counts_reads == f"  reads {topic_of(page)}-0 from offset 4"
+    assert re.fullmatch(r"  the state of 1 step \([1-9][0-9.]* K?i?B\) is kept", state), state
+    page.write_text(page.read_text().replace("count(*) as n", "count(*) as m"))
+    assert main(["pipeline", "plan", str(page)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert "refused: `flows.counts` changed" in told[3]
+    assert told[5:7] == [
+        "  `flows.counts` was select user, count(*) as n from big group by user",
+        "  `flows.counts` is select user, count(*) as m from big group by user",
+    ]
+    assert told[-1].endswith("B) stays with the old generation after a reset")
 
 
 def test_a_preview_shows_the_first_rows_and_leaves_no_trace(
@@ -63,7 +93,7 @@ def test_a_preview_shows_the_first_rows_and_leaves_no_trace(
     assert capsys.readouterr().out.splitlines()[-1].split() == ["ann", "2"]
     assert main(["pipeline", "preview", str(page), "biig"]) == 2
     assert "'biig' is no source and no flow; orders, big, counts are" in capsys.readouterr().err
-    page_name, topic = page.read_text().split()[1], page.read_text().partition("topic: ")[2].partition(",")[0]
+    page_name, topic = page.read_text().split()[1], topic_of(page)
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": f"moldau.{page_name}.lake"})
     assert [one.offset for one in consumer.committed([TopicPartition(topic, 0)], timeout=30)] == [-1001]
     consumer.close()

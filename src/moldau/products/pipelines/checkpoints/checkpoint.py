@@ -161,14 +161,32 @@ def claim_checkpoint(
     return checkpoint_id
 
 
-def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> list[str]:
+Change = tuple[str | None, str | None]
+"""A fact of a query as it was, and as it is; None: it has none."""
+
+
+def changed_facts(checkpoint: Path, query: Mapping[str, str | None]) -> dict[str, Change]:
     """What of the query is not as it was when the checkpoint was begun; nothing while no batch is planned. Raises
     CheckpointError."""
     noted = _noted(checkpoint)
     if noted is None or newest_planned_batch(checkpoint) < 0:
-        return []
+        return {}
     before, now = noted.query, {name: _without_layout(text) for name, text in query.items()}
-    return [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    pairs = {name: (before.get(name), now.get(name)) for name in {**before, **now}}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def kept_state(checkpoint: Path) -> tuple[int, int]:
+    """How many steps of the query keep state (groups, joins, what was there before), and the bytes of its files."""
+    directory = checkpoint / "state"
+    steps = [path for path in directory.glob("*") if path.name.isdigit()]
+    sizes = 0
+    for path in directory.rglob("*"):
+        try:
+            sizes += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue  # Spark has just removed an old one
+    return len(steps), sizes
 
 
 def former_writer(

@@ -6,22 +6,38 @@ from contextlib import closing
 
 import msgspec
 
-from moldau.products.pipelines.checkpoints.checkpoint import changed_facts, newest_finished_batch
+from moldau.products.pipelines.checkpoints.checkpoint import (
+    Change,
+    FinishedBatch,
+    changed_facts,
+    kept_state,
+    newest_finished_batch,
+)
 from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.running.generations import first_offsets
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
+from moldau.products.service.look.words import show_size
+from moldau.types import TopicPartition
+
+MOST_PARTITIONS = 8
+"""That are named one by one."""
 
 
 class QueryStanding(msgspec.Struct, frozen=True):
-    """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that no finished batch
-    has read; None where a cluster does not say, and `trouble` says why. `changed`: keys of the page that are not as the
-    checkpoint knows them: such a query is not started."""
+    """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that a run would read;
+    None where a cluster does not say, and `trouble` says why. `changed`: keys of the page that are not as the
+    checkpoint knows them: such a query is not started. `starts`: where a run would read on in its topics.
+    `state_steps`, `state_bytes`: of what the checkpoint keeps beside offsets."""
 
     name: str
     batch: int | None
     lag: int | None
-    changed: tuple[str, ...]
+    changed: dict[str, Change]
     trouble: str | None = None
+    starts: dict[TopicPartition, int] = {}
+    state_steps: int = 0
+    state_bytes: int = 0
 
     @property
     def next_run(self) -> str:
@@ -29,6 +45,24 @@ class QueryStanding(msgspec.Struct, frozen=True):
         if self.changed:
             return f"refused: `{'`, `'.join(self.changed)}` changed; undo it, or `moldau pipeline reset`"
         return "begins" if self.batch is None else f"goes on after batch {self.batch}"
+
+    def details(self) -> list[str]:
+        """What changed, where a run would read on, and what state there is: a line each."""
+        lines = [
+            f"`{name}` {word} {text}"
+            for name, change in self.changed.items()
+            for word, text in zip(("was", "is"), change, strict=True)
+            if text is not None
+        ]
+        if self.starts:
+            named = [f"{one} from offset {self.starts[one]}" for one in sorted(self.starts)[:MOST_PARTITIONS]]
+            more = len(self.starts) - len(named)
+            lines.append(f"reads {', '.join(named)}" + (f", and {more} more partitions" if more else ""))
+        if self.state_steps:
+            steps = f"{self.state_steps} {'step' if self.state_steps == 1 else 'steps'}"
+            fate = "stays with the old generation after a reset" if self.changed else "is kept"
+            lines.append(f"the state of {steps} ({show_size(self.state_bytes)}) {fate}")
+        return lines
 
 
 def standing_of(page: PipelinePage) -> tuple[Holder | None, list[QueryStanding]]:
@@ -40,9 +74,9 @@ def standing_of(page: PipelinePage) -> tuple[Holder | None, list[QueryStanding]]
 def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) -> QueryStanding:
     """`away`: what is wrong with the clusters that have not answered, which are asked once only."""
     done = newest_finished_batch(query.checkpoint)
-    behind = 0
-    streams = query.streams().values()
-    for source in streams:
+    behind, starts = 0, dict[TopicPartition, int]()
+    streams = query.streams()
+    for name, source in streams.items():
         servers = source.bootstrap_servers
         if servers in away:
             continue
@@ -50,14 +84,36 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) ->
             with closing(
                 GroupOffsets(servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
             ) as group:
-                behind += lag(group.bounds(group.topics_of(source)), done.offsets if done else {})
+                bounds = group.bounds(group.topics_of(source))
         except GroupError as error:
             away[servers] = str(error)
-    trouble = next((away[source.bootstrap_servers] for source in streams if source.bootstrap_servers in away), None)
+            continue
+        own = _starts(page, query, name, bounds, done)
+        behind += lag(bounds, own)
+        starts |= own
+    servers_of_all = [source.bootstrap_servers for source in streams.values()]
+    trouble = next((away[servers] for servers in servers_of_all if servers in away), None)
+    state_steps, state_bytes = kept_state(query.checkpoint)
     return QueryStanding(
         name=query.name,
         batch=done.batch_id if done else None,
         lag=behind if trouble is None else None,
-        changed=tuple(changed_facts(query.checkpoint, query.step.facts())),
+        changed=changed_facts(query.checkpoint, query.step.facts()),
         trouble=trouble,
+        starts=starts,
+        state_steps=state_steps,
+        state_bytes=state_bytes,
     )
+
+
+def _starts(
+    page: PipelinePage,
+    query: PipelineQuery,
+    source: str,
+    bounds: dict[TopicPartition, tuple[int, int]],
+    done: FinishedBatch | None,
+) -> dict[TopicPartition, int]:
+    """Where a run would read on in the topics of the source."""
+    if done is None:
+        return first_offsets(page, query, source, bounds)
+    return {one: done.offsets.get(one, first) for one, (first, _) in bounds.items()}

@@ -12,17 +12,22 @@ have taken them long ago.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, newest_planned_batch, write_whole
+from moldau.products.pipelines.checkpoints.checkpoint import (
+    CheckpointError,
+    first_batch_start,
+    newest_planned_batch,
+    write_whole,
+)
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.start import EARLIEST, Start
-from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.spark.offsets import topic_offsets
@@ -111,15 +116,9 @@ def _fresh(checkpoint: Path) -> Path:
 
 def starting_offsets(page: PipelinePage) -> ChosenStarts:
     """What `reset` chose for the queries that have not planned a batch since. Raises CheckpointError, GroupError."""
-    path = page.checkpoint / START_FILE
-    try:
-        note = msgspec.json.decode(path.read_bytes(), type=_Note)
-    except FileNotFoundError:
+    note = _noted(page)
+    if note is None:
         return ChosenStarts()
-    except (OSError, msgspec.DecodeError) as error:
-        raise CheckpointError(
-            f"{path}: not the offsets of a reset ({error}): remove the file if the page has run since, else reset again"
-        ) from error
     waiting = [query for query in page.queries if newest_planned_batch(query.checkpoint) < 0]
     ruled = [query for query in waiting if query.step.target.name in note.queries]
     sources = {name: source for query in ruled for name, source in query.streams().items() if name in note.starts}
@@ -129,6 +128,40 @@ def starting_offsets(page: PipelinePage) -> ChosenStarts:
         {name: _as_option(page, source, note.starts[name]) for name, source in sources.items()},
         frozenset(query.name for query in waiting if query not in ruled),
     )
+
+
+def first_offsets(
+    page: PipelinePage, query: PipelineQuery, source: str, bounds: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, int]:
+    """Where a query that has not finished a batch begins to read its source of that name. `bounds`: first and end
+    offsets of the partitions. Raises CheckpointError."""
+    firsts = {one: first for one, (first, _) in bounds.items()}
+    if newest_planned_batch(query.checkpoint) >= 0:
+        # cut short: the batch runs again where it began
+        known = first_batch_start(query.checkpoint)
+        return {one: known.get(one, first) for one, first in firsts.items()}
+    note = _noted(page)
+    if note is not None and query.step.target.name in note.queries and source in note.starts:
+        chosen = note.starts[source]
+        return firsts if isinstance(chosen, str) else {**firsts, **_among(topic_offsets(chosen), firsts)}
+    return firsts if query.streams()[source].start == EARLIEST else {one: end for one, (_, end) in bounds.items()}
+
+
+def _among(offsets: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    return {one: offset for one, offset in offsets.items() if one in partitions}
+
+
+def _noted(page: PipelinePage) -> _Note | None:
+    """What the last `reset` left; None where there was none. Raises CheckpointError."""
+    path = page.checkpoint / START_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Note)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise CheckpointError(
+            f"{path}: not the offsets of a reset ({error}): remove the file if the page has run since, else reset again"
+        ) from error
 
 
 def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str, Mapping[str, int]]) -> str:
