@@ -213,3 +213,23 @@ sink: {{postgresql: "{postgresql.url}", table: cut}}
         postgresql.start()
     again.join(60)
     assert (state.state, state.records_read, steps.states[-2]) == ("stopped", 1, "stopping")
+
+
+def test_a_batch_waits_for_the_next_multiple_of_the_interval_and_a_stop_does_not(
+    spark, run_through, new_topic, produce, tmp_path: Path
+):
+    """The next one is in the year 2052."""
+    source = new_topic()
+    produce(source, [(None, b"a")])
+
+    def waits(_state: PipelineState) -> bool:
+        return any(query.status["message"] == "Waiting for next trigger" for query in spark.streams.active)
+
+    steps = Steps(
+        (lambda state: state.records_read == 1, lambda: produce(source, [(None, b"b")])),
+        (lambda state: state.lag == 1 and waits(state), nothing),
+    )
+    page = f"source: {{topic: {source}, format: string}}\nsql: select value from source\nsink: {{path: out}}\n"
+    state = run_through(page, steps, "batch_interval: 10000 days\n")
+    assert (state.state, state.records_read, state.lag) == ("stopped", 1, 1)
+    assert polars.read_parquet(tmp_path / "out")["value"].to_list() == ["a"]

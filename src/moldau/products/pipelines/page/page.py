@@ -19,6 +19,7 @@
     checkpoint: checkpoints/shop                        # default: checkpoints/<name>
     tests: ...                                          # records and the rows that they give: `cases`
     group: moldau.shop                                  # default: moldau.<name>; where progress and lag show
+    batch_interval: 1 minute                            # default: a batch begins when the one before is done
     first_contact_timeout: 10 seconds                   # how long a cluster is tried that has never answered
     retry_timeout: 5 minutes                            # how long a broker is tried that was lost
 
@@ -102,7 +103,8 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
 class PipelinePage(msgspec.Struct, frozen=True):
     """`checkpoint`: of all queries; the lease of the one driver is on it. `files`: what it was read from, if from
-    files. `functions`: those flows that are no SQL. `cases`: the tests that the page carries."""
+    files. `functions`: those flows that are no SQL. `cases`: the tests that the page carries. `batch_interval_ms`:
+    micro-batches begin at multiples of it; 0: as soon as they can."""
 
     plan: Plan
     bootstrap_servers: str
@@ -112,6 +114,7 @@ class PipelinePage(msgspec.Struct, frozen=True):
     files: tuple[Path, ...] = ()
     functions: Mapping[str, Callable[[], DataFrame]] = {}
     cases: tuple[Case, ...] = ()
+    batch_interval_ms: int = 0
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
@@ -157,7 +160,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     is_long = any(page.has(key) for key in LONG_FORM)
     page.allow(
         "name", "bootstrap_servers", *(LONG_FORM if is_long else SHORT_FORM), "checkpoint", "group",
-        "first_contact_timeout", "retry_timeout", "tests",
+        "batch_interval", "first_contact_timeout", "retry_timeout", "tests",
     )  # fmt: skip
     name = page.text("name")
     if not _is_name(name, 200):
@@ -186,6 +189,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
         files=files,
         functions=written.functions if written else {},
         cases=tuple(parse_cases(page.section("tests"), views, results)) if page.has("tests") else (),
+        batch_interval_ms=page.interval_ms("batch_interval", 0),
         first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
         retry_timeout_ms=page.interval_ms("retry_timeout", RETRY_TIMEOUT_MS),
     )

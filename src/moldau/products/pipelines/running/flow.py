@@ -144,7 +144,8 @@ def start_query(
     away. Raises FlowError for what no stream can do."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint))
-    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+    interval = f"{page.batch_interval_ms} milliseconds"
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=interval)
     written = TargetQuery(
         page=page.name,
         pipeline=query.name,
