@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from moldau.products.pipelines.core.failures import what_failed
+import pytest
+
+from moldau.products.pipelines.core.failures import flow_that_failed, line_that_failed, what_failed
+from moldau.products.pipelines.core.plan import make_flow
 
 UNKNOWN_COLUMN = """\
 [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `usr` cannot be resolved. SQLSTATE: 42703; line 1 pos 7;
@@ -37,3 +40,31 @@ def test_of_a_trace_of_python_its_error_is_told():
     assert what_failed(OF_A_TARGET) == "pyiceberg.exceptions.ValidationError: the table is not what it was"
     worker = f"org.apache.spark.api.python.PythonException: {OF_A_TARGET}".replace("pyiceberg.exceptions.", "")
     assert what_failed(worker) == "ValidationError: the table is not what it was"
+
+
+IN_SQL = """\
+pyspark.errors.exceptions.captured.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012
+== SQL (line 2, position 3) ==
+{line}
+  ^^^^^^
+
+"""
+INVERSE = make_flow("inverse", "select n,\n  10 / n as inverse\nfrom big", place="flows.inverse", line=8)
+BIG = make_flow("big", "select n\nfrom numbers", place="flows.big", line=7)
+
+
+@pytest.mark.parametrize("line", ["  10 / n as inverse", "...10 / n..."])
+def test_the_flow_is_found_whose_statement_has_the_line_that_spark_names(line: str):
+    report = IN_SQL.format(line=line)
+    assert flow_that_failed(report, [BIG, INVERSE]) == (INVERSE, 2, line.strip(" ."))
+    assert flow_that_failed(report, [BIG]) is None
+    assert flow_that_failed(report, [INVERSE, make_flow("again", INVERSE.text, place="flows.again")]) is None
+    assert flow_that_failed(UNKNOWN_COLUMN, [BIG, INVERSE]) is None
+
+
+def test_of_a_module_the_last_line_is_told_that_a_trace_or_an_expression_names():
+    trace = OF_A_TARGET.replace("/lib/table.py", "/pages/shop.py")
+    assert line_that_failed(trace, "/pages/shop.py") == 141
+    assert line_that_failed(trace, "/pages/other.py") is None
+    report = '== DataFrame ==\n"divide" was called from\n/pages/shop.py:12\n'
+    assert line_that_failed(trace + report, "/pages/shop.py") == 12

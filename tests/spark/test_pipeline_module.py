@@ -12,6 +12,7 @@ from rich.console import Console
 
 from moldau.cli.main import main
 from moldau.columnar.reader import read_topic
+from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.page.page import load_page
 from moldau.products.pipelines.running.runner import run_pipeline
 
@@ -193,3 +194,38 @@ def sums():
     module.write_text(text.replace('"amount >= 100"', "nothing"), "utf-8")
     assert main(["pipeline", "plan", str(module)]) == 1
     assert "shop.py:8: `flows.big`: shop.py:10: NameError: name 'nothing'" in capsys.readouterr().err
+
+
+FAILING = """
+import pandas as pd
+from pyspark import pipelines as dp
+from pyspark.sql.functions import pandas_udf
+from pyspark.sql.types import DoubleType
+
+from moldau.spark.pipelines import pipeline, source
+
+pipeline("{name}", bootstrap_servers="{servers}")
+source("numbers", topic="{topic}", format="json", schema="n int")
+
+
+@pandas_udf(DoubleType())
+def inverse(n: pd.Series) -> pd.Series:
+    return n.map(lambda one: 1 / one)
+
+
+@dp.table(format="parquet")
+def inverses():
+    return spark.readStream.table("numbers").select(inverse("n").alias("inverse"))
+"""
+
+
+def test_a_failure_in_a_function_names_its_line_and_the_records_that_were_at_work(
+    spark, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
+):
+    topic, module = new_topic(), tmp_path / "inverses.py"
+    module.write_text(FAILING.format(name=new_name("zero"), servers=bootstrap_servers, topic=topic), "utf-8")
+    produce(topic, [(None, b'{"n":1}'), (None, b'{"n":0}')])
+    with open(os.devnull, "w") as nowhere, pytest.raises(PipelineFailedError) as failure:
+        run_pipeline(load_page(module), once=True, console=Console(file=nowhere), retry_first_seconds=0.01)
+    told = f"ZeroDivisionError: division by zero; in {module}:15; in batch 0: {topic}-0 offsets 0 to 1"
+    assert str(failure.value).endswith(told)

@@ -244,6 +244,37 @@ checkpoint: state
     assert committed(bootstrap_servers, f"moldau.{name}.good", topic) == 2
 
 
+def test_a_failure_names_the_flow_its_line_and_the_records_that_were_at_work(
+    run_text, new_topic, new_name, produce, bootstrap_servers
+):
+    topic, name = new_topic(2), new_name("zero").replace(".", "-")
+    page = f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+sources:
+  numbers: {{topic: {topic}, format: json, schema: n int}}
+flows:
+  small: select n from numbers where n < 10
+  inverse: |
+    select n,
+      10 / n as inverse
+    from small
+targets:
+  inverse: {{path: out}}
+checkpoint: state
+"""
+    produce(topic, [(None, b'{"n":1}'), (None, b'{"n":2}')], partition=0)
+    run_text(page)
+    produce(topic, [(None, b'{"n":3}')], partition=0)
+    produce(topic, [(None, b'{"n":0}'), (None, b'{"n":4}')], partition=1)
+    with pytest.raises(PipelineFailedError) as failure:
+        run_text(page, retry_first_seconds=0.01)
+    told = str(failure.value)
+    assert told.startswith("page.yaml:13: `targets.inverse`: [DIVIDE_BY_ZERO] Division by zero.")
+    where = "in `flows.inverse` (page.yaml:8), line 2 of its SQL: `10 / n as inverse`"
+    assert told.endswith(f"; {where}; in batch 1: {topic}-0 offsets 2 to 2, {topic}-1 offsets 0 to 1")
+
+
 def test_after_a_reset_a_run_begins_where_it_was_told(run_text, new_topic, new_name, produce, read_back,
                                                       bootstrap_servers, tmp_path: Path):  # fmt: skip
     topic, out, name = new_topic(2), new_topic(), new_name("again").replace(".", "-")

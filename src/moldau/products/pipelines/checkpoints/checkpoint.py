@@ -76,6 +76,15 @@ def newest_planned_batch(checkpoint: Path) -> int:
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
+def unfinished_batch(checkpoint: Path) -> BatchSpan | None:
+    """The batch that Spark has begun and not finished; None where there is none. Raises CheckpointError."""
+    planned, done = newest_planned_batch(checkpoint), newest_finished_batch(checkpoint)
+    if planned <= (-1 if done is None else done.batch_id):
+        return None
+    starts = first_batch_start(checkpoint) if done is None else done.offsets
+    return BatchSpan(checkpoint, planned, planned, starts, _source_offsets(checkpoint / "offsets" / str(planned)))
+
+
 def first_batch_start(checkpoint: Path) -> dict[TopicPartition, int]:
     """Where the first batch started, as our source noted it in that batch's end. Empty where Spark no longer has it."""
     path = checkpoint / "offsets" / "0"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.plan import FlowStep
 
 MOST_LINES_OF_AN_ERROR = 12
 
@@ -15,6 +17,11 @@ _PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)
 _OF_THE_OPTION = "set failOnDataLoss to false"
 _OF_THE_PAGE = "write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
 """What the source of Spark advises where records are gone, and the same in words of a page, which has no options."""
+
+_IN_SQL = re.compile(r"^== SQL.*\(line (\d+), position \d+\) ==\n(.*)$", re.MULTILINE)
+"""Where Spark says in which line of a statement it was, with that line, which it may shorten at both ends."""
+_IN_PYTHON = re.compile(r'^ *File "(.+)", line (\d+), in |was called from\n(.+):(\d+)$', re.MULTILINE)
+"""A line of a trace of Python, and where Spark says which call made an expression."""
 
 _SPARK_CAUSE = re.compile(r"^(?:Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
 
@@ -45,3 +52,20 @@ def what_failed(text: str) -> str:
     if drawn is not None and drawn > 1:
         lines = lines[: drawn - 1]
     return "\n".join(lines[:MOST_LINES_OF_AN_ERROR]).rstrip(";")
+
+
+def flow_that_failed(text: str, flows: Iterable[FlowStep]) -> tuple[FlowStep, int, str] | None:
+    """The flow whose SQL was at work, the number of the line in it, and what stands there; None where the report does
+    not say that, or it fits several flows. `text`: Spark's report; `flows`: those that are SQL."""
+    for number, shown in reversed(_IN_SQL.findall(text)):
+        line = shown.removeprefix("...").removesuffix("...")
+        found = [flow for flow in flows if line in "".join(flow.text.splitlines()[int(number) - 1 : int(number)])]
+        if len(found) == 1:
+            return found[0], int(number), line.strip()
+    return None
+
+
+def line_that_failed(text: str, file_name: str) -> int | None:
+    """The last line of a module of Python that was at work; None where Spark's report does not say that."""
+    found = [(trace or call, line or place) for trace, line, call, place in _IN_PYTHON.findall(text)]
+    return next((int(line) for name, line in reversed(found) if name == file_name), None)

@@ -119,7 +119,7 @@ class Supervised:
         error = running.exception()
         if error is None:
             return self._progress.look("finished", is_last=True)
-        return self._fail(what_failed(str(error)))
+        return self._fail(self._progress.explain(str(error)))
 
     def _fail(self, reason: str) -> PipelineState:
         self._reason = reason

@@ -8,9 +8,18 @@ the target, and a killed driver's last batch is published by the next one.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.checkpoints.checkpoint import FinishedBatch, newest_finished_batch
+from moldau.products.pipelines.checkpoints.checkpoint import (
+    BatchSpan,
+    CheckpointError,
+    FinishedBatch,
+    newest_finished_batch,
+    unfinished_batch,
+)
+from moldau.products.pipelines.core.failures import flow_that_failed, line_that_failed, what_failed
 from moldau.products.pipelines.core.note import metadata_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.dead_letters import DeadLetterError, DeadLetters
@@ -22,6 +31,10 @@ from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession, StreamingQuery
+
+
+MOST_NAMED = 4
+"""Partitions of a batch that failed."""
 
 
 class QueryProgress:
@@ -98,6 +111,27 @@ class QueryProgress:
             report=self._counter.report,
         )
 
+    def explain(self, text: str) -> str:
+        """Spark's report of what ended the query, in a sentence: what failed, in which step and line of the page, and
+        which records were at work."""
+        said = [what_failed(text), *self._step_at_work(text)]
+        with suppress(CheckpointError):
+            batch = unfinished_batch(self._query.checkpoint)
+            if batch is not None:
+                said.append(_told(batch))
+        return "; ".join(said)
+
+    def _step_at_work(self, text: str) -> Iterator[str]:
+        page = self._page
+        flows = [flow for flow in self._query.step.flows if flow.name not in page.functions]
+        found = flow_that_failed(text, flows)
+        if found is not None:
+            flow, number, line = found
+            yield f"in `{flow.place}` ({page.file_name}:{flow.line}), line {number} of its SQL: `{line}`"
+        if page.functions:
+            lines = {file: line_that_failed(text, str(file.resolve())) for file in page.files}
+            yield from (f"in {file}:{line}" for file, line in lines.items() if line is not None)
+
     def _publish(self, *, is_last: bool) -> int:
         """The lag, after keeping and committing what is newly finished."""
         bounds = {servers: self._bounds(servers, group) for servers, group in self._groups.items()}
@@ -121,3 +155,11 @@ class QueryProgress:
             if source.bootstrap_servers == servers:
                 topics += group.topics_of(source)
         return group.bounds(list(dict.fromkeys(topics)))
+
+
+def _told(batch: BatchSpan) -> str:
+    read = {one: (batch.starts.get(one, 0), end - 1) for one, end in sorted(batch.ends.items())}
+    some = [f"{one} offsets {first} to {last}" for one, (first, last) in read.items() if last >= first]
+    more = len(some) - MOST_NAMED
+    of = ": " + ", ".join(some[:MOST_NAMED]) if some else ""
+    return f"in batch {batch.last}{of}" + (f", and of {more} more partitions" if more > 0 else "")
