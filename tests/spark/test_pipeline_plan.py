@@ -342,11 +342,11 @@ def test_a_topic_that_was_made_anew_ends_the_page_unless_it_may_skip_what_is_gon
     name = new_name("anew").replace(".", "-")
     with Cluster() as other:
         topic = other.topic()
-        other.produce(topic, "a", "b", "c")
+        other.produce(topic, '{"value":"a"}', '{"value":"b"}', '{"value":"c"}')
         page = f"""
 name: {name}
 bootstrap_servers: {other.bootstrap_servers}
-source: {{topic: {topic}, format: string}}
+source: {{topic: {topic}, format: json, schema: value string}}
 sql: select value from source
 sink: {{path: out}}
 checkpoint: state
@@ -354,10 +354,10 @@ checkpoint: state
         assert run_text(page)[0].records_read == 3
         other.delete_topic(topic)
         other.create_topic(topic)
-        other.produce(topic, "d", "e")
+        other.produce(topic, '{"value":"d"}', "no JSON")
         advice = r"write `lost_records: skip` in their source, or begin anew with `moldau pipeline reset`"
         with pytest.raises(PipelineFailedError, match=f"topic {topic} was deleted and created again.*, {advice}$"):
             run_text(page, retry_first_seconds=0.01)
-        (state,) = run_text(page.replace("format: string", "format: string, lost_records: skip"))
-        assert (state.records_read, state.lag) == (2, 0)
-    assert sorted(row["value"] for row in pq.read_table(tmp_path / "out").to_pylist()) == ["a", "b", "c", "d", "e"]
+        (state,) = run_text(page.replace("format: json", "format: json, lost_records: skip"))
+        assert (state.records_read, state.dead_letters, state.lag) == (2, 1, 0)
+    assert sorted(row["value"] for row in pq.read_table(tmp_path / "out").to_pylist()) == ["a", "b", "c", "d"]

@@ -152,6 +152,8 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         """As RecordSource says; the records have the column `headers` too."""
         starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
+        # a topic that was made anew, whose new records alone are there, is read from its first one
+        starts = {one: first if first <= span.ends[one] else 0 for one, first in starts.items()}
         waiting = {one: span.ends[one] for one, first in starts.items() if span.ends[one] > first}
         if not waiting:
             return None
