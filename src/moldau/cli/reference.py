@@ -56,8 +56,8 @@ Kafka's come out of a hash map; an absent broker is reported at once, where Kafk
 console tools report it and try again until Ctrl-C).
 
 What is missing: SASL and TLS (a `security.protocol` other than PLAINTEXT is refused), groups of the new protocol
-(KIP-848) in `kafka-consumer-groups --describe`, formatters other than Kafka's Default, Logging and NoOp, line readers
-other than Kafka's own. SCRAM credentials of users are stored and described; Moldau's listeners do not ask for them yet.
+(KIP-848) in `kafka-consumer-groups --describe`, formatters of share groups and of one's own, line readers other than
+Kafka's own. SCRAM credentials of users are stored and described; Moldau's listeners do not ask for them yet.
 
 | Tool | What it does | Flags |
 |---|---|---|

@@ -9,6 +9,8 @@ two partitions, `until NAME VALUE` waits until the broker acts by a setting. In 
 from __future__ import annotations
 
 from tests.conformance.kafka_tools.cluster_cases import CLUSTER
+from tests.conformance.kafka_tools.formatter_cases import FORMATTERS
+from tests.conformance.kafka_tools.partition_cases import PARTITIONS, partition_files
 from tests.conformance.kafka_tools.spelling_cases import SPELLINGS
 from tests.conformance.kafka_tools.step import Step
 from tests.conformance.kafka_tools.storage_cases import STORAGE, node_files
@@ -17,15 +19,6 @@ from tests.conformance.kafka_tools.storage_cases import STORAGE, node_files
 def files() -> dict[str, str]:
     """Files that command lines name as {tmp}/name; `{p}` in them is the prefix, `{tmp}` the folder."""
     return {
-        "delete-records.json": (
-            '{"partitions":[{"topic":"{p}r","partition":0,"offset":2},{"topic":"{p}r","partition":1,"offset":-1}],'
-            '"version":1}'
-        ),
-        "delete-too-much.json": '{"partitions":[{"topic":"{p}r","partition":0,"offset":99}]}',
-        "delete-unknown.json": '{"partitions":[{"topic":"{p}none","partition":0,"offset":1}],"version":1}',
-        "delete-twice.json": (
-            '{"partitions":[{"topic":"{p}r","partition":0,"offset":1},{"topic":"{p}r","partition":0,"offset":2}]}'
-        ),
         "topics.json": '{"version":1,"topics":[{"topic":"{p}t"}]}',
         "moves.json": '{"version":1,"partitions":[{"topic":"{p}t","partition":0,"replicas":[1]},'
         '{"topic":"{p}t","partition":1,"replicas":[1]}]}',
@@ -41,6 +34,7 @@ def files() -> dict[str, str]:
         "client.properties": "client.id=tools\nrequest.timeout.ms=20000\n",
         "settings.properties": "retention.ms=1234\ncleanup.policy=compact,delete\n",
         **node_files(),
+        **partition_files(),
     }
 
 
@@ -242,64 +236,6 @@ GROUPS: dict[str, tuple[Step, ...]] = {
         Step(f"{_RESET} --to-latest --topic {{p}}t --dry-run"),
         Step(f"{_GROUPS} --delete --group {{p}}g"),
         Step(f"{_GROUPS} --delete-offsets --group {{p}}g --topic {{p}}t", is_sorted=True),
-    ),
-}
-
-_OFFSETS = "kafka-get-offsets --bootstrap-server {b}"
-_DELETE_RECORDS = "kafka-delete-records --bootstrap-server {b}"
-_LOG_DIRS = "kafka-log-dirs --bootstrap-server {b}"
-
-PARTITIONS: dict[str, tuple[Step, ...]] = {
-    "get-offsets": (
-        *_FILLED,
-        Step(f"{_TOPICS} --create --topic {{p}}u", is_quiet=True),
-        Step("kafka-get-offsets"),
-        Step("kafka-get-offsets --topic a", says=True),
-        Step(f"{_OFFSETS} --topic {{p}}t"),
-        Step(f"{_OFFSETS} --topic {{p}}."),
-        Step(f"{_OFFSETS}", only_own=True),
-        Step(f"{_OFFSETS} --exclude-internal-topics", only_own=True),
-        Step(f"{_OFFSETS} --topic {{p}}none", says=True),
-        Step(f"{_OFFSETS} --topic {{p}}t --partitions 0,7"),
-        Step(f"{_OFFSETS} --topic {{p}}t --partitions x", says=True),
-        Step(f"{_OFFSETS} --topic {{p}}t --partitions 77", says=True),
-        Step(f"{_OFFSETS} --topic-partitions {{p}}t:0-1,{{p}}u"),
-        Step(f"{_OFFSETS} --topic-partitions {{p}}t:1-"),
-        Step(f"{_OFFSETS} --topic-partitions {{p}}t:-1"),
-        Step(f"{_OFFSETS} --topic-partitions {{p}}t:x"),
-        Step(f"{_OFFSETS} --topic-partitions a --topic b", says=True),
-        Step(f"{_OFFSETS} --topic {{p}}t --time earliest"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time -2"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time max-timestamp"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time earliest-local"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time latest-tiered"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time earliest-pending-upload"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time 0"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time 9999999999999"),
-        Step(f"{_OFFSETS} --topic {{p}}t --time xx", says=True),
-    ),
-    "delete-records": (
-        Step(f"{_TOPICS} --create --topic {{p}}r --partitions 2", is_quiet=True),
-        Step("produce {p}r 5", is_quiet=True),
-        Step("kafka-delete-records"),
-        Step(_DELETE_RECORDS, says=True),
-        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-records.json", is_sorted=True),
-        Step(f"{_OFFSETS} --topic {{p}}r --time earliest"),
-        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-records.json", is_sorted=True),
-        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-too-much.json"),
-        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-twice.json", says=True),
-        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/not.json", says=True),
-        Step(f"{_DELETE_RECORDS} --offset-json-file /nowhere", says=True),
-    ),
-    "log-dirs": (
-        Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),
-        Step("kafka-log-dirs"),
-        Step(_LOG_DIRS, says=True),
-        Step(f"{_LOG_DIRS} --describe --topic-list {{p}}t"),
-        Step(f"{_LOG_DIRS} --describe --topic-list {{p}}t --broker-list 1"),
-        Step(f"{_LOG_DIRS} --describe --topic-list {{p}}none"),
-        Step(f"{_LOG_DIRS} --describe --broker-list 1,9", says=True),
-        Step(f"{_LOG_DIRS} --describe --broker-list x", says=True),
     ),
 }
 
@@ -596,5 +532,7 @@ CASES: dict[str, tuple[Step, ...]] = {
     **CONSOLE,
     **CONFIGS,
     **CLUSTER,
-    **(STORAGE | SPELLINGS),
+    **STORAGE,
+    **SPELLINGS,
+    **FORMATTERS,
 }

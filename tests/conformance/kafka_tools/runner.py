@@ -22,6 +22,7 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.configs import BROKER, describe_configs
 from moldau.shell.io.tcp import TCP
 from tests.conformance.kafka_tools.cases import files
+from tests.conformance.kafka_tools.formatter_cases import coordinator_records
 from tests.conformance.kafka_tools.step import Step
 
 RECORDED = Path(__file__).parent / "recorded.json"
@@ -146,6 +147,13 @@ def _produce(servers: str, words: Sequence[str], _: ExitStack) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
+def _coordinate(servers: str, words: Sequence[str], _: ExitStack) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for key, value in coordinator_records(words[1]):
+        producer.produce(words[0], key=key, value=value, partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
 def _join(servers: str, words: Sequence[str], until_the_end: ExitStack) -> None:
     """A member that owns all partitions before this returns, and polls in a thread until the case ends."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": words[0], "client.id": "member"})
@@ -191,6 +199,7 @@ def _until(servers: str, words: Sequence[str], _: ExitStack) -> None:
 
 _OWN_STEPS: dict[str, Callable[[str, Sequence[str], ExitStack], None]] = {
     "produce": _produce,
+    "coordinate": _coordinate,
     "join": _join,
     "transact": _transact,
     "until": _until,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 
 import msgspec
@@ -17,6 +18,8 @@ from moldau.wire.protocol.record_codec import decode_group_key, decode_metadata_
 from moldau.wire.protocol.schema import UUID, Array, FieldType, fields_of, message_info
 from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 
+# a whole escape at a time: what follows an escaped backslash belongs to the text
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _RAFT_RECORDS: dict[ControlType, tuple[str, type[msgspec.Struct]]] = {
     ControlType.LEADER_CHANGE: ("LeaderChange:", raft_records.LeaderChangeMessage),
     ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", raft_records.SnapshotHeaderRecord),
@@ -44,7 +47,7 @@ def control_record(key: bytes | None, value: bytes | None) -> str:
     version = int.from_bytes(value[:2], "big")
     message, _ = decode_message(cls, version, value)
     document = as_json(message, version)
-    return f"{name} {_text({'version': version, **{k: v for k, v in document.items() if k != 'version'}})}"
+    return f"{name} {json_text({'version': version, **{k: v for k, v in document.items() if k != 'version'}})}"
 
 
 def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
@@ -53,7 +56,7 @@ def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
         return "null", "null"
     decoded = decode_group_key(key)
     kind = message_info(type(decoded)).api_key
-    key_text = _text({"type": str(kind), "data": as_json(decoded, 0)})
+    key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
     if value is None:
         return key_text, "<DELETE>"
     cls = _GROUP_VALUES.get(type(decoded).__name__)
@@ -66,7 +69,7 @@ def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
             _with_protocol(as_json(member, version), member.subscription, member.assignment)
             for member in message.members
         ]
-    return key_text, _text({"version": str(version), "data": document})
+    return key_text, json_text({"version": str(version), "data": document})
 
 
 def _with_protocol(member: dict[str, object], subscription: bytes, assignment: bytes) -> dict[str, object]:
@@ -84,18 +87,18 @@ def transaction_record(key: bytes | None, value: bytes | None) -> tuple[str, str
     if key is None:
         return "null", "null"
     decoded, kind = decode_record_value(TransactionLogKey, key)
-    key_text = _text({"type": str(kind), "data": as_json(decoded, 0)})
+    key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
     if value is None:
         return key_text, "<DELETE>"
     message, version = decode_record_value(TransactionLogValue, value)
-    return key_text, _text({"version": str(version), "data": as_json(message, version)})
+    return key_text, json_text({"version": str(version), "data": as_json(message, version)})
 
 
 def metadata_record(value: bytes) -> str:
     """The payload of a record of the metadata log."""
     message, version = decode_metadata_record(value)
     name = "".join(f"_{letter}" if letter.isupper() else letter for letter in type(message).__name__).lstrip("_")
-    return _text({"type": name.upper(), "version": version, "data": as_json(message, version)})
+    return json_text({"type": name.upper(), "version": version, "data": as_json(message, version)})
 
 
 def as_json(message: msgspec.Struct, version: int) -> dict[str, object]:
@@ -124,8 +127,10 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _text(document: object) -> str:
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+def json_text(document: object) -> str:
+    """As Jackson writes it: control characters with capital digits, where Python has small ones."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPE.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
 
 
 DECODE_ERRORS = (MoldauError, ValueError)

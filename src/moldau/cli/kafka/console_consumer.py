@@ -17,7 +17,7 @@ from moldau.cli.kafka.client_settings import (
     warn_of_old,
 )
 from moldau.cli.kafka.connection import check_security
-from moldau.cli.kafka.formatters import Formatter, make_formatter
+from moldau.cli.kafka.formatters import RecordWriter, make_formatter
 from moldau.cli.kafka.options import (
     ArgumentError,
     Arguments,
@@ -203,7 +203,7 @@ def make_plan(arguments: Arguments, left_out: tuple[str, ...]) -> Plan:
 
 
 class _Reader:
-    def __init__(self, settings: dict[str, object], plan: Plan, formatter: Formatter) -> None:
+    def __init__(self, settings: dict[str, object], plan: Plan, formatter: RecordWriter) -> None:
         from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         self.printed = 0

@@ -1,10 +1,13 @@
-"""How `kafka-console-consumer` writes a record: the columns of Kafka's DefaultMessageFormatter, its deserializers."""
+"""How `kafka-console-consumer` writes a record: the columns of Kafka's DefaultMessageFormatter, its deserializers.
+
+Formatters that write the records of coordinators are in `coordinator_formatters`.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import msgspec
 
@@ -13,7 +16,11 @@ from moldau.cli.kafka.options import Arguments, UsageError
 
 _CONSUMER: Final = "org.apache.kafka.tools.consumer."
 _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
-_FORMATTERS: Final = ("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter")
+_OF_COORDINATORS: Final = ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter", "TransactionLogMessageFormatter")
+_FORMATTERS: Final = (
+    *("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter"),
+    *_OF_COORDINATORS,
+)
 # Optional.empty() in Kafka's tool: it copies the record without its leader epoch
 _NO_EPOCH: Final = "NOT_PRESENT"
 
@@ -60,6 +67,13 @@ DESERIALIZERS: Final[dict[str, Deserializer]] = {
     "UUID": _uuid,
 }
 """By the name in front of `Deserializer`; bytes are printed as they are."""
+
+
+class RecordWriter(Protocol):
+    """What every formatter does."""
+
+    def write(self, message: Any, output: BinaryIO) -> None:
+        """One record. Raises ValueError for bytes that the formatter cannot read."""
 
 
 class Formatter(msgspec.Struct, frozen=True):
@@ -115,7 +129,7 @@ class Formatter(msgspec.Struct, frozen=True):
         return self.null_literal if data is None else read(data)
 
 
-def make_formatter(arguments: Arguments) -> Formatter:
+def make_formatter(arguments: Arguments) -> RecordWriter:
     """Raises UsageError for a class that is not known here."""
     path = arguments.text("formatter-config")
     values = read_properties(path) if path else {}
@@ -126,8 +140,13 @@ def make_formatter(arguments: Arguments) -> Formatter:
     class_name = arguments.required("formatter")
     if not class_name.startswith(_CONSUMER):
         raise UsageError(class_name)
-    if class_name.removeprefix(_CONSUMER) not in _FORMATTERS:
+    formatter = class_name.removeprefix(_CONSUMER)
+    if formatter not in _FORMATTERS:
         raise UsageError(f"{class_name} is not known here: of {_CONSUMER}* are {', '.join(_FORMATTERS)}")
+    if formatter in _OF_COORDINATORS:
+        from moldau.cli.kafka.coordinator_formatters import CoordinatorFormatter
+
+        return CoordinatorFormatter(formatter)
 
     def has(name: str, default: str = "false") -> bool:
         return values.get(name, default).strip().lower() == "true"
@@ -147,7 +166,7 @@ def make_formatter(arguments: Arguments) -> Formatter:
         read_key=_deserializer(arguments.text("key-deserializer") or values.get("key.deserializer")),
         read_value=_deserializer(arguments.text("value-deserializer") or values.get("value.deserializer")),
         read_header=_deserializer(values.get("headers.deserializer")),
-        is_silent=class_name.endswith("NoOpMessageFormatter"),
+        is_silent=formatter == "NoOpMessageFormatter",
     )
 
 

@@ -1,0 +1,61 @@
+"""How `kafka-console-consumer` writes the records of coordinators, those of `__consumer_offsets` and
+`__transaction_state`: each as one JSON object. Nothing stands between two objects, not even a line's end, as Kafka's
+own formatters have it (`jq` and `json_pp` read that).
+"""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from moldau.cli.dump.decoders import DECODE_ERRORS, as_json, json_text
+from moldau.wire.protocol.messages.group_records import GroupMetadataValue, OffsetCommitValue
+from moldau.wire.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from moldau.wire.protocol.record_codec import GROUP_KEYS, decode_record_value
+
+Kinds = dict[int, tuple[type[msgspec.Struct], type[msgspec.Struct]]]
+"""The number that a key begins with -> what the key and the value are."""
+
+_WRITTEN: Final[dict[str, Kinds]] = {
+    "OffsetsMessageFormatter": {
+        0: (GROUP_KEYS[0], OffsetCommitValue),
+        1: (GROUP_KEYS[1], OffsetCommitValue),
+    },
+    "GroupMetadataMessageFormatter": {2: (GROUP_KEYS[2], GroupMetadataValue)},
+    "TransactionLogMessageFormatter": {0: (TransactionLogKey, TransactionLogValue)},
+}
+"""By the name of Kafka's class: the kinds of records that it writes. It passes over all others."""
+
+
+class CoordinatorFormatter:
+    """Kafka's formatter of this name."""
+
+    def __init__(self, name: str) -> None:
+        self._kinds = _WRITTEN[name]
+
+    def write(self, message: Any, output: BinaryIO) -> None:
+        """One record. Raises ValueError for bytes that are no such record."""
+        key: bytes | None = message.key()
+        if key is None:
+            return
+        try:
+            found = self._as_json(key, message.value())
+        except DECODE_ERRORS as error:
+            raise ValueError(f"Could not read record at offset {message.offset()} due to {error}") from error
+        if found is not None:
+            output.write(json_text(found).encode())
+
+    def _as_json(self, key: bytes, value: bytes | None) -> dict[str, object] | None:
+        """None for a kind that is not written here."""
+        kind = int.from_bytes(key[:2], "big", signed=True)
+        if kind not in self._kinds:
+            return None
+        key_class, value_class = self._kinds[kind]
+        # the number in front of a key is its kind: keys have one version only
+        key_data = as_json(decode_record_value(key_class, bytes(2) + key[2:])[0], 0)
+        document: dict[str, object] = {"key": {"type": kind, "data": key_data}, "value": None}
+        if value is not None:
+            decoded, version = decode_record_value(value_class, value)
+            document["value"] = {"version": version, "data": as_json(decoded, version)}
+        return document
