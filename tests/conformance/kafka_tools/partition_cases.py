@@ -23,8 +23,34 @@ def partition_files() -> dict[str, str]:
         "delete-twice.json": (
             '{"partitions":[{"topic":"{p}r","partition":0,"offset":1},{"topic":"{p}r","partition":0,"offset":2}]}'
         ),
+        **{
+            f"delete-{name}.json": content if name in _NO_OBJECT else f'{{"partitions":{content}}}'
+            for name, content in _UNCLEAR.items()
+        },
     }
 
+
+_NO_OBJECT = ("number", "list", "no-partitions", "version-text", "version-2")
+_UNCLEAR = {
+    "number": "5",
+    "list": "[]",
+    "no-partitions": "{}",
+    "version-text": '{"version":"1","partitions":[]}',
+    "version-2": '{"version":2,"partitions":[]}',
+    "no-list": "5",
+    "row-number": "[5]",
+    "row-text": '["topic"]',
+    "row-without": '[{"topic":"{p}r"}]',
+    "topic-number": '[{"topic":5,"partition":0,"offset":1}]',
+    "partition-text": '[{"topic":"{p}r","partition":"0","offset":1}]',
+    "partition-large": '[{"topic":"{p}r","partition":99999999999,"offset":1}]',
+    "partition-true": '[{"topic":"{p}r","partition":true,"offset":1}]',
+    "offset-broken": '[{"topic":"{p}r","partition":0,"offset":4.5}]',
+    "offset-null": '[{"topic":"{p}r","partition":0,"offset":null}]',
+    "offset-large": '[{"topic":"{p}r","partition":0,"offset":99999999999999999999}]',
+    "nothing": "[]",
+}
+"""What no offset can be read from, by the name of its file; `nothing` is no mistake."""
 
 _OFFSETS = "kafka-get-offsets --bootstrap-server {b}"
 _DELETE_RECORDS = "kafka-delete-records --bootstrap-server {b}"
@@ -71,6 +97,31 @@ PARTITIONS: dict[str, tuple[Step, ...]] = {
         Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-twice.json", says=True),
         Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/not.json", says=True),
         Step(f"{_DELETE_RECORDS} --offset-json-file /nowhere", says=True),
+    ),
+    "delete-records-unclear": (
+        Step(f"{_TOPICS} --create --topic {{p}}r", is_quiet=True),
+        Step("produce {p}r 5", is_quiet=True),
+        *(Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-{name}.json", says=True) for name in _UNCLEAR),
+        Step(f"{_OFFSETS} --topic {{p}}r --time earliest"),
+    ),
+    "lists-of-numbers": (
+        *_FILLED,
+        Step(f"{_TOPICS} --create --topic {{p}}u", is_quiet=True),
+        *(
+            Step(f"{_OFFSETS} --topic-partitions {{p}}t:{tail}", says=True)
+            for tail in ("0,", "-", "2-1", "99999999999")
+        ),
+        Step(f"{_OFFSETS} --topic-partitions ,", says=True),
+        Step(f"{_OFFSETS} --topic-partitions '{{p}}t:0, {{p}}u:0'"),
+        Step(f"{_OFFSETS} --topic-partitions '{{p}}t:0 '", says=True),
+        *(
+            Step(f"{_OFFSETS} --topic {{p}}t --partitions '{text}'", says=True)
+            for text in ("0,", "0,,1", "+1", " 0", "-1", "99999999999")
+        ),
+        *(
+            Step(f"{_LOG_DIRS} --describe --topic-list {{p}}u --broker-list '{text}'", says=True)
+            for text in ("1,1", "1,", ",1", " 1", "-1", "9,8", "99999999999")
+        ),
     ),
     "log-dirs": (
         Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),

@@ -53,22 +53,42 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         raise ArgumentError(f"Unable to read file {path}") from error
     except ValueError as error:
         raise ArgumentError("The input string is not a valid JSON") from error
-    if not isinstance(content, dict):
-        raise ArgumentError("The input string is not a valid JSON")
-    if content.get("version", 1) != 1:
-        raise ArgumentError(f"Not supported version field value {content['version']}")
-    if "partitions" not in content:
+    top = _object(content)
+    if "version" in top and _number(top["version"], "Integer", 31) != 1:
+        raise ArgumentError(f"Not supported version field value {top['version']}")
+    if "partitions" not in top:
         raise ArgumentError("Missing partitions field")
     offsets: dict[TopicPartition, int] = {}
-    repeated: list[str] = []
-    for row in content["partitions"]:
+    repeated: dict[str, None] = {}
+    if not isinstance(top["partitions"], list):
+        raise ArgumentError(f"Expected JSON array, received {_shown(top['partitions'])}")
+    for row in map(_object, top["partitions"]):
         for field in ("topic", "partition", "offset"):
             if field not in row:
                 raise ArgumentError(f"No such field exists: `{field}`")
-        partition = TopicPartition(str(row["topic"]), int(row["partition"]))
+        if not isinstance(row["topic"], str):
+            raise ArgumentError(f"Expected `String` value, received {_shown(row['topic'])}")
+        partition = TopicPartition(row["topic"], _number(row["partition"], "Integer", 31))
         if partition in offsets:
-            repeated.append(str(partition))
-        offsets[partition] = int(row["offset"])
+            repeated[str(partition)] = None
+        offsets[partition] = _number(row["offset"], "Long", 63)
     if repeated:
         raise ArgumentError(f"Offset json file contains duplicate topic partitions: {','.join(repeated)}")
     return offsets
+
+
+def _object(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise ArgumentError(f"Expected JSON object, received {_shown(value)}")
+    return value
+
+
+def _number(value: object, kind: str, bits: int) -> int:
+    """A whole number that fits, and nothing that could be made one: a wrong guess would delete records."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits) <= value < 1 << bits:
+        raise ArgumentError(f"Expected `{kind}` value, received {_shown(value)}")
+    return value
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -15,6 +15,7 @@ from moldau.cli.kafka.options import (
     check_required,
     command_config,
     is_number,
+    split_list,
 )
 from moldau.cli.kafka.topics import topic_pattern
 from moldau.client.admin.client import ClusterAdmin
@@ -52,7 +53,7 @@ _TIMES = {
     "latest-tiered": -5,
     "earliest-pending-upload": -6,
 }
-_RULE = re.compile(r"([^:,]*)(?::(?:(\d+)|(\d+)-(\d*)|-(\d+))?)?")
+_RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|([0-9]*)-([0-9]*)))?")
 
 Filter = Callable[[TopicPartition], bool]
 
@@ -84,15 +85,16 @@ def make_filter(arguments: Arguments) -> Filter:
     if rules is not None:
         if arguments.has("topic", "partitions"):
             raise ArgumentError("--topic-partitions cannot be used with --topic or --partitions")
-        filters = [parse_rule(rule) for rule in rules.split(",")]
+        filters = [parse_rule(rule) for rule in split_list(rules)]
         return lambda partition: any(is_wanted(partition) for is_wanted in filters)
     pattern = topic_pattern(arguments.text("topic"))
     text = arguments.text("partitions") or None
-    if text is not None and not all(number.strip().isdigit() for number in text.split(",")):
+    words = None if text is None else split_list(text)
+    if words is not None and not all(is_number(word, 31) for word in words):
         raise ArgumentError(
             f"--partitions expects a comma separated list of numeric partition ids, but received: {text}"
         )
-    numbers = None if text is None else [int(number) for number in text.split(",")]
+    numbers = None if words is None else [int(word) for word in words]
     return lambda partition: (
         (pattern is None or pattern.fullmatch(partition.topic) is not None)
         and (numbers is None or partition.partition in numbers)
@@ -101,13 +103,16 @@ def make_filter(arguments: Arguments) -> Filter:
 
 def parse_rule(text: str) -> Filter:
     """One of `topic`, `topic:0`, `topic:0-3` (3 is outside), `topic:5-`, `topic:-3`, each also without its topic."""
-    found = _RULE.fullmatch(text.strip())
+    found = _RULE.fullmatch(text)
     if found is None:
         raise ArgumentError(f"org.apache.kafka.tools.TerseException: Invalid rule specification: {text}")
-    topic, single, first, end, upper = found.groups()
+    topic, single, first, end = found.groups()
+    for number in (single, first, end):
+        if number and not is_number(number, 31):
+            raise ArgumentError(f'For input string: "{number}"')
     pattern = topic_pattern(topic or None)
     low = int(single or first or 0)
-    high = int(single) + 1 if single else int(end or upper) if end or upper else sys.maxsize
+    high = int(single) + 1 if single else int(end) if end else sys.maxsize
     return lambda partition: (
         (pattern is None or pattern.fullmatch(partition.topic) is not None) and low <= partition.partition < high
     )

@@ -6,7 +6,15 @@ import json
 from functools import partial
 
 from moldau.cli.kafka.connection import run_on_cluster
-from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
+from moldau.cli.kafka.options import (
+    ArgumentError,
+    Arguments,
+    Option,
+    bootstrap_server,
+    check_required,
+    command_config,
+    is_number,
+)
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import java_name
 from moldau.client.admin.partitions import LogDirectory, describe_log_dirs
@@ -68,12 +76,12 @@ def _as_json(directory: LogDirectory, topics: list[str]) -> dict[str, object]:
 
 
 def _broker_list(text: str | None) -> list[int]:
-    if not text:
-        return []
-    for part in text.split(","):
-        if not part.strip().isdigit():
-            raise ArgumentError(f'For input string: "{part}"')
-    return [int(part) for part in text.split(",")]
+    """Each broker once, however often it is named."""
+    words = [word for word in (text or "").split(",") if word]
+    for word in words:
+        if not is_number(word, 31):
+            raise ArgumentError(f'For input string: "{word}"')
+    return sorted({int(word) for word in words})
 
 
 def _listed(numbers: list[int]) -> str:

@@ -110,6 +110,14 @@ def is_number(text: str, bits: int) -> bool:
     return re.fullmatch(r"[-+]?[0-9]{1,400}", text) is not None and -(1 << bits) <= int(text) < 1 << bits
 
 
+def split_list(text: str) -> list[str]:
+    """The words between commas as Java has them: those at the end that are empty do not count."""
+    words = text.split(",")
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return words if words != [""] or not text else []
+
+
 def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
     """Reads the words after the tool's name. Raises ArgumentError with jopt-simple's sentence."""
     known = {option.name: option for option in options}
