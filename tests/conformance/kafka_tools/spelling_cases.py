@@ -7,6 +7,8 @@ from tests.conformance.kafka_tools.step import Step
 _RESET = "kafka-consumer-groups --bootstrap-server {b} --reset-offsets --group {p}g --to-earliest --dry-run"
 _FORGET = "kafka-consumer-groups --bootstrap-server {b} --delete-offsets --group {p}g"
 _ELECT = "kafka-leader-election --bootstrap-server {b} --election-type preferred --topic {p}t --partition 0"
+_FEATURES = "kafka-features --bootstrap-server {b}"
+_QUORUM = "kafka-metadata-quorum --bootstrap-server {b}"
 _CLIENT = "{tmp}/client.properties"
 _CONFIGS = "kafka-configs --bootstrap-server {b}"
 _FILLED = (
@@ -55,6 +57,30 @@ SPELLINGS: dict[str, tuple[Step, ...]] = {
         Step("kafka-cluster cluster-id -h", is_quiet=True),
         Step("kafka-transactions -h", is_quiet=True),
         Step("kafka-topics -h", says=True),
+    ),
+    "spelling-of-commands": (
+        # what the first of them changes must not be taken for what both should
+        Step(f"{_FEATURES} upgrade --feature transaction.version=2 kraft.version=1", is_quiet=True),
+        Step(f"{_FEATURES} describe more", says=True),
+        Step("kafka-features feature-dependencies --feature transaction.version=2 group.version=1", says=True),
+        Step(f"{_FEATURES} upgrade --fe transaction.version=2 --dry", says=True),
+        Step(f"{_FEATURES} downgrade --f=transaction.version=1 --d"),
+        Step("kafka-features --bootstrap {b} describe", is_quiet=True),
+        Step("kafka-features --bootstrap-s {b} version-mapping --rel 4.1"),
+        Step(f"{_QUORUM} describe --re --human", is_masked=True),
+        Step(f"{_QUORUM} describe --status more", is_quiet=True),
+        Step(f"{_QUORUM} remove-controller --controller-i 3 --controller-d AwMDAwMDAwMDAwMDAwMDAw --dry"),
+        Step(f"{_QUORUM} remove-controller --controller 3 --controller-d AwMDAwMDAwMDAwMDAwMDAw --dry", is_quiet=True),
+        Step("kafka-cluster list-endpoints --bootstrap-server {b} --incl"),
+        Step("kafka-cluster cluster-id --bootstrap-server {b} more", is_quiet=True),
+        Step("kafka-transactions --bootstrap-s {b} describe --transactional {p}none", says=True),
+        Step("kafka-transactions --bootstrap-server {b} list more", is_quiet=True),
+        Step("kafka-storage random-uuid more", is_quiet=True),
+        Step("kafka-features --version", is_quiet=True),
+        Step("kafka-metadata-quorum --version", is_quiet=True),
+        Step("kafka-cluster --version", is_quiet=True),
+        Step("kafka-storage --version", is_quiet=True),
+        Step("kafka-transactions -v", is_quiet=True),
     ),
     "spelling-of-entities": (
         Step(f"{_CONFIGS} --describe --user {{p}}u --entity-type clients", says=True),

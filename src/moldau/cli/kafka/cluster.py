@@ -28,7 +28,7 @@ OPTIONS = (
 
 
 def run(arguments: Arguments) -> int:
-    command = chosen_command(arguments, _COMMANDS, SUMMARY)
+    command = chosen_command(arguments, COMMANDS, SUMMARY)
     check_connection(arguments)
     return run_on_cluster(arguments, partial(command.run, arguments), old_config="config")
 
@@ -80,7 +80,7 @@ def _print_table(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> None
         print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
 
 
-_COMMANDS = {
+COMMANDS = {
     "cluster-id": ClusterCommand(optional=("config",), run=_cluster_id),
     "unregister": ClusterCommand(required=("id",), optional=("config",), run=_unregister),
     "list-endpoints": ClusterCommand(optional=("config", "include-fenced-brokers"), run=_list_endpoints),

@@ -57,7 +57,7 @@ _CHANGE = ("feature", "release-version", "metadata", "dry-run")
 
 def run(arguments: Arguments) -> int:
     try:
-        command = chosen_command(arguments, _COMMANDS, SUMMARY)
+        command = chosen_command(arguments, COMMANDS, SUMMARY)
         if isinstance(command, ClusterCommand):
             check_connection(arguments)
     except (ArgumentError, UsageError) as error:
@@ -165,7 +165,7 @@ def _dependencies(arguments: Arguments) -> None:
         print_dependencies(name, level, f"No feature:{name} with feature level {level}")
 
 
-_COMMANDS: dict[str, ClusterCommand | OfflineCommand] = {
+COMMANDS: dict[str, ClusterCommand | OfflineCommand] = {
     "describe": ClusterCommand(optional=("node-id",), run=_describe),
     "upgrade": ClusterCommand(optional=_CHANGE, run=_upgrade),
     "downgrade": ClusterCommand(optional=(*_CHANGE, "unsafe"), run=_downgrade),

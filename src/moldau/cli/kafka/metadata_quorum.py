@@ -50,7 +50,7 @@ _NAME_WIDTH = 24
 
 
 def run(arguments: Arguments) -> int:
-    command = chosen_command(arguments, _COMMANDS, SUMMARY)
+    command = chosen_command(arguments, COMMANDS, SUMMARY)
     check_connection(arguments)
     return run_on_cluster(arguments, partial(command.run, arguments))
 
@@ -190,7 +190,7 @@ def _remove_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
     print(f"{done}  KRaft controller {node_id} with directory id {uuid_to_text(directory_id)}")
 
 
-_COMMANDS = {
+COMMANDS = {
     "describe": ClusterCommand(optional=("status", "replication", "human-readable"), run=_describe),
     "add-controller": ClusterCommand(optional=("dry-run",), run=_add_controller),
     "remove-controller": ClusterCommand(

@@ -41,11 +41,13 @@ class Option(msgspec.Struct, frozen=True):
     short: str = ""
 
 
-def common_options(*, short_help: str = "") -> tuple[Option, ...]:
-    return (
-        Option("help", "Print this list of flags.", short=short_help),
-        Option("version", "Print the version of Kafka's tools that this one follows."),
+def common_options(*, has_commands: bool = False, has_version: bool = True) -> tuple[Option, ...]:
+    """`has_commands`: flags of these names have one letter, too."""
+    asked = Option("help", "Print this list of flags.", short="h" if has_commands else "")
+    version = Option(
+        "version", "Print the version of Kafka's tools that this one follows.", short="v" if has_commands else ""
     )
+    return (asked, version) if has_version else (asked,)
 
 
 def bootstrap_server(*, is_required: bool = True, short: str = "") -> Option:

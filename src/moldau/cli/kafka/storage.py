@@ -84,7 +84,7 @@ _TWO_MODES = (
 
 
 def run(arguments: Arguments) -> int:
-    command = chosen_command(arguments, _COMMANDS, SUMMARY)
+    command = chosen_command(arguments, COMMANDS, SUMMARY)
     try:
         command.run(arguments)
     except (ArgumentError, MoldauError) as error:
@@ -284,7 +284,7 @@ def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[
     return None if text is None else parse_initial_controllers(text, _controller_listener(settings).name)
 
 
-_COMMANDS = {
+COMMANDS = {
     "format": OfflineCommand(
         required=("config", "cluster-id"),
         optional=(

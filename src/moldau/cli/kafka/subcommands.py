@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -38,12 +38,34 @@ class OfflineCommand(Command, frozen=True, kw_only=True):
     run: Callable[[Arguments], None]
 
 
+def spelt_out(words: Sequence[str], options: Sequence[Option], commands: Mapping[str, Command]) -> list[str]:
+    """The words with whole names of flags: these tools take the first letters of a flag for the flag, where no other
+    flag of the command begins with them. Raises ArgumentError where several do."""
+    command = next((commands[word] for word in words if word in commands), None)
+    own = None if command is None else (*_CONNECTION, *command.required, *command.optional, "help")
+    known = [option.name for option in options]
+    found: list[str] = []
+    for position, word in enumerate(words):
+        if word == "--":
+            return [*found, *words[position:]]
+        flag, equals, value = word[2:].partition("=")
+        names = [name for name in known if name.startswith(flag) and (own is None or name in own)]
+        if not word.startswith("--") or flag in known or not names:
+            found.append(word)
+        elif len(names) == 1:
+            found.append(f"--{names[0]}{equals}{value}")
+        else:
+            listed = ", ".join(f"--{name}" for name in sorted(names))
+            raise ArgumentError(f"ambiguous option: --{flag} could match {listed}")
+    return found
+
+
 AnyCommand = TypeVar("AnyCommand", bound=Command)
 
 
 def chosen_command(arguments: Arguments, commands: Mapping[str, AnyCommand], summary: str) -> AnyCommand:
     """The command that the first word names. Raises UsageError without a word or with a flag missing, ArgumentError for
-    a word or a flag that does not belong there."""
+    a word or a flag that does not belong there: `--feature a=1 b=2` does not change two features."""
     if not arguments.words:
         raise UsageError(summary)
     name = arguments.words[0]
@@ -54,6 +76,8 @@ def chosen_command(arguments: Arguments, commands: Mapping[str, AnyCommand], sum
     for given, _ in arguments.in_order:
         if given not in (*_CONNECTION, *command.required, *command.optional):
             raise ArgumentError(f"unrecognized arguments: '--{given}'")
+    if len(arguments.words) > 1:
+        raise ArgumentError(f"unrecognized arguments: '{' '.join(arguments.words[1:])}'")
     check_required(arguments, *command.required)
     return command
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from moldau.cli.kafka.options import Arguments, Option
+    from moldau.cli.kafka.subcommands import Command
 
 PREFIX = "kafka-"
 
@@ -55,8 +56,11 @@ EXAMPLES = {
 
 HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum", "kafka-storage")
 """Tools whose `--help` is no error: exit code 0."""
-HELP_AS_OUTPUT = (*HELP_SUCCEEDS, "kafka-cluster", "kafka-transactions")
-"""Tools with sub-commands, which print on standard output what `--help` or `-h` asks for."""
+WITHOUT_VERSION = (*HELP_SUCCEEDS, "kafka-cluster")
+"""Tools that do not know `--version`."""
+WITH_COMMANDS = (*WITHOUT_VERSION, "kafka-transactions")
+"""Tools with sub-commands, which print on standard output what `--help` or `-h` asks for. Their modules have
+`COMMANDS`."""
 
 
 class Tool(Protocol):
@@ -77,12 +81,13 @@ def run_tool(name: str, words: Sequence[str]) -> int:
     from moldau.errors import ProtocolError
 
     tool = load(name)
-    options = (*tool.OPTIONS, *common_options(short_help="h" if name in HELP_AS_OUTPUT else ""))
+    common = common_options(has_commands=name in WITH_COMMANDS, has_version=name not in WITHOUT_VERSION)
+    options = (*tool.OPTIONS, *common)
     try:
         return _run(tool, options, words)
     except UsageError as error:
-        is_help = "--help" in words or (name in HELP_AS_OUTPUT and "-h" in words)
-        output = sys.stdout if is_help and name in HELP_AS_OUTPUT else sys.stderr
+        is_help = "--help" in words or (name in WITH_COMMANDS and "-h" in words)
+        output = sys.stdout if is_help and name in WITH_COMMANDS else sys.stderr
         print(error, file=output)
         print(usage(options), file=output)
         if str(error) == tool.SUMMARY:
@@ -100,10 +105,12 @@ def run_tool(name: str, words: Sequence[str]) -> int:
 
 def _run(tool: Tool, options: tuple[Option, ...], words: Sequence[str]) -> int:
     from moldau.cli.kafka.options import KAFKA_VERSION, UsageError, parse
+    from moldau.cli.kafka.subcommands import spelt_out
 
     if not words:
         raise UsageError(tool.SUMMARY)
-    arguments = parse(options, words)
+    commands: Mapping[str, Command] | None = getattr(tool, "COMMANDS", None)
+    arguments = parse(options, words if commands is None else spelt_out(words, options, commands))
     if arguments.has("help"):
         raise UsageError(tool.SUMMARY)
     if arguments.has("version"):

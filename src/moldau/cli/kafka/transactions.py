@@ -86,7 +86,7 @@ _MINUTE_MS = 60_000
 
 
 def run(arguments: Arguments) -> int:
-    command = chosen_command(arguments, _COMMANDS, SUMMARY)
+    command = chosen_command(arguments, COMMANDS, SUMMARY)
     check_required(arguments, "bootstrap-server")
     return run_on_cluster(arguments, partial(command.run, arguments), in_words=str)
 
@@ -259,7 +259,7 @@ def _terminate(arguments: Arguments, admin: ClusterAdmin) -> None:
         _fail(f"Failed to force terminate transactionalId `{transactional_id}`", error)
 
 
-_COMMANDS = {
+COMMANDS = {
     "list": ClusterCommand(optional=("duration-filter", "transactional-id-pattern"), run=_list),
     "describe": ClusterCommand(required=("transactional-id",), run=_describe),
     "describe-producers": ClusterCommand(
