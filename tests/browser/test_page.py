@@ -67,6 +67,23 @@ def test_a_narrow_window_scrolls_no_page_sideways(running: BrokerWithPage, brows
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_what_is_not_served_stands_apart_from_the_table_above(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    browser.get(f"{running.page}/brokers")
+    wait(browser, "This cluster does not serve")
+    gap = """const note = document.querySelector("p.nothing"), above = note.previousElementSibling;
+        return note.getBoundingClientRect().top - above.getBoundingClientRect().bottom"""
+    assert browser.execute_script(gap) >= 8
+
+
+def test_the_fields_of_the_search_stand_in_one_line(running: BrokerWithPage, browser: Chrome) -> None:
+    running.produce("aligned", (None, b"one", {}))
+    browser.get(f"{running.page}/topics/aligned/records")
+    tops = """return [...document.querySelectorAll(".browse label")].map((each) => each.getBoundingClientRect().top)"""
+    assert len(set(browser.execute_script(tops))) == 1
+
+
 def test_a_long_value_leaves_room_for_the_key_and_for_other_records(
     running: BrokerWithPage, browser: Chrome, wait: Wait
 ) -> None:
