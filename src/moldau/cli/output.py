@@ -49,7 +49,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]
 
 
 def print_json(value: object) -> None:
-    """Written through: who reads a pipe sees each one at once."""
+    """Flushed at once: a program that reads a pipe sees each value when it is printed."""
     print(json.dumps(value, ensure_ascii=not _can_print("ü─"), default=str), flush=True)
 
 

@@ -151,7 +151,7 @@ class Scenario:
                 copies |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "segment.ms": "700"}
                 copies |= {"delete.retention.ms": "0", "file.delete.delay.ms": "500"}
             await self.create_topic("copies", 2, copies)
-            # who does not know transactions cannot read it
+            # a client that knows no transactions cannot read it
             self.copies = self.topics.pop()
         self.group_topic = random_of("group topic").choice(self.topics[:2])
         self.world.groups[GROUP] = self.group

@@ -38,7 +38,7 @@ def worker_host(threads: str) -> WorkerHost:
     """This process's host, for its one session; started by the first call.
 
     `threads`: of numerical libraries in each worker, as OMP_NUM_THREADS. The host takes calls before it has imported
-    everything: who calls early waits. Raises OSError, also for a temporary directory whose path is too long for a
+    everything: an early call waits. Raises OSError, also for a temporary directory whose path is too long for a
     socket.
     """
     folder = Path(tempfile.mkdtemp(prefix="moldau-workers-"))  # nobody else can enter it

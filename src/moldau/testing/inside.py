@@ -133,7 +133,7 @@ async def append_records(broker: Broker, topic: str, index: int, records: Sequen
 
 
 def _led_partition(broker: Broker, topic: str, index: int) -> Partition:
-    """Raises NOT_LEADER_OR_FOLLOWER where this broker does not lead: who asked may know older metadata than it."""
+    """Raises NOT_LEADER_OR_FOLLOWER where this broker does not lead: the caller may know older metadata."""
     partition = broker.partitions.find(topic, index)
     partition.check_leader()
     return partition

@@ -240,8 +240,8 @@ class Members:
         raise MoldauError("no broker of the cluster runs: call restart() or resume() first")
 
     def _standing(self, member: Member, answering: Sequence[Member]) -> tuple[int, bool]:
-        """How many follow the same leader of the quorum as `member`, and whether it leads: who was cut off from the
-        others, and leads in its own eyes only, stands behind them."""
+        """How many follow the same leader of the quorum as `member`, and whether it leads: a member that was cut off
+        from the others, and leads in its own eyes only, stands behind them."""
         leader = member.node.quorum.leader_id
         followed_by = sum(each.node.quorum.leader_id == leader for each in answering) if leader >= 0 else 0
         return followed_by, leader == member.node_id

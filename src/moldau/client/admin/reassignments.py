@@ -85,7 +85,8 @@ def throttle(
     wanted: Mapping[TopicPartition, Replicas],
     bytes_per_s: int,
 ) -> None:
-    """Holds the moves from `current` to `wanted` back: who leads sends to those that are new, who is new fetches."""
+    """Limits the moves from `current` to `wanted`: leaders in what they send to new replicas, new replicas in what
+    they fetch."""
     brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
     for broker in sorted(brokers):
         alter_configs(admin, BROKER, str(broker), as_changes(dict.fromkeys(BROKER_THROTTLES, str(bytes_per_s)), ()))

@@ -91,8 +91,8 @@ def find_coordinator_id(client: ClusterClient, key: str, key_type: int = GROUP_K
 
 
 def ask_for_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> FindCoordinatorResponse:
-    """What any broker says of the coordinator, which `client.connection_to` reaches from then on: for who tells its
-    errors in words of its own."""
+    """What any broker says of the coordinator, which `client.connection_to` reaches from then on: for callers that tell
+    its errors in words of their own."""
     request = coordinator_request(key, key_type)
     response = client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
     if not response.error_code:

@@ -1,4 +1,5 @@
-"""What is said on one connection: frames, correlation ids, versions. Bytes come in and go out; who moves them waits.
+"""What is said on one connection: frames, correlation ids, versions. Bytes come in and go out; a driver moves
+them and does the waiting.
 
 The order of things: `versions_request`, then `take_versions` for each answer until it gives no further request. After
 that any number of `request`, up to MAX_IN_FLIGHT of them unanswered; each answer is `response_length` of its first four

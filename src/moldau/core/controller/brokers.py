@@ -129,7 +129,7 @@ def unregister_broker(
 ) -> tuple[list[MetadataRecord], UnregisterBrokerResponse]:
     """Forgets a broker that is gone. One that serves is refused: Apache Kafka forgets it too, and a cluster whose only
     broker was forgotten serves nobody until that broker is started again. Where the broker is eligible in more
-    partitions than one batch changes, the answer is REQUEST_TIMED_OUT, and who asks again goes on with the rest.
+    partitions than one batch changes, the answer is REQUEST_TIMED_OUT, and the next request goes on with the rest.
 
     Raises BROKER_ID_NOT_REGISTERED, INVALID_REQUEST.
     """

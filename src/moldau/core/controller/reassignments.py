@@ -153,7 +153,7 @@ def _written(
 def _check_that_one_remains(
     topic: TopicImage, partition_id: int, old: PartitionImage, target: tuple[int, ...], replicas: tuple[int, ...]
 ) -> None:
-    """A replica must stay that has all that is committed, or who leads next lacks records. None would stay where all
+    """A replica must stay that has all that is committed, or the next leader lacks records. None would stay where all
     that are in sync are replicas that a reassignment added and that are not wanted any more. Raises 39."""
     complete = old.isr or old.eligible_leader_replicas
     if complete and not any(replica in replicas for replica in complete):

@@ -138,7 +138,7 @@ def _offset_record(
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
         commit_timestamp=draft.wall_ms,
-        # Java's sum would wrap, and the position of who wants to keep it for ever would be gone at the next check
+        # Java's sum would wrap, and a position that is to be kept for ever would be gone at the next check
         expire_timestamp=min(draft.wall_ms + message.retention_time_ms, MAX_TIMESTAMP_MS) if has_expiry else -1,
         topic_id=topic_id,
     )

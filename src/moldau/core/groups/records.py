@@ -134,6 +134,6 @@ def empty_group_record(group: Group) -> GroupMetadataRecord:
 
 
 def new_group_record(group: Group) -> GroupMetadataRecord:
-    """The group exists; who is about to join it is no business of the log yet."""
+    """The group exists. The log does not know yet who is about to join."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
     return GroupMetadataRecord(GroupMetadataKey(group=group.group_id), value)

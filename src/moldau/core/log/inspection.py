@@ -129,7 +129,7 @@ class _Walk:
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, last
         if position > 0 and (self._since_entry > self._interval or self._is_behind_damage):
-            # behind damage by its first offset: who looks for any record of the batch must not pass the damage
+            # behind damage by its first offset: a search for any record of the batch must not pass the damage
             offset = first if self._is_behind_damage else last
             self.offset_index.append(offset - self._base_offset, position)
             self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset - self._base_offset)

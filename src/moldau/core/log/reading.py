@@ -46,8 +46,8 @@ class ColdRead:
         self._length = length
 
     def run(self) -> None:
-        """Silent if the file has gone. Raises StorageFailedError, and the directory is offline: who asks the log again
-        would be told for ever that it has to wait."""
+        """Silent if the file has gone. Raises StorageFailedError, and the directory is offline: the log would tell its
+        caller for ever to wait."""
         try:
             with self._health.watched():
                 if self._file is not None:

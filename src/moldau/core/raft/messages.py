@@ -2,7 +2,7 @@
 
 Vote (KIP-595, pre-vote KIP-996), BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log, FetchSnapshot (KIP-630),
 AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter (KIP-853). Errors are Kafka's names, "" for none. Every answer says whom
-its sender knows as the leader, and in which epoch: who lags learns it from any of them.
+its sender knows as the leader, and in which epoch: a node that lags learns it from any answer.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class OwnLog:
         return (HighWatermarkMoved(self.high_watermark),)
 
     def is_covered_by(self, last_epoch: int, log_end_offset: int) -> bool:
-        """Whether a log that ends so has everything that this one could have committed: who votes asks for that."""
+        """Whether a log that ends so has all that this one could have committed: a voter asks before it votes."""
         return (last_epoch, log_end_offset) >= (self.latest_epoch, self.log_end_offset)
 
     def snapshot_for(self, offset: int, last_fetched_epoch: int) -> SnapshotId | None:

@@ -180,7 +180,7 @@ class Partition:
 
     @property
     def has_followers(self) -> bool:
-        """What is appended here must be told to who waits, for followers fetch it before consumers may."""
+        """Whether those who wait must be told of each append: followers fetch a record before consumers may."""
         return self.leader is not None and self.leader.has_followers
 
     @property
@@ -340,7 +340,7 @@ class Partition:
         if marker is None:
             producers.check_epoch(header.producer_id, header.producer_epoch)
         else:
-            # who decided it knows the version of the transaction, and has checked what that one asks for
+            # the coordinator that decided it knows the version of the transaction, and has checked what that asks for
             producers.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch, 0)
 
     def append_marker(

@@ -145,7 +145,7 @@ class Cleaner:
             try:
                 part = self._look_at(partition, log, now_ms)
             except StorageFailedError:
-                node.directory_failed()  # the logs of the other directories have their turn
+                node.directory_failed()  # the logs of the other directories are still cleaned
                 continue
             dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
             refused = self._refused.get(partition.number)

@@ -189,7 +189,7 @@ class ControllerChannel:
     async def _ask(self, address: BrokerListener, request: Any, client: Client | None) -> Any:
         """The answer of another node's controller. Raises KafkaError, NoAnswerError."""
         peer = self._peer_at(address)
-        # who meters a request is the controller, by the client's name
+        # the controller meters a request, by the client's name
         message = request.request if isinstance(request, MeteredRequest) else request
         if api_key_of(message) in CONTROLLER_API_VERSIONS:
             answer = await peer.request(message, self._timeout_ms)

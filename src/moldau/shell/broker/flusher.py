@@ -153,7 +153,7 @@ class Flusher:
         try:
             full, has_failed = await self._node.workers.run(run)
         except Exception:
-            # unforeseen: nobody knows what was flushed, so who waits for it waits for the next flush
+            # unforeseen: nobody knows what was flushed, so those who wait for it wait for the next flush
             for partition, log, _ in plans:
                 log.flush_failed()
                 self._node.loop.call_later(RETRY_S, self.request, partition)
@@ -164,7 +164,7 @@ class Flusher:
         for partition, log, plan in plans:
             if partition.is_deleted or partition.is_offline:
                 log.flush_failed()
-                self._release(partition)  # who waits only for the end of this flush
+                self._release(partition)  # for those who wait only until this flush has ended
                 continue
             if partition.number in full:
                 log.flush_failed()

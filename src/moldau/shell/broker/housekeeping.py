@@ -141,7 +141,7 @@ class Housekeeping:
             try:
                 deleted = partition.log.delete_old_segments(node.clock.now_ms(), partition.high_watermark)
             except StorageFailedError:
-                node.directory_failed()  # the logs of the other directories have their turn
+                node.directory_failed()  # the logs of the other directories are still worked on
                 continue
             if deleted:
                 self._touched[partition.number] = partition

@@ -56,7 +56,7 @@ class MergedRequests(Generic[Key, Question, Answer]):
             answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(key, deque()).append(_Waiting(question, things, answer))
             return await answer
-        # who comes first sends it: where nobody else asks, that needs no task
+        # the first caller sends the request itself: where nobody else asks, that needs no task
         self._is_under_way = True
         try:
             return (await self._send({key: question})).get(key)

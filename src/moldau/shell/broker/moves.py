@@ -34,7 +34,8 @@ THROTTLE_LOOK_MS = 100
 
 
 class ReplicaMoves:
-    """Used from the broker's loop only. `futures`: the moves asked for and not done, for who describes them."""
+    """Used from the broker's loop only. `futures`: the moves asked for and not done, which DescribeLogDirs
+    tells of."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class ReplicaMoves:
         topic_partition = partition.topic_partition
         future = self.futures.get(topic_partition)
         if future is not None and future.target is target and future.source is partition.log:
-            return  # a move of a partition that is gone may wait under its name for its turn to end
+            return  # a move of a partition that is gone may wait under its name until it is ended
         self._waiting.pop(partition.number, None)
         if future is not None:
             del self.futures[topic_partition]

@@ -243,7 +243,7 @@ class Partitions:
                 if not self._is_held:
                     self._work.popleft()()
         finally:
-            # also after a mistake of ours in one piece: who creates a topic waits for the others
+            # also after a mistake of ours in one piece: the creation of a topic waits for the other pieces
             if self._is_held:
                 pass  # `_forget_deleted` goes on
             elif self._work:
@@ -328,7 +328,7 @@ class Partitions:
             partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
             is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
             places = self._places(named, is_copy=is_copy)
-            # who leads has all that was acknowledged, and a replica that is neither in sync nor eligible is a mere copy
+            # a leader has all that was acknowledged; a replica that is neither in sync nor eligible is a mere copy
             may_lead = not is_copy or self._node.node_id in (*partition.isr, *partition.eligible_leader_replicas)
             if named is not None or may_lead:
                 self._check_new(topic_id, topic_partition.partition, places[0], is_noted=named is not None)

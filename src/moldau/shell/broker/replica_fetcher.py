@@ -143,8 +143,9 @@ class ReplicaFetcher:
             log("replica fetcher", f"{self._peer.address.host}:{self._peer.address.port}: {message}")
 
     def _sort_out(self) -> tuple[dict[PartitionKey, FetchPartition], dict[PartitionKey, None]]:
-        """What the leader is to be asked anew, and who is to be left out: who is not wanted, or held back. Who follows
-        no more, and what should be held back and has not come, is found out soon, not with every request."""
+        """What the leader is to be asked anew, and the replicas to be left out: those not wanted, and those held back.
+        Which replicas follow no more, and which should be held back and have not come, is found out soon, not with
+        every request."""
         now_ms, max_bytes = self._node.clock.monotonic_ms(), self._node.settings.view.replica_fetch_max_bytes
         keys, self._new = self._new, {}
         if keys:

@@ -92,7 +92,7 @@ def make_durable_directory(path: str) -> None:
         above = os.path.dirname(above)
     os.makedirs(path, exist_ok=True)
     for made in missing:
-        with contextlib.suppress(PermissionError):  # who may make names there may still not read there
+        with contextlib.suppress(PermissionError):  # a process that may make names there may still not read there
             _flush_names(os.path.dirname(made))
 
 
@@ -490,8 +490,8 @@ class OsDisk:
         return work()
 
     def _evict_half(self) -> None:
-        """The process ran out of descriptors: live with fewer from now on. Not with none: who holds no files here has
-        not taken the descriptors, and would open a file anew for each access as long as the process lives."""
+        """The process ran out of descriptors: live with fewer from now on. Not with none: a disk that holds no files
+        has not taken the descriptors, and would open a file anew for each access as long as the process lives."""
         with self._lock:
             limit = len(self._open_files) // 2
             if limit:

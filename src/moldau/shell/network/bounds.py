@@ -149,7 +149,7 @@ class LongRoom:
         self._worked_bytes = 0
 
     async def enter(self) -> None:
-        """Waits for its turn to be decoded and answered, see LongRequests."""
+        """Waits until the request may be decoded and answered, see LongRequests."""
         worked_bytes = self._frame_bytes * WORKED_BYTES
         await self._requests.enter(worked_bytes)
         self._memory.take(worked_bytes)

@@ -71,7 +71,7 @@ Result = TypeVar("Result")
 
 
 def throttled(response: Response, throttle_time_ms: int) -> Response:
-    """`response`, made by who knows nothing of quotas, with its `throttle_time_ms` set."""
+    """`response`, made by code that knows nothing of quotas, with its `throttle_time_ms` set."""
     if not throttle_time_ms:
         return response
     return msgspec.structs.replace(response, throttle_time_ms=throttle_time_ms)
@@ -168,7 +168,8 @@ class RequestContext(msgspec.Struct, eq=False):
 
     def keep_all(self, room: LongRoom) -> list[Any]:
         """From now on what `finish` gives is kept in this list, with what is put into `keep`: the request may be long,
-        and who frees it frees them too, bit by bit. `room`: what it takes in memory."""
+        and the code that frees the request, bit by bit, frees these as well. `room`: what the request takes in
+        memory."""
         self._room = room
         self._made = []
         return self._made

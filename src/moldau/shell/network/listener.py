@@ -97,7 +97,7 @@ async def _start_serving(server: asyncio.Server) -> None:
     and the second one to listen is told. uvloop only logs what it was told, and closes its socket."""
     try:
         await server.start_serving()
-    except BaseException:  # also of who gives up meanwhile: nobody else knows the socket
+    except BaseException:  # also where the caller is cancelled: nobody else knows the socket
         server.close()
         raise
     if None in server.sockets:

@@ -85,7 +85,7 @@ class RequestStats:
 
     def count_rest(self, whole: RequestStats, part: RequestStats) -> None:
         """Has from now on the counts of those requests of `whole` that are not of `part`. No count goes back where one
-        was known to be of `part` only later: who watches would take that for a restart."""
+        was known to be of `part` only later: a monitor would take that for a restart."""
         self.count = max(self.count, whole.count - part.count)
         counts = zip(self.by_version, whole.by_version, part.by_version, strict=True)
         self.by_version = [max(known, count - of_part) for known, count, of_part in counts]

@@ -1,4 +1,4 @@
-"""What a principal may be allowed to do: an operation on a kind of resource (KIP-11), with the error of who may not.
+"""What a principal may be allowed to do: an operation on a kind of resource (KIP-11), and the error of a refusal.
 
 The row of an API names the rights that its handler asks for, the handler asks for each by
 `RequestContext.authorize(right, name)`.
@@ -38,7 +38,7 @@ class Right(msgspec.Struct, frozen=True):
 
     @property
     def refusal(self) -> int:
-        """The error code for who lacks the right."""
+        """The error code for a principal without the right."""
         return ERROR_CODES[_RESOURCES[self.resource_type][1]]
 
     def __str__(self) -> str:

@@ -141,8 +141,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._when_lost()
 
     def eof_received(self) -> bool:
-        # What came before the end and waits for its turn only is done: with acks=0 nobody would send it again. A quota
-        # slows down who goes on, and this client does not.
+        # What came before the end and waits only for the next turn of the loop is done: with acks=0 nobody repeats it.
+        # A quota slows down a client that goes on, and this one does not.
         while self._is_resuming or (self._held is not None and self._holds == Hold.MUTED):
             self._end_mute()
             self._holds &= ~Hold.MUTED

@@ -1,6 +1,7 @@
 """The port where the other nodes of the quorum, and brokers, speak to this node's controller.
 
-It has connections, budgets and a table of APIs of its own: who floods it does not stop the clients, nor they it.
+The port has connections, budgets and a table of APIs of its own: a flood of requests there does not stop the clients,
+and the clients do not stop what comes there.
 """
 
 from __future__ import annotations

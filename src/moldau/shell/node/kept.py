@@ -28,7 +28,7 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def tell_metadata(log: EventLog, counts: Mapping[str, int]) -> None:
-    """A warning: who has set an ACL may believe that it holds."""
+    """A warning: an operator who has set an ACL may believe that it holds."""
     if counts:
         log.warn("kept metadata", f"{KEPT}: {listed(counts)} in the metadata log; Moldau authenticates no client")
 

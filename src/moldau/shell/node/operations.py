@@ -67,7 +67,7 @@ class Operations:
         self.status.watch.start()
 
     def close(self) -> None:
-        """Lets go of the port and of who is connected."""
+        """Closes the port and the connections to it."""
         self.status.ended()
         self.status.watch.stop()
         if self._listener is not None:

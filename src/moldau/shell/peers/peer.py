@@ -1,7 +1,7 @@
 """Another node of the cluster, as this one speaks to it: one connection, made when it is needed, and made again.
 
 A node answers the requests of a connection in their order, so that one which it holds back (a Fetch) holds back those
-behind it: who must not wait for such a request speaks through a `Peer` of his own.
+behind it: a caller that must not wait for such a request has a `Peer` of its own.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Peer:
 
     def begin_anew(self) -> None:
         """The peer runs in another process by now: requests under way fail. A machine that lost its power ends no
-        connection, and who waits on one hears nothing for as long as he would wait."""
+        connection: without this call, a request on it would wait for its whole time-out."""
         self._backoff_ms, self._next_try_s = 0, 0.0
         self._drop(self._connection)
 
@@ -125,7 +125,7 @@ class Peer:
             raise
 
     def _give_up(self, connection: _PeerConnection | None, error: BaseException, timeout_ms: int) -> None:
-        """What becomes of a request and of its connection. Raises NoAnswerError, but for who was cancelled."""
+        """What becomes of a request and of its connection. Raises NoAnswerError, unless the caller was cancelled."""
         if isinstance(error, TimeoutError | asyncio.CancelledError):
             self._drop(connection)
         if isinstance(error, TimeoutError):

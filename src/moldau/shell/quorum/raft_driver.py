@@ -376,7 +376,7 @@ class RaftDriver:
 
     def _answer_with_bytes(self, output: AnswerRecords | AnswerSnapshot) -> None:
         """Of the log only what the machine knows of: what the controller is still applying may yet be cut. Raises
-        StorageFailedError, after the answer: who needs those bytes would ask this leader for ever."""
+        StorageFailedError, after the answer: a node that needs those bytes would ask this leader for ever."""
         answer: Standing
         try:
             if isinstance(output, AnswerRecords):

@@ -2,7 +2,7 @@
 
 A copier copies the numbers 0, 1, 2, ... in transactions that also commit how far it has come. So the committed records
 of the target and the committed position say the same, whatever happened: every number below the position stands in the
-target once, and none at or above it. An aborted transaction leaves no trace for who reads committed records.
+target once, and none at or above it. A reader of committed records sees no trace of an aborted transaction.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ COMPARED = (
 
 
 def check_equal_images(images: Mapping[str, MetadataImage]) -> None:
-    """`images`: by who has it, each at the same end of the metadata log. Raises ViolationError where two differ."""
+    """`images`: by node, each at the same end of the metadata log. Raises ViolationError where two differ."""
     first_name, first = next(iter(images.items()))
     for name, image in images.items():
         for part in COMPARED:

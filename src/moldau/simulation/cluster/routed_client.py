@@ -58,7 +58,7 @@ ASKED_ELSEWHERE = tuple(
 OFFSET_NOT_AVAILABLE = ERROR_CODES["OFFSET_NOT_AVAILABLE"]
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 NOBODY = ""
-"""The host of who is not known."""
+"""The host where none is known."""
 OWN_PATIENCE_S = 2.0
 """How long a broker may take for a question of this client's own."""
 LED = {

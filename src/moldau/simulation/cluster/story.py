@@ -61,7 +61,7 @@ LOOK_EVERY_S = 0.05
 FIRST_COMMIT_BY_ID = 10
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 MOST_TIMES_SENT = 100
-"""A batch that is refused as out of order so often is no matter of who is asked."""
+"""A batch that is refused as out of order so often would be refused by every leader."""
 UNCLEAN_SHARE = 0.4
 """Of the seeds, in which a topic allows unclean elections."""
 RETENTION_MS = 20_000

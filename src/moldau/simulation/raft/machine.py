@@ -24,7 +24,7 @@ class QuorumMachine(Machine):
         own = [key for key in story.first_voters.keys if key.node_id == node_id]
         self.key = own[0] if own else ReplicaKey(BrokerId(node_id), story.new_directory_id(node_id))
         self._first_voters = story.first_voters if own else VoterSet(())
-        """What the directory was formatted with: who joins later knows no voters."""
+        """What the directory was formatted with: a node that joins later knows no voters."""
         self.node: QuorumNode | None = None
 
     def start_if_down(self) -> None:

@@ -27,7 +27,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What the controller has decided so far. `version` rises with each change; `broker_epoch`: of who asked."""
+    """What the controller has decided so far. `version` rises with each change; `broker_epoch`: of the broker that
+    asked."""
 
     version: int
     broker_epoch: int

@@ -193,7 +193,7 @@ class GroupMember(Consumer):
             self.positions[partition] = Position(ledger, offset)
             # the committed offset is as old as the last loss: reading there again may fail legally
             self.positions[partition].legal_losses_seen = 0
-        # who does not know where to begin joins again
+        # a member that does not know where to begin joins again
         self.generation = joined.generation_id
         self.next_heartbeat = self.world.loop.time() + HEARTBEAT_S
 

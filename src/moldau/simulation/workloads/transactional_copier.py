@@ -1,9 +1,9 @@
 """A copier that reads, writes and commits its position in one transaction, with both protocols of transactions.
 
-Two of them share a transactional id: who begins a life fences the other one. A life begins with InitProducerId, reads
-the committed position, and copies from there; whatever the broker refuses, and most of what it does not answer, begins
-another life. With the first protocol (EndTxn below version 5) an end that was not answered always does: an EndTxn that
-arrives late would end the next transaction.
+Two of them share a transactional id: the one that begins a life fences the other. A life begins with InitProducerId,
+reads the committed position, and copies from there; whatever the broker refuses, and most of what it does not answer,
+begins another life. With the first protocol (EndTxn below version 5) an end that was not answered always does: an
+EndTxn that arrives late would end the next transaction.
 """
 
 from __future__ import annotations

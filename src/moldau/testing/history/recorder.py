@@ -71,7 +71,7 @@ class Recorder:
             consumer.close()
 
     def fault(self, text: str) -> None:
-        """Notes what was done to the cluster, for who reads the history."""
+        """Notes what was done to the cluster, for the readers of the history."""
         self._session.write(events.Fault(process="operator", text=text, at_ms=now_ms()))
 
     def topic_created(self, topic: str) -> None:

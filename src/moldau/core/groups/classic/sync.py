@@ -118,7 +118,7 @@ def _assignment_reply(group: Group, assignment: bytes) -> SyncGroupResponse:
 
 
 def sync_phase_over(draft: Draft, firing: SyncPhaseOver) -> None:
-    """The timer of the sync phase: who has not asked for its assignment is out, and the rest begins anew."""
+    """The timer of the sync phase: a member that has not asked for its assignment is out, and the rest begins anew."""
     group = draft.state.groups.get(firing.group_id)
     if group is None or group.generation != firing.generation or not group.pending_sync:
         return

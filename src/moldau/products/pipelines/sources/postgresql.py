@@ -166,7 +166,7 @@ class PostgresqlFeed(ByKeyFeed):
             conditions.append(f"{self._by} <= now() - make_interval(secs => {self._source.delay_ms / 1_000})")
         newest = f"select max({self._by})::text from {self._source.table} where {' and '.join(conditions)}"
         seen: Key = _one(connection, newest, *([] if after is None else [after]))
-        # a statement of its own, behind the first: who begins to write from now on has a greater number
+        # a statement of its own, behind the first: a transaction that begins to write from now on has a greater number
         return seen, [] if seen is None else _one(connection, _WRITERS, self._source.table)
 
     def _key_of_row(self, number: int, span: Span) -> Key:

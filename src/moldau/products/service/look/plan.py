@@ -1,7 +1,7 @@
 """Steps, and what goes from one to the next, as an SVG picture: each step in a column behind those that it takes from.
 
-Every text is escaped here. Colours and type come from the style sheet of who shows it, or from the picture's own
-(`style`).
+Every text is escaped here. Colours and type come from the style sheet of the page that shows the picture, or from the
+picture's own (`style`).
 """
 
 from __future__ import annotations
@@ -144,5 +144,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def _told(boxes: list[Box], edges: list[Edge]) -> str:
-    """The same for who cannot see it."""
+    """The same in words, for people who cannot see it."""
     return "; ".join(f"{boxes[edge.start].name} to {boxes[edge.end].name}" for edge in edges)

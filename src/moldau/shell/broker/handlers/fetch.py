@@ -201,7 +201,7 @@ def _begin(
             return begun
         if begun is not None:
             session = begun
-            # who watches a session looks at what changed, and not at all of it
+            # the watch of a follower's session names what changed, so not all partitions are looked at
             entries = [] if is_follower and is_watched(begun.session) else begun.entries
     max_bytes = min(max_bytes, broker.fetch_max_bytes)
     if not is_follower and (quota_bytes := context.max_fetch_bytes()) is not None:
