@@ -161,7 +161,7 @@ def _outage_teller(address: str) -> Callable[[Any], None]:
 
 
 def _partitions(consumer: Any, arguments: argparse.Namespace) -> list[int]:
-    """Those that are read."""
+    """The partitions to read."""
     metadata = consumer.list_topics(arguments.topic, timeout=TIMEOUT_S)
     found = metadata.topics.get(arguments.topic)
     partitions = sorted(found.partitions) if found is not None else []

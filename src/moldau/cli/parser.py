@@ -154,7 +154,7 @@ class CommandParser(argparse.ArgumentParser):
         return f"{super().format_help()}\nexamples:\n" + "".join(f"  {line}\n" for line in self._examples())
 
     def _examples(self) -> list[str]:
-        """Its own examples; a noun shows the first of each command below it."""
+        """The examples of this command; a noun shows the first of each command below it."""
         if self.examples:
             return list(self.examples)
         below = [inner for inner in commands_of(self).values() if isinstance(inner, CommandParser)]

@@ -79,7 +79,7 @@ def of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argpa
 
 
 def exit_code_of(action: Callable[[], int]) -> int:
-    """That of the action, 1 where it cannot be done, 2 for a page that cannot be run, or a missing extra."""
+    """What the action gives; 1 where it cannot be done, 2 for a page that cannot be run, or a missing extra."""
     from moldau.errors import MoldauError
 
     if not has_extra():

@@ -25,7 +25,7 @@ def parse_partitions(text: str, partitions_of: Callable[[str], list[int] | None]
 def named_partitions(
     topic: str, numbers: list[int] | None, partitions_of: Callable[[str], list[int] | None]
 ) -> list[TopicPartition]:
-    """These partitions of the topic, None: all, sorted. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    """The partitions `numbers` of the topic, sorted; None: all of them. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     known = partitions_of(topic)
     if known is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")

@@ -159,7 +159,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def cluster_to_run(arguments: argparse.Namespace, given: dict[str, str]) -> tuple[Path, int] | None:
-    """Its directory and how many brokers it has; None: one node is to run. Raises CommandError."""
+    """The directory of the cluster and how many brokers it has; None: one node is to run. Raises CommandError."""
     from moldau.cli.local_cluster.layout import MAX_BROKERS, brokers_in
 
     asked = arguments.brokers

@@ -111,7 +111,7 @@ def _order(number: int) -> str:
 
 
 def _wait_for_jvm(checkpoint: Path) -> None:
-    """It holds the checkpoint's lease until its end."""
+    """Waits until the JVM has ended, which holds the checkpoint's lease as long as it lives."""
     from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError
 
     for _ in range(WRITE_TRIES):

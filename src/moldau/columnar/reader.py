@@ -462,7 +462,7 @@ class RangeReader:
     def _rotated(
         partitions: list[TopicPartition], served: list[tuple[TopicPartition, int, PartitionData]]
     ) -> list[TopicPartition]:
-        """Those just served go to the end: a broker fills an answer in the order of the request."""
+        """The partitions just served go to the end: a broker fills an answer in the order of the request."""
         done = {partition: True for partition, _, _ in served}
         return [row for row in partitions if row not in done] + [row for row in partitions if row in done]
 

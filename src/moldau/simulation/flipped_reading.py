@@ -259,7 +259,7 @@ class CopyReader:
         return answer.error_code
 
     async def lost_positions(self, client: BrokerClient, positions: list[Position]) -> list[tuple[Batch, int]]:
-        """Those that are not what was committed last, without those that may have expired."""
+        """The positions that are not what was committed last, without those that may have expired."""
         lost: list[tuple[Batch, int]] = []
         retention_ms = OFFSETS_RETENTION_MINUTES * 60_000
         for group in dict.fromkeys(position.group for position in positions):

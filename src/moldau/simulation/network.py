@@ -136,8 +136,8 @@ class End(asyncio.Transport):
         self.is_lost = False
         """connection_lost has been called, or never will be."""
         self.is_vanished = False
-        """Its machine lost power, or its process ended behind a cut link: nothing of it arrives any more, not even what
-        was under way."""
+        """The machine of this end lost power, or its process ended behind a cut link: nothing from it arrives any more,
+        not even what was under way."""
 
     def begin(self) -> None:
         """The protocol learns of the connection, and is given what arrives from now on. As uvloop does and asyncio does

@@ -43,7 +43,7 @@ class NodeMachine(Machine):
         self.settings = settings
         self.worker_weather = WorkerWeather()
         self.make_workers: type[SimulatedWorkers] = SimulatedWorkers
-        """Those of the next process."""
+        """The workers of the next process."""
         self.workers: SimulatedWorkers | None = None
         self.node: Node | None = None
         """None until it has started, and once it ends."""

@@ -28,7 +28,7 @@ CRASHES = ("process crashes", "machine crashes", "process crashes inside", "mach
 RENAMES = re.compile(r"rename (compacted-.*\.deleted$|\S*-future )")
 """The first of an old segment that goes, and the name of a log that has moved."""
 PLANNED = ("crashes in commits", "crashes in renames", "machine crashes inside", "process crashes inside")
-"""These plan the death of the process, which may come to nothing."""
+"""Troubles that plan the death of the process, which may come to nothing."""
 AT_START = "crashes inside a start"
 LOOKS_FOR_CLEANING = 80
 CUT_S = (0.3, 1.5, 4.0)
@@ -58,7 +58,7 @@ class Timetable:
         self.plan_next(0.0)
 
     def plan_next(self, now_s: float) -> None:
-        """It has just come, or the story begins."""
+        """Draws when the trouble comes next: it has just come, or the story begins."""
         self.due_s = now_s + self.random.expovariate(1 / self._mean_s)
 
 
@@ -193,7 +193,7 @@ class Troubles:
         self.world.trace.tell(f"the wall clock is set off by {skew_ms} ms")
 
     async def pause_process(self, random: Random) -> None:
-        """It stands still, and goes on as if nothing had happened."""
+        """The process stands still, and goes on as if nothing had happened."""
         process, length_s = self.broker.process, random.choice((0.2, 1.5, 3.0))
         if process is not None:
             self.world.trace.tell(f"the process pauses for {length_s} s")

@@ -70,7 +70,7 @@ class Folder(msgspec.Struct, frozen=True):
             pass
 
     def clear(self) -> None:
-        """It is gone, with all that was in it."""
+        """Deletes the folder with all that is in it."""
         if self.is_local:
             shutil.rmtree(self.location, ignore_errors=True)
             return

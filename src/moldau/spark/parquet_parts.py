@@ -88,7 +88,7 @@ def rows_of_parts(folder: Folder, parts: Sequence[ParquetPart]) -> pa.RecordBatc
 
 
 def columns_of_parts(folder: Folder, parts: Sequence[ParquetPart], columns: Sequence[str]) -> pa.Table:
-    """Those columns of at least one part."""
+    """The rows of all `parts` (at least one), with these columns."""
     tables = []
     for part in parts:
         with folder.open(part.name) as source, pq.ParquetFile(source) as file:

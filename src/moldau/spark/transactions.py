@@ -358,7 +358,7 @@ def _positions(
 def offsets_here(
     end: StreamOffset, here: Mapping[str, TopicMetadata], source_topics: Sequence[str] | None
 ) -> dict[TopicPartition, int]:
-    """Those of a source's offsets that a group of this cluster may get. `here`: its topics of the source's names.
+    """The part of a source's offsets that a group of this cluster may get. `here`: its topics of the source's names.
 
     A topic of another cluster may have the name of one here: then the id tells them apart, where both clusters have
     ids, or `source_topics`. The group refuses offsets of partitions that are not there, together with all others."""

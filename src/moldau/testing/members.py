@@ -141,7 +141,7 @@ class Members:
         self.boot(*dead)
 
     def apply_faults(self, faults: Faults) -> None:
-        """They have changed; brokers to come take them too."""
+        """The faults have changed; brokers to come take them too."""
         self._faults = faults
         for member in self._members.values():
             member.apply_faults(faults)

@@ -223,7 +223,7 @@ def _timeout_ms(arguments: Arguments) -> int:
 def _set_throttles(
     arguments: Arguments, admin: ClusterAdmin, current: Assignment, wanted: Assignment, log_dirs: LogDirs
 ) -> None:
-    """Those that are asked for; a negative number is none."""
+    """The throttles that are asked for; a negative number is none."""
     between_brokers, between_dirs = (
         -1 if rate is None else rate
         for rate in (arguments.integer("throttle"), arguments.integer("replica-alter-log-dirs-throttle"))

@@ -78,7 +78,7 @@ def move_replicas(admin: ClusterAdmin, log_dirs: LogDirs, timeout_ms: int) -> No
 
 
 def _begun_moves(admin: ClusterAdmin, pending: LogDirs) -> list[tuple[TopicPartition, int]]:
-    """Those of `pending` that their broker takes. Raises ArgumentError for one that it never will."""
+    """The moves of `pending` that their broker takes. Raises ArgumentError for one that it never will."""
     begun = []
     for broker in sorted({broker for _, broker in pending}):
         own = {partition: path for (partition, replica), path in pending.items() if replica == broker}

@@ -140,7 +140,7 @@ def placed_on(
     racks: Mapping[int, str | None],
     factor: int | None = None,
 ) -> dict[TopicPartition, Replicas]:
-    """Those of `partitions` that change, with all replicas on the brokers of `racks`, and `factor` of them (None: as
+    """The `partitions` that change, with all replicas on the brokers of `racks`, and `factor` of them (None: as
     many as now). A replica stays where it may. Else its place goes to a broker of a rack that the partition is not in
     yet, if there is one, and of those to the one with the fewest replicas. Raises ValueError where the brokers are too
     few."""

@@ -74,7 +74,7 @@ def salted_password(credential: Credential, salt: bytes) -> bytes:
 
 
 def describe_credentials(admin: ClusterAdmin, names: Sequence[str]) -> list[User]:
-    """These users, or all if there are no names; a user without credentials is left out, as Kafka's client does."""
+    """The users `names`, all if it is empty; a user without credentials is left out, as by Kafka's client."""
     request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name) for name in names))
     response = admin.ask(request)
     if response.error_code:

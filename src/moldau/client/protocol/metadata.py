@@ -74,10 +74,10 @@ class ClusterMetadata:
         self._addresses: dict[int, Address] = {}
         self._passed_over: Address | None = None
         self._unreached: dict[Address, int] = {}
-        """Those that the last try to connect did not reach, and how many errors more they come last."""
+        """Addresses that the last try to connect did not reach, and for how many further errors they come last."""
         self._topics: dict[str, TopicMetadata] = {}
         self._forgotten: dict[str, None] = {}
-        """Those of the topics that must be asked for: their leader epochs still say which answer is older."""
+        """Topics that must be asked for again: their leader epochs still say which answer is older."""
 
     # --- brokers ---
 

@@ -567,7 +567,7 @@ def _check_quorum(settings: BrokerSettings) -> None:
 
 
 def _check_broker_alone(settings: BrokerSettings) -> None:
-    """It only reads the metadata log, of controllers that it must find."""
+    """A node that is a broker alone reads the metadata log of controllers, which it must find."""
     voters = settings.controller_quorum_voters
     if settings.node_id in [voter.node_id for voter in voters]:
         ids = ", ".join(str(voter.node_id) for voter in voters)

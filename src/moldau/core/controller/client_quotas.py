@@ -134,7 +134,7 @@ def _has_repeated_key(entry: AlterQuotaEntry) -> Pausing[bool]:
 
 
 def _result(parts: Mapping[str, str | None], error: KafkaError | None) -> Pausing[AlterQuotaEntryResult]:
-    """Its parts come in the order of ORDER, types that do not exist among the first."""
+    """The parts of the entity come in the order of ORDER, types that do not exist among the first."""
     in_order: list[AlterQuotaEntityResult] = []
     for place in ORDER.values():
         for kind, name in parts.items():

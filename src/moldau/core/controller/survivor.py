@@ -28,9 +28,9 @@ class Survivor(msgspec.Struct, frozen=True):
     whole: tuple[TopicPartition, ...]
     """Partitions in sync here, as the metadata says: every record is here that was acknowledged until then."""
     lacking: tuple[TopicPartition, ...]
-    """Those whose replica here was not in sync: the newest records may be missing."""
+    """Partitions whose replica here was not in sync: the newest records may be missing."""
     gone: tuple[TopicPartition, ...]
-    """Those without a replica here."""
+    """Partitions without a replica here."""
 
 
 def survive(image: MetadataImage, node_id: BrokerId) -> Survivor:

@@ -166,7 +166,7 @@ class SyncPhaseOver(msgspec.Struct, frozen=True):
 
 
 class ForgetTopics(msgspec.Struct, frozen=True):
-    """These topics are gone: offsets committed for them end. Long lists of offsets end in several decisions.
+    """Topics are gone: offsets committed for them end. Long lists of offsets end in several decisions.
 
     Each by its name and the id that the offsets were committed under, ZERO_UUID where none was noted: a topic of the
     same name may be there again, with offsets of its own.

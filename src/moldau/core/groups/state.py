@@ -123,7 +123,7 @@ def offsets_at(state: GroupsState, key: OffsetCommitKey) -> Iterator[CommittedOf
 
 
 def topic_ids(state: GroupsState, names: Iterable[str]) -> tuple[tuple[str, Uuid], ...]:
-    """These topics with each id under which any offset of them is held, sorted."""
+    """The topics `names` with each id under which any offset of theirs is held, sorted."""
     wanted = dict.fromkeys(names)
     found: dict[tuple[str, Uuid], None] = {}
     for positions in (state.offsets, *state.pending.by_producer.values()):

@@ -413,7 +413,7 @@ class _Cleaner:
         )
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """It holds the last sequence of an active producer; or the last marker, which has its epoch."""
+        """Whether the batch holds the last sequence of an active producer, or its last marker, which has its epoch."""
         last = self._producers.get(header.producer_id) if header.producer_id >= 0 else None
         if last is None:
             return False

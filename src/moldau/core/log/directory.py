@@ -87,7 +87,7 @@ class LogDirectory:
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         """How far the cleaner has come with each log; it goes with the log."""
         self._is_cleaning_unknown = False
-        """It is not known which logs were compacted once."""
+        """Whether nobody knows which logs were compacted once."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}

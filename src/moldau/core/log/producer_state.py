@@ -75,7 +75,7 @@ class ProducerEntry:
         self.transactional_id: str | None = None
         """Under which the open transaction was verified since the start."""
         self.packed: bytes | None = None
-        """Its row of the snapshot file; None: to be encoded."""
+        """The producer's row of the snapshot file; None: to be encoded."""
 
     def pack(self, producer_id: int) -> bytes:
         """This producer as an entry of a `.snapshot` file; packed once, until it changes."""

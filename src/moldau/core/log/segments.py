@@ -78,7 +78,7 @@ class Segments:
         self._deleted: list[DeletedSegment] = []
 
     def adopt(self, loaded: list[Segment], *, is_clean: bool) -> None:
-        """These were read from the disk, in the place of whatever was known."""
+        """Takes the segments that were read from the disk in the place of whatever was known."""
         self.in_order = loaded
         self.is_clean = is_clean
         if not is_clean:

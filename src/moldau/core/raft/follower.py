@@ -37,7 +37,8 @@ from moldau.types import LeaderEpoch
 LOST_LEADER_TIMEOUT_MS = 500
 """How long a leader that ended its connection may take to answer on another one; Kafka waits for its fetch timeout."""
 LOST_LEADER_STEP_MS = 100
-"""Its voters see that at the same moment: each waits so much longer than the one before it, or votes would be split."""
+"""Voters see the lost connection at the same moment. Each waits so much longer than the one before it, else votes would
+be split."""
 
 
 class _State(enum.Enum):

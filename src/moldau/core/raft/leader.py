@@ -235,7 +235,7 @@ class Leader:
         return (AnswerRecords(parked.request_id, self._fetch_answer(), Offset(parked.request.offset)),)
 
     def _answer_parked(self) -> tuple[Output, ...]:
-        """Those for which there is something new."""
+        """Answers the parked fetches for which there is something new."""
         return self._answer_those(
             [
                 key

@@ -26,7 +26,7 @@ class Progress(msgspec.Struct):
     """What the leader knows of a replica."""
 
     offset: int = 0
-    """It has everything below on its disk."""
+    """The replica has everything below on its disk."""
     fetched_ms: int = 0
     caught_up_ms: int | None = None
     """When it last had everything."""

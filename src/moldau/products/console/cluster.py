@@ -332,7 +332,7 @@ class Cluster:
     # -- transactions
 
     def open_transactions(self) -> OpenTransactions:
-        """Those that are open or being ended; none where a broker cannot say."""
+        """The transactions that are open or being ended; none where a broker cannot say."""
         of_brokers = self._ask_each_broker(_open_transactions)
         count = sum(each for each, _ in of_brokers)
         described = sorted(

@@ -79,7 +79,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def silent_brokers(overview: Overview, addresses: Iterable[str]) -> tuple[str, ...]:
-    """Their ids and addresses; those that are no broker of the cluster any more are left out, for nobody needs them."""
+    """The brokers at `addresses`, by id and address; an address that no broker of the cluster has any more is left
+    out."""
     silent = frozenset(addresses)
     return tuple(f"broker {each.broker_id} at {each.address}" for each in overview.brokers if each.address in silent)
 

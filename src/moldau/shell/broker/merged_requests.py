@@ -103,7 +103,7 @@ class MergedRequests(Generic[Key, Question, Answer]):
         return taken
 
     def _give_up(self) -> None:
-        """They would have to wait as long again for a broker that does not answer."""
+        """Ends all that wait: they would have to wait as long again for a broker that does not answer."""
         waiting, self._waiting = self._waiting, {}
         for line in waiting.values():
             for each in line:

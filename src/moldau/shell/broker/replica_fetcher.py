@@ -70,7 +70,7 @@ class ReplicaFetcher:
         self._look_ms = 0
         """When all that is wanted is looked at again."""
         self._flushing: dict[int, Partition] = {}
-        """Those whose next fetch comes when they have flushed."""
+        """Partitions whose next fetch comes when they have flushed."""
         self._flushed = asyncio.Event()
         self._is_running = False
         self._is_answered = True

@@ -87,14 +87,14 @@ class Markers:
         self._door = door
         self._has_partition = has_partition
         self._line: OrderedDict[str | _Ending, _Ending] = OrderedDict()
-        """Those to be tried: for the first time by transactional id, again by themselves."""
+        """Transactions to be tried: by transactional id for the first time, later by themselves."""
         self._is_scheduled = False
         self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
         """By the transactional ids of those in flight."""
         self._first_tries: dict[str, asyncio.Event] = {}
         """Of those under way, by transactional id: set once a partition has to be tried again, or all is done."""
         self._tries = 0
-        """Those under way, of at most MAX_TRIES."""
+        """Tries under way, at most MAX_TRIES."""
         self._held_up = 0
         """Transactions that are to be tried again."""
         self.unnoted = 0
@@ -211,7 +211,7 @@ class Markers:
     async def _write(
         self, transaction: EndingTransaction, decided: TransactionMetadata, pending: tuple[TopicPartition, ...]
     ) -> tuple[TopicPartition, ...]:
-        """Those of `pending` that have no marker yet."""
+        """The partitions of `pending` that have no marker yet."""
         topics = partitions_by_topic(pending)
         marker = WritableTxnMarker(
             producer_id=decided.producer_id,

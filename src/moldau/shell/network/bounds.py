@@ -161,7 +161,7 @@ class LongRoom:
         self._give_back(min(byte_count * WORKED_BYTES, self._worked_bytes))
 
     def leave(self) -> None:
-        """It is answered, and what was made of it is freed."""
+        """The request is answered, and what was made of it is freed."""
         self._give_back(self._worked_bytes)
         self._memory.give_back(self._frame_bytes)
 

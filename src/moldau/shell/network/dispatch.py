@@ -85,7 +85,7 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     function_for_many: str = ""
     """Of a raw handler, which gets frames: the one that gets the requests that are long to decode, decoded."""
     ends_with_connection: bool = False
-    """It waits for what others do, or changes nothing: it is given up at once when its client is gone."""
+    """The handler waits for what others do, or changes nothing: it is given up at once when its client is gone."""
     rights: tuple[Right, ...] = ()
     """The handler asks for these of the principal, or for those of them that concern what the request names."""
 
@@ -172,7 +172,7 @@ class Dispatcher:
         self._entries = {key: _Entry(spec, owner) for key, spec in specs.items()}
         fetch_versions = declared_api(ApiKey.FETCH).max_version
         self._fetches_of_consumers = RequestStats(fetch_versions)
-        """Their times alone: what is not counted as of a replica is of a consumer."""
+        """The times of consumers' fetches; a fetch that is not counted as a replica's is a consumer's."""
         self._fetches_of_replicas = RequestStats(fetch_versions)
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken

@@ -316,7 +316,7 @@ class Node:
         return broker
 
     def _configured_voters(self) -> VoterSet | None:
-        """Those of `controller.quorum.voters`, each at the controller's listener of that address."""
+        """The voters of `controller.quorum.voters`, each at the controller's listener of that address."""
         name, voters = self._controller_address.name, self.settings.controller_quorum_voters
         if not voters:
             return None

@@ -93,7 +93,7 @@ class Operations:
         return HttpAnswer(HTTPStatus.NOT_FOUND, b"here are /metrics, /live and /ready\n")
 
     async def _metrics(self) -> bytes:
-        """Those who ask at the same time share one scrape."""
+        """The metrics as text. Requests that come at the same time share one scrape."""
         import asyncio
 
         if self._scrape is None or self._scrape.done():

@@ -20,7 +20,7 @@ class AdministeredController:
         self.node_id = quorum.identity.node_id
         self.static_settings = static_settings
         self.settings = static_settings
-        """Those in force."""
+        """The settings in force."""
         self._quorum = quorum
         quorum.subscribe(self._metadata_changed)
 

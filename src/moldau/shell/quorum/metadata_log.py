@@ -254,7 +254,7 @@ class LogReplay:
         self.control = control
         self.bytes_read = 0
         self.voter_sets: list[tuple[int, VoterSet]] = []
-        """Those that stand in the log, with their offsets."""
+        """The sets of voters that stand in the log, with their offsets."""
         self._log = log
         self._start_offset = start_offset
 

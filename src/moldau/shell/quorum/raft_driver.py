@@ -75,7 +75,7 @@ class RaftListener(Protocol):
     """What the driver calls on the loop, in the order of the outputs."""
 
     def appended(self, batches: Buffer) -> None:
-        """These batches of the leader's stand in the log now."""
+        """The log has these batches of the leader's now."""
 
     def truncated(self) -> None:
         """The log was cut, where nothing was committed."""

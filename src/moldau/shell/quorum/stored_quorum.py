@@ -75,7 +75,7 @@ def load_quorum(
 
 
 def _voters_in(loaded: LoadedSnapshot, replay: LogReplay, configured: VoterHistory) -> VoterHistory:
-    """Those that snapshot and log name, else those that are configured."""
+    """The voters that snapshot and log name, else those that are configured."""
     control = loaded.snapshot.control if loaded.snapshot.control.voters is not None else replay.control
     if control.voters is None:
         return configured

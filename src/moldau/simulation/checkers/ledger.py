@@ -383,7 +383,7 @@ class Ledger:
                 self.partitions[topic_id, partition] = ledger
 
     def remove_topic(self, topic_id: Uuid) -> None:
-        """Its deletion was asked for: nothing is promised any more."""
+        """The deletion of the topic was asked for: nothing is promised any more."""
         for key in [key for key in self.partitions if key[0] == topic_id]:
             del self.partitions[key]
 

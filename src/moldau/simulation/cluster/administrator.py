@@ -58,7 +58,7 @@ EXPECTED = tuple(
 
 
 def internal_topics_of(seed: int) -> tuple[SimulatedTopic, ...]:
-    """They come into being when somebody needs them; until then nobody can move them."""
+    """The topics that come into being when somebody needs them; until then nobody can move them."""
     settings = settings_of(seed, brokers_of(seed)[0])
     partitions = {
         OFFSETS_TOPIC: settings["offsets.topic.num.partitions"],

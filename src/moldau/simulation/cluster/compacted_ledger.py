@@ -19,7 +19,7 @@ class CompactedLedger(Ledger):
         self._records: dict[int, Record] = {}
         """Every record that was ever seen below a high watermark, by its offset."""
         self.cleaned_replicas = 0
-        """Those that lacked records in the end."""
+        """How many replicas lacked records in the end."""
 
     def _check_committed(self, name: str, log: Log, start_offset: int, end_offset: int) -> None:
         for offset, record in records_of(log, start_offset, end_offset).items():

@@ -44,7 +44,7 @@ class ClusterMachine(NodeMachine):
         self.is_flushed = is_flushed(self.settings)
         self.rests_on_others = False
         self.is_away = False
-        """It is not started again."""
+        """The machine is not started again."""
         self.is_calm = False
         """Trouble has ended: a start that fails is a fault of the node."""
         self._began_in_trouble = True
@@ -80,7 +80,7 @@ class ClusterMachine(NodeMachine):
 
     @property
     def has_disk_trouble(self) -> bool:
-        """Its directory may fail, and the node halt."""
+        """Whether the directory may fail, and the node halt."""
         return self.is_disk_troubled or self.is_disk_limited
 
     def start_if_down(self) -> None:

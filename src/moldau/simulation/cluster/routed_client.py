@@ -335,6 +335,6 @@ def coordinated_by(message: Request[Any]) -> tuple[int, str] | None:
 
 
 def _look(asking: asyncio.Future[Any]) -> None:
-    """That nobody waits for an answer any more is no complaint."""
+    """Takes the error of a request that nobody waits for any more, or asyncio would complain."""
     if not asking.cancelled():
         asking.exception()

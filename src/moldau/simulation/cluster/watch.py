@@ -322,7 +322,7 @@ def image_of(node: Node) -> MetadataImage:
 
 
 def partitions_of(node: Node) -> Iterable[Partition]:
-    """Its replicas; of a controller alone none."""
+    """The replicas of a node; none where it is a controller alone."""
     return node.broker.partitions if node.settings.is_broker else ()
 
 

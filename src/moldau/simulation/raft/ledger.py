@@ -26,12 +26,12 @@ class QuorumLedger(Ledger):
         self._appended: dict[tuple[int, int], bytes] = {}
         """Each batch by its epoch and base offset: both together name its bytes, in every log."""
         self._voter_sets: dict[int, list[VoterSet]] = {}
-        """Those that stood in any log, by the offset of their record."""
+        """The sets of voters that stood in any log, by the offset of their record."""
         self._snapshot_epochs: dict[int, int] = {}
         self.snapshots = 0
-        """Those that were taken."""
+        """How many snapshots were taken."""
         self.loads = 0
-        """Those that took the place of a log."""
+        """How many snapshots took the place of a log."""
 
     def saved(self, node: ReplicaKey, state: QuorumState) -> None:
         """A node has made this durable, and has sent nothing yet that rests on it."""

@@ -268,7 +268,7 @@ class QuorumNode:
         self.step(Appended(log.log_end_offset, log.leader_epochs.latest_epoch, voters))
 
     def _flush(self) -> None:
-        """It takes time, as one in a thread does."""
+        """A flush takes time, as one in a thread does."""
         plan = self.files.log.unflushed()
         self._after(1 + self._random.randrange(self.story.flush_delay_ms), lambda: self._end_flush(plan))
 

@@ -71,7 +71,7 @@ class Controller:
                 respond(self._alter(request))
 
     def replicas_with_everything(self) -> tuple[int, ...]:
-        """Those that have every acknowledged record, as far as no power was lost."""
+        """The replicas that have every acknowledged record, as far as no power was lost."""
         partition = self.partition
         return (*partition.isr, *partition.eligible_leader_replicas) or partition.last_known_elr
 

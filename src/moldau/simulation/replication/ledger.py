@@ -40,7 +40,7 @@ class Ledger:
         """Values acknowledged with acks=all, and their offsets."""
         self.leaders: dict[int, str] = {}
         self.truncations = 0
-        """Those that dropped records."""
+        """How many truncations dropped records."""
         self.is_loss_allowed = False
         """More failed than the promise covers: acknowledged records may be gone."""
         self.replicas: dict[str, ReplicaLedger] = {}

@@ -30,7 +30,7 @@ class ReplicaMachine(Machine):
         self.broker_id = broker_id
         self.broker: BrokerProcess | None = None
         self.has_failed = False
-        """It did not stop cleanly since it registered."""
+        """The broker did not stop cleanly since it registered."""
         self.has_lost_power = False
         """Since it registered: what the controller thinks that it has may be gone."""
         self._may_fail = may_fail

@@ -50,7 +50,7 @@ class LazyReader(Consumer):
 
 
 def large_batch_clients(world: ClientWorld, topic: SimulatedTopic) -> list[PlainProducer | Consumer]:
-    """Those that use the memory up, and one reader that takes its answers at once."""
+    """Clients that use the memory up, and one reader that takes its answers at once."""
     producers = [LargeProducer(world, f"large-{number}", topic) for number in range(LARGE_PRODUCERS)]
     lazy = [LazyReader(world, f"lazy-{number}", topic) for number in range(LAZY_READERS)]
     return [*producers, *lazy, Consumer(world, "read-large", topic)]

@@ -64,7 +64,7 @@ class Change:
             self.refused(partition)
 
     def is_over(self) -> None:
-        """Its answer came, or never will."""
+        """The answer to the commit came, or never will."""
         for _, attempt, _ in self._attempts.values():
             attempt.is_over = True
 
@@ -116,7 +116,7 @@ class SimplePositions(ClientLoop):
         await self.change(client, request, change, note)
 
     async def forget(self, client: Client) -> None:
-        """Its positions, while the group stays."""
+        """Deletes the positions of the group, which stays."""
         change = self.deletion()
         partitions = tuple(OffsetDeleteRequestPartition(p) for p in range(self.topic.partitions))
 

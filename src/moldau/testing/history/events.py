@@ -116,7 +116,7 @@ class Failed(Line, frozen=True, tag="failed"):
 
 
 class Unknown(Line, frozen=True, tag="unknown"):
-    """It may have been done, now or later: a time-out, a connection that broke."""
+    """The operation may have been done, now or later: a time-out, a connection that broke."""
 
     operation: int
     error: str = ""

@@ -71,14 +71,14 @@ class Evidence:
         self.topics: dict[str, Topic] = {}
         self.all_topics: list[Topic] = []
         self.recorded_topics: set[Topic] = set()
-        """Those with a recorded send."""
+        """Topics with a recorded send."""
         self.transactions: list[Transaction] = []
         self.report = Report()
         self.reads = self.commits = 0
         self._processes: dict[str, Process] = {}
         self._committed: dict[tuple[str, str], CommittedOffset] = {}
         self._automatic_groups: set[str] = set()
-        """Those with a consumer that commits by itself: not all their commits are recorded."""
+        """Groups with a consumer that commits by itself: not all their commits are recorded."""
         self._logs: dict[str, PartitionLog] = {}
         """By the partition as it is written: of the topic's present life."""
         self._lives = 0

@@ -37,22 +37,22 @@ class Transaction(msgspec.Struct):
     commit_line: int = 0
     end_line: int = 0
     is_proven: bool = False
-    """Its outcome is unknown, but a reader of committed records has seen one of its."""
+    """The outcome is unknown, but a reader of committed records has seen a record of the transaction."""
     read_from: dict[int, int] = {}
 
     def begin_end(self, line: int, read_from: dict[int, int], *, is_commit: bool) -> None:
-        """Its producer began to commit or abort it at `line`; `read_from`: what its consumer had read since the
-        transaction before."""
+        """The producer began to commit or abort the transaction at `line`; `read_from`: what its consumer had read
+        since the transaction before."""
         self.read_from |= read_from
         if is_commit:
             self.commit_line = self.commit_line or line
 
     def refuse_commit(self) -> None:
-        """It was not committed, for certain."""
+        """The transaction was not committed, for certain."""
         self.commit_line = 0
 
     def end(self, line: int, *, is_commit: bool) -> None:
-        """It was committed or aborted for certain; acknowledged at `line`."""
+        """The transaction was committed or aborted for certain; acknowledged at `line`."""
         self.outcome, self.end_line = Outcome.DONE if is_commit else Outcome.FAILED, line
 
     def see(self, line: int) -> None:

@@ -43,7 +43,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
         self._unanswered: deque[tuple[int, dict[str, int]]] = deque(maxlen=MAX_UNANSWERED)
         """Asynchronous commits, as (operation, offsets)."""
         self._is_steered = False
-        """It was told to commit, or where to go on."""
+        """The consumer was told to commit, or where to go on."""
         super().__init__(dict(settings) | {"on_commit": self._committed_later})
         session.write(
             events.ConsumerStarts(
@@ -257,7 +257,7 @@ class RecordedConsumer(Consumer):  # type: ignore[misc]
 
 
 def _known(positions: Mapping[str, int]) -> dict[str, int]:
-    """Those that are offsets, where -1 is none."""
+    """The positions that are offsets; -1 is none."""
     return {where: offset for where, offset in positions.items() if offset >= 0}
 
 

@@ -43,7 +43,7 @@ class Recorder:
         self.close()
 
     def close(self) -> None:
-        """Its clients must be done: what they see afterwards cannot be recorded."""
+        """The clients of the recorder must be done: what they see afterwards cannot be recorded."""
         self._lines.close()
 
     def producer(self, settings: Mapping[str, Any], process: str | None = None) -> RecordedProducer:

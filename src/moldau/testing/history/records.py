@@ -29,7 +29,7 @@ Unplaced = dict[tuple[Topic, int], list[int]]
 
 
 def _unplaced_sends(evidence: Evidence, compacted: Collection[str]) -> Unplaced:
-    """Those that nobody acknowledged with an offset, and nobody read: perhaps they were never written."""
+    """The sends that nobody acknowledged with an offset, and nobody read: perhaps they were never written."""
     found: Unplaced = {}
     sends = evidence.sends
     for row in range(len(sends)) if compacted else ():

@@ -17,7 +17,7 @@ LOG_OFFSET = "logOffset"
 
 
 def files_read(span: BatchSpan) -> list[Path]:
-    """Those that were read by the batches of the span, and are still there, in order. Raises CheckpointError."""
+    """The files that the batches of the span have read, and that are still there, in order. Raises CheckpointError."""
     ends = _log_offsets(span.checkpoint, span.last)
     starts = _log_offsets(span.checkpoint, span.first - 1) if span.first > 0 else {}
     paths: set[Path] = set()

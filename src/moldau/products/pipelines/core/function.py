@@ -17,7 +17,7 @@ from moldau.products.pipelines.core.statement import groups, relations_of
 _GROUPS = frozenset({"groupBy", "groupby", "rollup", "cube", "groupingSets", "distinct"})
 _STATEFUL = frozenset({"transformWithState", "transformWithStateInPandas"})
 _ROWS_OF_ITS_OWN = _STATEFUL | {"applyInPandasWithState"}
-"""They decide themselves when a group gives a row."""
+"""Functions that decide themselves when a group gives a row."""
 
 
 class FunctionError(Exception):

@@ -20,7 +20,7 @@ def all_formats() -> dict[str, type[Format]]:
 
 
 def writable_formats() -> dict[str, type[SchemaFormat]]:
-    """Those that rows can be written in, beside JSON."""
+    """The formats that rows can be written in, beside JSON."""
     return {name: kind for name, kind in all_formats().items() if issubclass(kind, SchemaFormat)}
 
 
@@ -30,7 +30,7 @@ def keys_of(formats: Mapping[str, type[Format]]) -> tuple[str, ...]:
 
 
 def parse_format(section: Section, name: str, directory: Path) -> Format | None:
-    """That of the format `name`, as the page describes it; None for a format whose records are rows as they are.
+    """The format `name`, as the page describes it; None for a format whose records are rows as they are.
     `directory`: where relative paths begin. Raises PageError."""
     kind = all_formats().get(name)
     known = kind.KEYS if kind is not None else ()

@@ -196,7 +196,7 @@ def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int 
 
 @lru_cache(READERS_KEPT)
 def _schema_of_columns(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> AvroSchema | None:
-    """That of both sides; None where values with this id are to be read one by one."""
+    """The schema of both sides; None where values with this id are to be read one by one."""
     try:
         as_read, as_written = _both_schemas(reader, registry, schema_id)
     except (UnknownSchemaError, FlowError):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
 WELL_KNOWN = ("timestamp", "duration", "wrappers", "struct", "any", "empty", "field_mask")
-"""Those of `google/protobuf` that schemas use without bringing them."""
+"""Files of `google/protobuf` that schemas use without bringing them."""
 TIMESTAMP = "google.protobuf.Timestamp"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READERS_KEPT = 100
@@ -253,7 +253,7 @@ def _well_known() -> Iterator[FileDescriptorProto]:
 
 
 def _place_of(message: Descriptor) -> tuple[int, ...]:
-    """Its number among the messages of the file; of a nested one, behind that of the message around it."""
+    """The message's number in its file; that of a nested one stands behind the number of the message around it."""
     around = message.containing_type
     siblings = message.file.message_types_by_name.values() if around is None else around.nested_types
     number = next(number for number, one in enumerate(siblings) if one.full_name == message.full_name)

@@ -116,7 +116,7 @@ class DeadLetters:
         self._kept = [(source, done) for source, _ in self._kept]
 
     def _keep(self, place: int, done: FinishedBatch) -> None:
-        """Those of one source. What is kept is kept, whatever fails behind it."""
+        """Keeps the dead letters of one source. What is kept is kept, whatever fails behind it."""
         source, kept = self._kept[place]
         first = 0 if kept is None else kept.batch_id + 1
         if first > done.batch_id:

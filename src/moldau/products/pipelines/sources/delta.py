@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 ROWS_A_BATCH = 10_000
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-"""Those of Delta's reader features that change nothing in the files."""
+"""Reader features of Delta that change nothing in the files."""
 
 
 COMMIT = "commit"

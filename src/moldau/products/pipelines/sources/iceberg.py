@@ -189,7 +189,7 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         return [IcebergFile(task, metadata) for task in tasks]
 
     def _between(self, table: Table, after: int, end: int) -> list[Snapshot]:
-        """Those behind `after` up to `end`, the oldest first."""
+        """The snapshots behind `after` up to `end`, the oldest first."""
         snapshots: list[Snapshot] = []
         at: int | None = end
         while at != after:

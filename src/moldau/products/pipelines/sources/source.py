@@ -114,7 +114,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         """What decides which rows there are: with any of it changed, an old checkpoint has no meaning."""
 
     def where(self) -> Mapping[str, str]:
-        """Those of the facts that say where the rows are; all of them where none is known to."""
+        """The facts that say where the rows are; all facts where none is known to say that."""
         known = {name: fact for name, fact in self.facts().items() if fact is not None}
         return {name: fact for name, fact in known.items() if name in (*self.NAMED_BY, "table")} or known
 

@@ -33,7 +33,7 @@ class OldFile(msgspec.Struct, frozen=True):
     stays: npt.NDArray[np.bool_]
 
     def rows(self, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Those that stay, read as they are asked for."""
+        """The rows that stay, read as they are asked for."""
         import pyarrow as pa
 
         begin = 0
@@ -44,7 +44,7 @@ class OldFile(msgspec.Struct, frozen=True):
 
 
 def files_to_replace(table: Table, keys: pa.Table, *, also_small: bool) -> list[OldFile]:
-    """Those with a row of one of the `keys`, whose columns are the key; with `also_small` also those that are small.
+    """The files with a row of one of the `keys`, whose columns are the key; with `also_small` small files as well.
     Reads these columns of the whole table."""
     import pyarrow as pa
 

@@ -164,7 +164,7 @@ def _headers(post: _Post, batch: pa.RecordBatch, refused: _Refused) -> list[dict
 
 
 def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
-    """Those of the rows that the server refused. `place`: of the first row. Raises WebhookError."""
+    """The rows that the server refused. `place`: of the first row. Raises WebhookError."""
     body = f"[{','.join(rows)}]" if post.is_array else "".join(f"{row}\n" for row in rows)
     request = urllib.request.Request(post.url, body.encode(), dict(post.headers))
 

@@ -123,7 +123,7 @@ def decide_register(state: RegistryState, subject: str, schema: Schema) -> tuple
 
 
 def versions_before(state: RegistryState, subject: str) -> list[SchemaValue]:
-    """Those that the subject's level compares a new schema with."""
+    """The versions that the subject's level compares a new schema with."""
     versions = state.versions(subject)
     return versions if state.level_in_force(subject).endswith("_TRANSITIVE") else versions[-1:]
 

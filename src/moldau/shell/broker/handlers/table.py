@@ -26,7 +26,7 @@ from moldau.wire.protocol.api_keys import ApiKey
 
 _PACKAGE = "moldau.shell.broker.handlers."
 _RAW = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""They get frames, and the requests that are long to decode in another function."""
+"""Handlers that get frames; the requests that are long to decode come to another function of theirs."""
 _ENDING_WITH_CONNECTION = (
     *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP),  # they wait for other members of the group
     # they wait, and change nothing

@@ -9,7 +9,7 @@ from moldau.wire.protocol.api_keys import ApiKey
 
 _PACKAGE = "moldau.shell.quorum.handlers."
 _ENDING_WITH_CONNECTION = (ApiKey.FETCH,)
-"""It waits, and changes nothing."""
+"""A fetch waits, and changes nothing."""
 
 # the function is called as the API is: act_fetch_snapshot
 # an API stands beside the rights that its handler asks for: which of them depends on what a request names

@@ -263,7 +263,7 @@ def _others(node: Mapping[str, Any]) -> Node:
 
 
 def _item_schemas(node: Mapping[str, Any]) -> tuple[list[Node], Node]:
-    """Those of the first items, and that of all others. (`items` was both before draft 2020-12.)"""
+    """The schemas of the first items, and the schema of all others. (`items` was both before draft 2020-12.)"""
     items = node.get("items", EVERYTHING)
     if isinstance(items, list):
         return items, node.get("additionalItems", EVERYTHING)
