@@ -188,7 +188,8 @@ def _start_offsets(consumer: Any, arguments: argparse.Namespace, partitions: lis
 
 
 def _follow(consumer: Any, arguments: argparse.Namespace, partitions: list[int], printer: Printer) -> None:
-    """Until the count, the time, the end, or Ctrl-C. Offsets are committed after the record was printed."""
+    """Prints records until the count, the time or the end is reached, or Ctrl-C comes. The offset of a record is
+    committed after it was printed."""
     from confluent_kafka import TopicPartition
 
     starts = _start_offsets(consumer, arguments, partitions)

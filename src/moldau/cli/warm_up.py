@@ -80,7 +80,7 @@ def warm_up_spark() -> int:
 
 
 def _run_page(folder: Path, java_options: str) -> str:
-    """Until the JVM is gone; gives what was said."""
+    """Waits until the JVM is gone; gives what was said."""
     from moldau.testing import Cluster
 
     page = folder / "warm-up.yaml"

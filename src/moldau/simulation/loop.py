@@ -205,7 +205,7 @@ class VirtualLoop(base_events.BaseEventLoop):
             self._paused.setdefault(process, [])
 
     def resume(self, process: SimulatedProcess) -> None:
-        """Silent unless the process stands still."""
+        """The process goes on. Does nothing unless it stands still."""
         self._ready.extend(self._paused.pop(process, ()))
 
     def kill(self, process: SimulatedProcess) -> None:

@@ -239,7 +239,7 @@ class _Reader:
             self._consumer.subscribe(found) if found else self._consumer.unsubscribe()
 
     def read(self) -> int:
-        """Until the count, the silence, or Ctrl-C."""
+        """Prints records until the count is reached, no record comes for the time-out, or Ctrl-C comes."""
         from confluent_kafka import KafkaError as ClientError
 
         waits_for_topic = (

@@ -46,8 +46,8 @@ class ColdRead:
         self._length = length
 
     def run(self) -> None:
-        """Silent if the file has gone. Raises StorageFailedError, and the directory is offline: the log would tell its
-        caller for ever to wait."""
+        """Does nothing if the file has gone. Raises StorageFailedError, and the directory is offline: else the log
+        would tell its caller for ever to wait."""
         try:
             with self._health.watched():
                 if self._file is not None:
@@ -74,7 +74,8 @@ class RepairRead(ColdRead):
         self._may_have_holes = may_have_holes
 
     def run(self) -> None:
-        """Silent if the segment was deleted meanwhile. Raises StorageFailedError, and the directory is offline."""
+        """Does nothing if the segment was deleted meanwhile. Raises StorageFailedError; the directory is offline
+        then."""
         try:
             with self._health.watched():
                 if self._is_active:

@@ -36,7 +36,7 @@ class ListeningDialer:
     def __init__(self, dialer: Dialer) -> None:
         self._dialer = dialer
         self._silent: dict[Address, int] = {}
-        """Until when they are not asked."""
+        """By address: until when the broker is not asked."""
         self._suspects: dict[Address, None] = {}
 
     def silent(self) -> list[str]:

@@ -50,7 +50,7 @@ class Checkpoints:
             _check(await self._run(lambda directory: directory.checkpoint(high_watermarks)), needed)
 
     async def save_log_start_offsets(self, needed: LogDirectory | None = None) -> None:
-        """Until the log start offsets of now are on the disk, where their directory does not fail; see
+        """Waits until the present log start offsets are on the disk, unless their directory fails; see
         `Flusher.save_log_start_offsets`. Raises as `write`."""
         self._asked += 1
         number = self._asked

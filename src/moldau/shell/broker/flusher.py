@@ -51,8 +51,8 @@ class Flusher:
             self._node.spawn(self._run())
 
     async def hold(self, partition: Partition) -> None:
-        """Until `end_hold` no flush of the log begins: when this returns none runs either, and what is durable stays as
-        it is. Who asks or waits is served then."""
+        """No flush of the log begins until `end_hold`. When this returns none runs either, and what is durable stays as
+        it is. Those who ask for a flush or wait for one are served after `end_hold`."""
         self._held[partition.number] = False
         await self.wait_idle(partition)
 
@@ -78,7 +78,7 @@ class Flusher:
         return waiter
 
     async def wait_idle(self, partition: Partition) -> None:
-        """Until no flush of the log runs, in whatever way it ends."""
+        """Waits until no flush of the log runs, whether it succeeds or fails."""
         while partition.log.is_flushing:
             ended: asyncio.Future[None] = self._node.loop.create_future()
             self._waiters.setdefault(partition.number, deque()).appendleft((Offset(0), ended))
@@ -86,8 +86,8 @@ class Flusher:
                 await ended
 
     async def save_log_start_offsets(self, partitions: Sequence[Partition], needed: LogDirectory | None = None) -> None:
-        """Until the log start offsets that these partitions have now are on the disk; those of a directory that fails
-        are offline then. Raises StorageFullError; `needed`: see Checkpoints."""
+        """Waits until the log start offsets that these partitions have now are on the disk; partitions of a directory
+        that fails are offline then. Raises StorageFullError; `needed`: see Checkpoints."""
         for _ in range(2):
             for partition in partitions:
                 # first the leader epochs, which then begin at the new start: a later start believes what both files say

@@ -80,9 +80,9 @@ class Heartbeats:
         self._is_due.set()
 
     async def go_on(self) -> None:
-        """Until the broker stops: a heartbeat each `broker.heartbeat.interval.ms`, or sooner (see `beat_now`). A
-        controller that has forgotten this broker is told of it again; any other trouble is told to the log, and tried
-        again."""
+        """Sends a heartbeat each `broker.heartbeat.interval.ms`, or sooner (see `beat_now`), until the broker stops. A
+        controller that has forgotten this broker is told of it again; any other trouble is told to the log, and the
+        heartbeat is tried again."""
         while True:
             due_ms = beat_ms(int(asyncio.get_running_loop().time() * 1_000), self._interval_ms)
             with suppress(TimeoutError):

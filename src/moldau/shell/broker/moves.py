@@ -199,7 +199,7 @@ class ReplicaMoves:
         return True
 
     async def _wait_for_rate(self, partition: Partition, future: FutureLog, begin_ms: int, byte_count: int) -> None:
-        """Until what was copied since `begin_ms` is within the rate, as it is by then; 0 stops the move."""
+        """Waits until what was copied since `begin_ms` is within the rate, as it is by then; 0 stops the move."""
         clock = self._node.clock
         while self._is_wanted(partition, future):
             rate = self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second

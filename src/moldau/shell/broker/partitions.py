@@ -282,13 +282,14 @@ class Partitions:
                 self._node.loop.call_soon(self._do_slice)
 
     async def wait_settled(self) -> None:
-        """Until every partition that the metadata named so far is started or ended."""
+        """Waits until every partition that the metadata named so far is started or ended."""
         while self._settled is not None:
             await asyncio.shield(self._settled)
 
     async def wait_flushed(self) -> None:
-        """Until what was recovered is as durable as its topics ask, so that the first client finds everything that was
-        acknowledged below the high watermark. Where the disk refuses, the partition begins with what is durable."""
+        """Waits until what was recovered is as durable as its topics ask, so that the first client finds everything
+        that was acknowledged below the high watermark. Where the disk refuses, the partition begins with what is
+        durable."""
         for partition in list(self):
             if partition.waits_for_flush:
                 with suppress(KafkaError):

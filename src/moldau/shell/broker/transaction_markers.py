@@ -117,8 +117,8 @@ class Markers:
         self._schedule()
 
     async def wait_tried(self, transactional_id: str) -> None:
-        """Until the transaction has ended, or has to wait for a partition. It is begun now, unless very many are in
-        front of it, and most end in this first step."""
+        """Waits until the transaction has ended, or has to wait for a partition. The end is begun now, unless very many
+        are in front of it, and most transactions end in this first step."""
         if transactional_id in self._line and self._tries < MAX_TRIES:
             self._try(self._line.pop(transactional_id))
         tried = self._first_tries.get(transactional_id)

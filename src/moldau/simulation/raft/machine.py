@@ -28,7 +28,8 @@ class QuorumMachine(Machine):
         self.node: QuorumNode | None = None
 
     def start_if_down(self) -> None:
-        """Silent if a process runs; one that dies of its own crash plan meanwhile is started again by the next call."""
+        """Does nothing if a process runs. A process that dies by its own crash plan meanwhile is started again by the
+        next call."""
         if self.is_alive:
             return
         process, story = self.begin_process(), self.story

@@ -37,7 +37,7 @@ class ReplicaMachine(Machine):
         self._acknowledged = acknowledged
 
     def start(self) -> None:
-        """Silent if a process runs."""
+        """Does nothing if a process runs."""
         if self.is_alive:
             return
         process, story = self.begin_process(), self.story

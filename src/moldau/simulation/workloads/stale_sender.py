@@ -73,7 +73,7 @@ class StaleSender(TransactionalClient):
         return 0 if node is None else node.broker.partitions.find(self.topic.name, partition).log.log_end_offset
 
     async def reach_broker(self) -> None:
-        """Until there is a connection: nothing is in flight, so a broker that is down ends no life."""
+        """Waits until there is a connection: nothing is in flight, so a broker that is down ends no life."""
         while True:
             try:
                 await self.client()
