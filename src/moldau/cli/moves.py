@@ -20,7 +20,7 @@ POLL_MS = 1_000
 
 def add_move_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--execute", action="store_true", help="move them, instead of showing it")
-    parser.add_argument("--throttle", type=int64, metavar="BYTES", help="what a broker may copy for this in a second")
+    parser.add_argument("--throttle", type=int64, metavar="BYTES", help="bytes a second that a broker copies at most")
 
 
 def all_partitions(admin: ClusterAdmin) -> dict[TopicPartition, PartitionDescription]:

@@ -71,7 +71,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau partitions trim orders:0 --before 1000", "moldau partitions trim orders --before -1"),
     )
     trim.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
-    trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1 deletes all records of now")
+    trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1: all that are there now")
     add_cluster_arguments(trim, trim_partitions)
 
 

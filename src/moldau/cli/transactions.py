@@ -60,7 +60,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     abort.add_argument("transactional_id", nargs="?", metavar="TRANSACTIONAL_ID")
     abort.add_argument("--partition", metavar="TOPIC:0", help="of the transaction that hangs")
-    abort.add_argument("--start-offset", type=int64, metavar="OFFSET", help="where it begins on the partition")
+    abort.add_argument("--start-offset", type=int64, metavar="OFFSET", help="where the transaction begins there")
     add_cluster_arguments(abort, abort_transaction)
 
     hanging = verbs.add_parser(
