@@ -132,6 +132,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         """Of the request that is being submitted; 0: none is."""
         self._reply: Response | MoldauError | None = None
         """To that request."""
+        self._loading_waiters = 0
         self._is_working = False
         """On a decision that pauses, and what came meanwhile."""
         self._queued: deque[tuple[Any, ...]] = deque()
@@ -209,7 +210,13 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
     async def loaded(self) -> None:
         """Returns when the log is folded, which is at once unless it is being loaded. Raises MoldauError."""
         while self.loading is not None:
-            await asyncio.shield(self.loading)
+            if self._loading_waiters >= MAX_QUEUED:
+                raise kafka_error("REQUEST_TIMED_OUT")
+            self._loading_waiters += 1
+            try:
+                await asyncio.shield(self.loading)
+            finally:
+                self._loading_waiters -= 1
 
     def submit(self, request: Request) -> Response | asyncio.Future[Response]:
         """Decides `request` now, unless others are in front of it: gives the response if it is there at once, else a
@@ -267,6 +274,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         try:
             while True:
                 await work
+                await self._pauses.pause()  # many short ones are long, too
                 if not self._queued:
                     return
                 work = self._pauses.finish(self._until_closed(self._handle(*self._queued.popleft())))

@@ -283,6 +283,18 @@ async def test_more_than_the_queue_holds_are_refused() -> None:
     assert set(await asyncio.gather(*waiting)) == {""}
 
 
+async def test_what_waited_for_a_long_decision_is_decided_in_several_turns_of_the_loop() -> None:
+    owner = await started()
+    long = later(owner, PutMany(KEYS, "1"))
+    behind = [later(owner, Get("a")) for _ in range(10 * TURN_THINGS)]
+    await long
+    answered = [sum(one.done() for one in behind)]
+    while answered[-1] < len(behind):
+        await turn()
+        answered.append(sum(one.done() for one in behind))
+    assert max(after - before for before, after in pairwise([0, *answered])) <= TURN_THINGS
+
+
 async def test_a_decision_that_pauses_when_the_shard_is_closed_is_not_written() -> None:
     owner = await started()
     long = later(owner, PutMany(KEYS, "1"))
@@ -364,6 +376,22 @@ async def test_requests_and_metadata_wait_for_the_load_and_what_it_leads_to() ->
     await again.load()
     assert await asyncio.gather(*asked) == ["", "1", ""]
     assert again.state.values == {"kept": "1"}
+
+
+async def test_more_requests_than_may_wait_for_the_load_are_refused() -> None:
+    owner = Owner(MemoryDisk(), ManualClock())
+    asked = [asyncio.ensure_future(owner.runtime.ask(Get("a"))) for _ in range(MAX_QUEUED)]
+    one_more = asyncio.ensure_future(owner.runtime.ask(Get("a")))
+    await turn()
+    assert [one for one in (*asked, one_more) if one.done()] == [one_more]
+    error = one_more.exception()
+    assert isinstance(error, KafkaError)
+    assert error.code == 7
+    asked.pop().cancel()  # its client is gone: another request may wait
+    await turn()
+    asked.append(asyncio.ensure_future(owner.runtime.ask(Get("a"))))
+    await owner.load()
+    assert set(await asyncio.gather(*asked)) == {""}
 
 
 async def test_a_close_while_loading_answers_who_waits() -> None:
