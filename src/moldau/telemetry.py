@@ -10,7 +10,7 @@ from collections.abc import Callable
 MAX_SERIES = 100_000
 
 BOUND_REACHED = "moldau.server:type=BoundReached"
-"""Counts how often a bound held something back or ended it; the label is the setting, without `moldau.`."""
+"""Counts how often a bound held something back or ended it; the label is its setting, or what else it is called."""
 
 
 class Telemetry:

@@ -32,7 +32,7 @@ NO_SESSION_ID: Final = 0
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000
-MEMORY_BOUND: Final = "fetch.session.memory.bytes"
+MEMORY_BOUND: Final = "moldau.fetch.session.memory.bytes"
 
 PARTITION_MEMORY_BYTES: Final = 400
 """What one partition of a session weighs without the name of its topic: entry, key and the share of the dict; rounded

@@ -184,7 +184,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
             with_id = replace(request, new_producer_id=producer_id)
             answer = cast(TransactionAnswer, await self.ask(request.transactional_id, with_id))
         if answer.error_code == POLICY_VIOLATION:
-            self._node.telemetry.count(BOUND_REACHED, "transactional.ids")
+            self._node.telemetry.count(BOUND_REACHED, "moldau.transactional.ids")
         if len(self._partitions.image.brokers) == 1:
             await self.markers.wait_tried(request.transactional_id)
         return answer

@@ -80,7 +80,7 @@ class RequestMemory:
 
     def wait(self, connection_id: int, resume: Callable[[], None]) -> None:
         """`resume` is called once memory is free again; a connection waits once."""
-        self._telemetry.count(BOUND_REACHED, "request.memory.bytes")
+        self._telemetry.count(BOUND_REACHED, "moldau.request.memory.bytes")
         self._waiting[connection_id] = resume
 
     def forget(self, connection_id: int) -> None:
@@ -213,6 +213,6 @@ class ResponseMemory:
             for connection in list(self._unsent):
                 connection.count_unsent()
             if self.is_short:
-                self._telemetry.count(BOUND_REACHED, "response.memory.bytes")
+                self._telemetry.count(BOUND_REACHED, "moldau.response.memory.bytes")
         left_bytes = self.limit_bytes - self.unsent_bytes
         return max(MIN_FETCH_BYTES, left_bytes // 4) if left_bytes > 0 else MIN_FETCH_BYTES_OVER_LIMIT

@@ -37,8 +37,8 @@ HEAD_SIZE = LENGTH_SIZE + 2
 FRAMES_AT_ONCE = 200
 """Begun for one connection before others are served: one read brings up to 18,000, of about 10 us each."""
 EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
-HIGH_WATER = "connection.high.water.bytes"
-PENDING_RESPONSES = "connection.pending.responses"
+HIGH_WATER = "moldau.connection.high.water.bytes"
+PENDING_RESPONSES = "moldau.connection.pending.responses"
 CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
 
@@ -380,7 +380,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             address, timeout_ms = escape(self.client_address), self.group.limits.frame_timeout_ms
             text = f"closed the connection of {address}: a frame stayed incomplete for {timeout_ms} ms"
             self.group.log.info("incomplete frame", text, about=address)
-            self.group.telemetry.count(BOUND_REACHED, "frame.timeout.ms")
+            self.group.telemetry.count(BOUND_REACHED, "moldau.frame.timeout.ms")
             self.abort()
         elif verdict is Verdict.IDLE:
             self.group.telemetry.count(EXPIRED_CONNECTIONS)

@@ -24,7 +24,7 @@ def test_a_member_that_says_more_than_its_bound_gets_42_and_leaves_nothing_behin
         assert shard.code(shard.joining(protocols=say(64 * KIB)), version) == INVALID_REQUEST
     assert shard.state.groups == {}
     assert shard.memory.used_bytes == 0
-    assert shard.bounds_reached == ["group.member.bytes"] * 4
+    assert shard.bounds_reached == ["moldau.group.member.bytes"] * 4
 
 
 def test_many_empty_protocols_count_for_what_they_take(shard_class) -> None:
@@ -37,7 +37,7 @@ def test_a_group_takes_no_member_more_than_its_bound_holds(shard_class) -> None:
     shard = shard_class(moldau_group_bytes=64 * KIB)
     first = shard.begin(protocols=say(40 * KIB))
     assert shard.code(shard.joining(protocols=say(40 * KIB)), 3) == GROUP_MAX_SIZE_REACHED
-    assert shard.bounds_reached == ["group.bytes"]
+    assert shard.bounds_reached == ["moldau.group.bytes"]
     assert list(shard.state.groups["g"].members) == [first]
     assert shard.state.groups["g"].state is GroupState.STABLE
     # other groups have their own
@@ -49,7 +49,7 @@ def test_all_groups_together_hold_no_more_than_the_bound_of_the_node(shard_class
     shard.memory.limit_bytes = 100 * KIB
     first = shard.begin(protocols=say(60 * KIB))
     assert shard.code(shard.joining(group_id="h", protocols=say(60 * KIB)), 3) == GROUP_MAX_SIZE_REACHED
-    assert shard.bounds_reached == ["group.memory.bytes"]
+    assert shard.bounds_reached == ["moldau.group.memory.bytes"]
     assert list(shard.state.groups) == ["g"]
     shard.ask(shard.leaving((first, None)), 5)
     assert shard.memory.used_bytes == 0

@@ -275,7 +275,7 @@ def test_the_memory_of_all_sessions_is_bounded() -> None:
     cache = sessions(memory_bytes=50_000)
     first = opened(cache, 50)
     assert opened(cache, 100) == 0
-    assert cache.telemetry.value(BOUND_REACHED, "fetch.session.memory.bytes") == 1
+    assert cache.telemetry.value(BOUND_REACHED, "moldau.fetch.session.memory.bytes") == 1
     assert isinstance(begin(cache, first, 1, tuple(entry(number) for number in range(60))), SessionAnswer)
     assert begin(cache, first, 2, tuple(entry(number) for number in range(60, 200))) == 70
     assert (cache.count, cache.partitions, cache.memory_bytes) == (0, 0, 0)

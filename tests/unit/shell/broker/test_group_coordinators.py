@@ -112,7 +112,7 @@ async def test_groups_past_the_bound_are_refused_and_counted(start_node: Any) ->
     await find_coordinator(client)
     assert (await join(client, session_timeout_ms=30_000)).error_code == 0
     assert (await join(client, session_timeout_ms=30_000, group_id="other")).error_code == 81
-    assert node.node.telemetry.value(BOUND_REACHED, "groups") == 1
+    assert node.node.telemetry.value(BOUND_REACHED, "moldau.groups") == 1
 
 
 async def test_commits_carry_the_time_that_people_read(start_node: Any) -> None:

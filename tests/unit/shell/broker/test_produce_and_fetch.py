@@ -232,7 +232,7 @@ async def test_parked_fetches_are_bounded(start_node: Any) -> None:
     for reader in readers:
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=60_000))
     assert [len(reader.answers()) for reader in readers] == [0, 0, 1, 1]
-    assert node.node.telemetry.value(BOUND_REACHED, "parked.fetches") == 2
+    assert node.node.telemetry.value(BOUND_REACHED, "moldau.parked.fetches") == 2
     assert node.node.broker.partitions.find("t", 0).fetch_requests == 4
 
 

@@ -140,7 +140,7 @@ async def test_an_incomplete_frame_has_30_seconds_for_64_kib_more(start_node: An
     other.connection.sweep(now_ms + 30_500)
     assert client.wire.is_closed
     assert not other.wire.is_closed
-    assert node.node.telemetry.value(BOUND_REACHED, "frame.timeout.ms") == 1
+    assert node.node.telemetry.value(BOUND_REACHED, "moldau.frame.timeout.ms") == 1
 
 
 async def test_an_incomplete_frame_that_progresses_lives(start_node: Any) -> None:
@@ -190,7 +190,7 @@ async def test_too_many_owed_responses_hold_the_next_request(start_node: Any) ->
     workers.gate.clear()
     client.feed(b"".join(client.request(ApiKey.PRODUCE, 9, produce(b"x")) for _ in range(10)))
     assert len(client.connection._responses) == 4
-    assert node.node.telemetry.value(BOUND_REACHED, "connection.pending.responses") == 1
+    assert node.node.telemetry.value(BOUND_REACHED, "moldau.connection.pending.responses") == 1
     workers.gate.set()
     await node.turns(50)
     assert len(client.answers()) == 10
@@ -312,7 +312,7 @@ async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) 
     assert node.node.dispatcher.request_counts()["FETCH"] < 4
     assert client.wire.unsent < 3 << 20
     assert client.connection.group.response_memory.unsent_bytes == client.wire.unsent
-    assert node.node.telemetry.value(BOUND_REACHED, "connection.high.water.bytes") == 1
+    assert node.node.telemetry.value(BOUND_REACHED, "moldau.connection.high.water.bytes") == 1
     other.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     assert len(other.answers()) == 1
     client.wire.drain()
@@ -347,7 +347,7 @@ async def test_requests_in_memory_are_bounded_over_all_connections(start_node: A
     while not second.wire.is_read_paused:
         second.feed(bytes(10_000))
     assert group.request_memory.used_bytes <= (1 << 20) + RECEIVE_BUFFER_BYTES
-    assert node.node.telemetry.value(BOUND_REACHED, "request.memory.bytes") == 1
+    assert node.node.telemetry.value(BOUND_REACHED, "moldau.request.memory.bytes") == 1
     first.wire.close()
     await node.turns(2)
     assert not second.wire.is_read_paused
@@ -493,7 +493,7 @@ async def test_answers_that_were_blocked_are_bounded_in_bytes(start_node: Any) -
     client.feed(waiting + b"".join(ready))
     count = len(client.connection._responses) - 1
     assert 200 // 60 <= count < 10
-    assert node.node.telemetry.value(BOUND_REACHED, "connection.pending.responses") == 1
+    assert node.node.telemetry.value(BOUND_REACHED, "moldau.connection.pending.responses") == 1
     workers.gate.set()
     await node.turns(20)
     assert len(client.answers()) == 11

@@ -197,6 +197,22 @@ async def test_partitions_past_the_bound_are_summed_and_not_listed() -> None:
         running.workers.close()
 
 
+async def test_a_bound_that_was_reached_is_named_as_its_setting_is() -> None:
+    running = Running(**{"max.connections.per.ip": "1"})
+    await running.node.start()
+    try:
+        _, served = await asyncio.open_connection("127.0.0.1", running.node.port)
+        refused, writer = await asyncio.open_connection("127.0.0.1", running.node.port)
+        assert await asyncio.wait_for(refused.read(), WAIT_S) == b""
+        reached = [key for key in await running.metrics() if key.startswith("moldau_bound_reached_total")]
+        assert reached == ['moldau_bound_reached_total{setting="max.connections.per.ip"}']
+        served.close()
+        writer.close()
+    finally:
+        await running.node.stop()
+        running.workers.close()
+
+
 async def test_it_is_ready_while_clients_are_served(running: Running) -> None:
     assert await running.ask("/live") == (200, "live\n")
     assert await running.ask("/ready") == (200, "ready\n")

@@ -45,7 +45,7 @@ def join(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroup
             _refuse(draft, parked, message.member_id, "UNKNOWN_MEMBER_ID")
             return
         if len(draft.state.groups) >= draft.settings.moldau_groups:
-            draft.state.memory.bound_reached("groups")
+            draft.state.memory.bound_reached("moldau.groups")
             _refuse(draft, parked, "", "GROUP_MAX_SIZE_REACHED")
             return
         group = Group(group_id=message.group_id, state_timestamp_ms=draft.wall_ms, memory=draft.state.memory)
@@ -78,7 +78,7 @@ def _refusal_before_group(draft: Draft, message: JoinGroupRequest) -> str | None
     if draft.state.other_kinds.get(message.group_id, "consumer") != "consumer":
         return "INCONSISTENT_GROUP_PROTOCOL"
     if _asked_bytes(message) > settings.moldau_group_member_bytes:
-        draft.state.memory.bound_reached("group.member.bytes")
+        draft.state.memory.bound_reached("moldau.group.member.bytes")
         return "INVALID_REQUEST"
     return None
 

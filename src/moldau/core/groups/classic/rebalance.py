@@ -135,9 +135,9 @@ def has_memory(draft: Draft, group: Group, grown_bytes: int) -> bool:
     """May the group hold so much more? What the log held at a load was taken in without asking."""
     memory = draft.state.memory
     if group.held_bytes + grown_bytes > draft.settings.moldau_group_bytes:
-        memory.bound_reached("group.bytes")
+        memory.bound_reached("moldau.group.bytes")
         return False
     if memory.used_bytes + grown_bytes > memory.limit_bytes:
-        memory.bound_reached("group.memory.bytes")
+        memory.bound_reached("moldau.group.memory.bytes")
         return False
     return True

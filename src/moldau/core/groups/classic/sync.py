@@ -89,7 +89,7 @@ def _fault_of(draft: Draft, group: Group, given: dict[str, bytes]) -> int:
     for member_id, member in group.members.items():
         change_bytes = len(given.get(member_id, b"")) - len(member.assignment)
         if change_bytes > 0 and member.held_bytes() + change_bytes > draft.settings.moldau_group_member_bytes:
-            draft.state.memory.bound_reached("group.member.bytes")
+            draft.state.memory.bound_reached("moldau.group.member.bytes")
             return _INVALID_REQUEST
         grown_bytes += change_bytes
     return 0 if grown_bytes <= 0 or has_memory(draft, group, grown_bytes) else _GROUP_MAX_SIZE_REACHED

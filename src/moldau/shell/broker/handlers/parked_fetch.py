@@ -424,7 +424,7 @@ class ParkedFetch:
         broker = self.broker
         context = self.context
         if broker.parked_fetches >= broker.max_parked_fetches:
-            broker.telemetry.count(BOUND_REACHED, "parked.fetches")
+            broker.telemetry.count(BOUND_REACHED, "moldau.parked.fetches")
             return self.encode(results)
         response = self._response = self._response or context.reply.reserve()
         response.on_abandoned = self._leave

@@ -95,7 +95,7 @@ def add_process(node: NodeStatus, out: Samples) -> None:
     telemetry = node.telemetry
     for (name, label), count in list(telemetry.counters.items()):
         if name == BOUND_REACHED:
-            out.add("moldau_bound_reached_total", count, labels_text(setting=f"moldau.{label}"))
+            out.add("moldau_bound_reached_total", count, labels_text(setting=label))
         elif name == "kafka.server:type=RequestRefused":
             out.add("moldau_request_refused_total", count, labels_text(key=label))
         elif name == "moldau.server:type=UnforeseenErrors":
