@@ -61,6 +61,14 @@ def has_size(answer: Any) -> bool:
     return answer.results[0].topics[0].partitions[0].partition_size > 0
 
 
+def is_in_a_directory(answer: Any) -> bool:
+    return any(directory.topics for directory in answer.results)
+
+
+def partition_code(answer: Any) -> int:
+    return answer.topics[0].partitions[0].error_code
+
+
 def producer_seen(answer: Any) -> int:
     (producer,) = answer.topics[0].partitions[0].active_producers
     return producer.producer_id

@@ -38,6 +38,8 @@ TRANSACTIONAL_ID = 1
 UPGRADE, DOWNGRADE = 1, 2
 FEATURE = "eligible.leader.replicas.version"
 NODE = 1
+GROWN_PARTITION = 2
+"""The last one of a topic of one partition that has got two more."""
 SASL_PASSWORD = b"p" * 32
 NOW_MS = 1_700_000_000_000
 
@@ -179,10 +181,14 @@ def list_resources(on: Subject) -> Any:
     return configs.ListConfigResourcesRequest((TOPIC,))
 
 
-def write(on: Subject, acks: int = -1, **batch: Any) -> Any:
+def write(on: Subject, acks: int = -1, partition: int = 0, **batch: Any) -> Any:
     records = build_batch([(None, b"v" * 100, NOW_MS, ())], **batch)
-    data = (produce.TopicProduceData(name=on.name, partition_data=(produce.PartitionProduceData(0, records),)),)
+    data = (produce.TopicProduceData(name=on.name, partition_data=(produce.PartitionProduceData(partition, records),)),)
     return produce.ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=data)
+
+
+def write_to_grown(on: Subject) -> Any:
+    return write(on, partition=GROWN_PARTITION)
 
 
 def write_acks_1(on: Subject) -> Any:
@@ -206,9 +212,13 @@ def write_and_join(on: Subject) -> Any:
     return At(write_transactional(on), 12)
 
 
-def end_offset(on: Subject) -> Any:
-    partition = list_offsets.ListOffsetsPartition(timestamp=-1)
-    return list_offsets.ListOffsetsRequest(-1, topics=(list_offsets.ListOffsetsTopic(on.name, (partition,)),))
+def end_offset(on: Subject, partition: int = 0) -> Any:
+    row = list_offsets.ListOffsetsPartition(partition, timestamp=-1)
+    return list_offsets.ListOffsetsRequest(-1, topics=(list_offsets.ListOffsetsTopic(on.name, (row,)),))
+
+
+def end_offset_of_grown(on: Subject) -> Any:
+    return end_offset(on, GROWN_PARTITION)
 
 
 def first_offset(on: Subject) -> Any:
@@ -244,8 +254,12 @@ def producers(on: Subject) -> Any:
     return producer_ids.DescribeProducersRequest((producer_ids.DescribeProducersTopic(on.name, (0,)),))
 
 
-def sizes(on: Subject) -> Any:
-    return log_dirs.DescribeLogDirsRequest((log_dirs.DescribableLogDirTopic(on.name, (0,)),))
+def sizes(on: Subject, partition: int = 0) -> Any:
+    return log_dirs.DescribeLogDirsRequest((log_dirs.DescribableLogDirTopic(on.name, (partition,)),))
+
+
+def sizes_of_grown(on: Subject) -> Any:
+    return sizes(on, GROWN_PARTITION)
 
 
 def commit(on: Subject) -> Any:
