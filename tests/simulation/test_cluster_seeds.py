@@ -9,7 +9,7 @@ from moldau.simulation.cluster.__main__ import SEEN_BY_CLIENTS, came_too_seldom,
 from moldau.simulation.cluster.faults import MEANS_MS
 from moldau.simulation.cluster.run import Outcome, run_seed
 from moldau.simulation.cluster.watch import ClusterEvent
-from moldau.simulation.seeds import SeedOutcome, run_seeds
+from moldau.simulation.seeds import SeedOutcome, run_seeds, seed_parser
 from moldau.simulation.transaction_events import TransactionEvent
 
 OPERATIONS = 200
@@ -58,15 +58,16 @@ def test_what_came_too_seldom_is_named_and_the_floors_grow_with_the_seeds():
     ]
 
 
-def test_coverage_fails_where_something_came_too_seldom(capsys):
+def test_what_came_too_seldom_fails_the_command(capsys):
     outcome = SeedOutcome(
         seed=1, digest="", rule="", detail="", story=(), last_events=(), acknowledged=0, elapsed_s=0.0
     )
     seldom = ["split: 0 times, less than 1"]
 
-    def exit_code(*arguments):
-        return run_seeds("a", "", arguments, lambda seed, **_: outcome, lambda _: "", lambda _: "", lambda _: seldom)
+    def exit_code(came_too_seldom):
+        options = seed_parser("a", "").parse_args([])
+        return run_seeds("a", options, lambda seed, **_: outcome, lambda _: "", lambda _: "", came_too_seldom)
 
-    assert exit_code("--seed", "1") == 0
-    assert exit_code("--seed", "1", "--coverage") == 1
+    assert exit_code(None) == exit_code(lambda _: []) == 0
+    assert exit_code(lambda _: seldom) == 1
     assert capsys.readouterr().out.endswith("split: 0 times, less than 1\n")

@@ -10,7 +10,5 @@ from tests.simulation.hash_seeds import digests_of
 @pytest.mark.parametrize("simulator", ["cluster", "raft", "replication"])
 def test_a_seed_gives_the_same_story_whatever_the_hash_seed(simulator):
     digests = digests_of(f"moldau.simulation.{simulator}", "--seeds", "1..2")
-    assert [line.rpartition(" ")[2] for line in digests[0].splitlines()] == [
-        line.rpartition(" ")[2] for line in digests[1].splitlines()
-    ]
+    assert digests[0] == digests[1]
     assert digests[0].count("seed ") == 2

@@ -39,7 +39,7 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
 def test_a_transaction_event_that_comes_too_seldom_is_an_error(capsys):
     assert main(["--seed", "2", "--seconds-virtual", "1", "--transaction-events", "1"]) == 1
     told = capsys.readouterr().out
-    assert "less than 1 times: committed, v2" in told
+    assert "committed, v2: 0 times, less than 1" in told
     assert main(["--seed", "2", "--seconds-virtual", "1", "--transaction-events", "0"]) == 0
 
 

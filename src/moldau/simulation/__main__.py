@@ -8,56 +8,27 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from moldau.simulation.kinds import SHARES, has_kind
 from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_and_freeze, run_seed
-from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes, too_seldom
-from moldau.simulation.transaction_events import TransactionEvent, report
+from moldau.simulation.seeds import chosen_seeds, run_seeds, seed_parser, too_seldom
+from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.troubles import FLOORS_OF_1000
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the seeds that the command line names; gives the exit code."""
     options = _parser().parse_args(arguments)
+    options.verbose = options.verbose or options.events
+    run = partial(run_and_freeze, run_seed, seconds=options.seconds_virtual, is_every_event_told=options.events)
     seeds = [seed for seed in chosen_seeds(options) if not options.kind or has_kind(seed, options.kind)]
-    began = time.perf_counter()
-    failed = 0
-    events = 0
-    records = 0
-    happened: Counter[TransactionEvent] = Counter()
-    troubles: Counter[str] = Counter()
-    for outcome in _run_all(seeds, options):
-        events += outcome.events
-        records += outcome.acknowledged
-        happened.update(outcome.transaction_events)
-        troubles.update(outcome.troubles)
-        failed += bool(outcome.rule)
-        if outcome.rule or options.digests or len(seeds) == 1:
-            print(_summary(outcome, options), flush=True)
-        if failed >= options.max_failures:
-            break
+    totals, floors = partial(_totals, options), partial(_lacking, options)
+    exit_code = run_seeds("moldau.simulation", options, run, _went_well, totals, floors, seeds)
     gc.unfreeze()
-    elapsed = time.perf_counter() - began
-    if options.digests:
-        print(f"{failed} broken")
-    else:
-        per_seed = elapsed / max(1, len(seeds))
-        print(f"{len(seeds)} seeds, {failed} broken, {events} events, {records} records, {elapsed:.1f} s", end=" ")
-        print(f"({per_seed:.2f} s a seed)")
-    is_reached = True
-    if options.coverage:
-        seldom = came_too_seldom(troubles, len(seeds))
-        is_reached = not seldom
-        print("\n".join([*(f"{troubles[name]:9,}  {name}" for name in FLOORS_OF_1000), *seldom]))
-    if options.transaction_events is not None:
-        table, has_all = report(happened, options.transaction_events)
-        is_reached = is_reached and has_all
-        print(table)
-    return 1 if failed or not is_reached else 0
+    return exit_code
 
 
 def came_too_seldom(troubles: Mapping[str, int], seeds: int) -> list[str]:
@@ -66,8 +37,7 @@ def came_too_seldom(troubles: Mapping[str, int], seeds: int) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m moldau.simulation", description=__doc__)
-    add_seed_options(parser)
+    parser = seed_parser("moldau.simulation", __doc__)
     parser.add_argument(
         "--with", dest="kind", choices=sorted(SHARES), help="only the seeds that have this kind of work"
     )
@@ -85,22 +55,42 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run_all(seeds: list[int], options: argparse.Namespace) -> Iterator[Outcome]:
-    run = partial(run_and_freeze, run_seed, seconds=options.seconds_virtual)
-    is_told = options.verbose or options.events
-    run_told = partial(run, write_line=print if is_told else None, is_every_event_told=options.events)
-    return outcomes(seeds, options.jobs, run, run_told)
+def _went_well(outcome: Outcome) -> str:
+    return (
+        f"{outcome.boots} boots, {outcome.acknowledged} records known at the end, {outcome.events} events in "
+        f"{outcome.virtual_s:.1f} virtual s"
+    )
 
 
-def _summary(outcome: Outcome, options: argparse.Namespace) -> str:
-    if options.digests and not outcome.rule:
-        return f"seed {outcome.seed}: {outcome.digest}"
-    if not outcome.rule:
-        return (
-            f"seed {outcome.seed}: ok, {outcome.boots} boots, {outcome.acknowledged} records known at the end, "
-            f"{outcome.events} events in {outcome.virtual_s:.1f} virtual s, {outcome.elapsed_s:.2f} s, {outcome.digest}"
-        )
-    return broken_lines("moldau.simulation", outcome, is_story_known=options.verbose)
+def _counted(seen: Sequence[Outcome]) -> tuple[Counter[str], Counter[TransactionEvent]]:
+    troubles: Counter[str] = Counter()
+    happened: Counter[TransactionEvent] = Counter()
+    for outcome in seen:
+        troubles.update(outcome.troubles)
+        happened.update(outcome.transaction_events)
+    return troubles, happened
+
+
+def _totals(options: argparse.Namespace, seen: Sequence[Outcome]) -> str:
+    troubles, happened = _counted(seen)
+    lines = [f"{sum(one.events for one in seen)} events, {sum(one.acknowledged for one in seen)} records"]
+    if options.coverage:
+        lines += [f"{troubles[name]:9,}  {name}" for name in FLOORS_OF_1000]
+    if options.transaction_events is not None:
+        lines += [f"{happened[event]:9,}  {event.value}" for event in TransactionEvent]
+    return "\n".join([*lines, "in all"]) if lines[1:] else lines[0]
+
+
+def _lacking(options: argparse.Namespace, seen: Sequence[Outcome]) -> list[str]:
+    """A line for each trouble and each event of a transaction that the options want, and that came too seldom."""
+    troubles, happened = _counted(seen)
+    lines = came_too_seldom(troubles, len(seen)) if options.coverage else []
+    least = options.transaction_events or 0
+    return lines + [
+        f"{event.value}: {happened[event]} times, less than {least}"
+        for event in TransactionEvent
+        if happened[event] < least
+    ]
 
 
 if __name__ == "__main__":

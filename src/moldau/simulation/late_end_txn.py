@@ -14,14 +14,13 @@ Exit code 0 if no rule was broken, else 1.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import enum
 import gc
 import sys
 import time
 from collections import Counter
-from functools import partial
+from collections.abc import Callable, Sequence
 
 from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
 from moldau.simulation.client import BrokerClient, Client, UnansweredError
@@ -29,7 +28,7 @@ from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.kinds import random_of
 from moldau.simulation.loop import virtual_loop
 from moldau.simulation.run import violation_of, without_collections
-from moldau.simulation.seeds import SeedOutcome, add_seed_options, broken_lines, chosen_seeds, how_it_ended, outcomes
+from moldau.simulation.seeds import SeedOutcome, how_it_ended, run_seeds, seed_parser
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.committed_reader import CommittedReader
 from moldau.simulation.workloads.transactional_client import LifeOverError, TransactionalClient
@@ -240,11 +239,11 @@ class LateScenario:
         return Way.TORN_V1 if torn else Way.ENDED_OPEN_V1 if ended else Way.REPEAT_V1
 
 
-def run_seed(seed: int, *, is_told: bool = False) -> LateOutcome:
+def run_seed(seed: int, *, write_line: Callable[[str], None] | None = None) -> LateOutcome:
     """Deterministic: the same code and seed give the same digest."""
     began = time.perf_counter()
     with without_collections(is_collected_after=seed % COLLECTED_EVERY == 0), virtual_loop() as loop:
-        world = World(seed, loop, _settings(seed), print if is_told else None)
+        world = World(seed, loop, _settings(seed), write_line)
         scenario = LateScenario(world)
         try:
             violation = violation_of(world, scenario.run())
@@ -271,33 +270,17 @@ def _settings(seed: int) -> dict[str, str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the seeds that the command line names; gives the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m moldau.simulation.late_end_txn",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_seed_options(parser)
-    options = parser.parse_args(arguments)
-    seeds = chosen_seeds(options)
-    began = time.perf_counter()
-    failed = 0
-    ways: Counter[Way] = Counter()
+    command = "moldau.simulation.late_end_txn"
+    options = seed_parser(command, __doc__).parse_args(arguments)
     gc.freeze()
-    for outcome in outcomes(seeds, options.jobs, run_seed, partial(run_seed, is_told=options.verbose)):
-        failed += bool(outcome.rule)
-        ways[outcome.way] += not outcome.rule
-        if outcome.rule:
-            print(broken_lines("moldau.simulation.late_end_txn", outcome, is_story_known=options.verbose), flush=True)
-        elif options.digests or len(seeds) == 1:
-            print(f"seed {outcome.seed}: {outcome.digest}" if options.digests else outcome.way.value, flush=True)
-        if failed >= options.max_failures:
-            break
+    exit_code = run_seeds(command, options, run_seed, lambda outcome: outcome.way.value, _totals)
     gc.unfreeze()
-    if not options.digests and len(seeds) > 1:
-        for way in Way:
-            print(f"{ways[way]:9,}  {way.value}")
-    print(f"{len(seeds)} seeds, {failed} broken, {time.perf_counter() - began:.1f} s")
-    return 1 if failed else 0
+    return exit_code
+
+
+def _totals(seen: Sequence[LateOutcome]) -> str:
+    ways = Counter(outcome.way for outcome in seen if not outcome.rule)
+    return "\n".join(["by what the late request led to", *(f"{ways[way]:9,}  {way.value}" for way in Way), "in all"])
 
 
 if __name__ == "__main__":

@@ -56,21 +56,27 @@ LAST_EVENTS = 30
 """Of those before a broken rule, how many are printed."""
 
 
-def add_seed_options(parser: argparse.ArgumentParser) -> None:
+def seed_parser(command: str, description: str | None) -> argparse.ArgumentParser:
+    """The options that the command line of every simulator takes."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {command}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1, help="the one seed to run")
     parser.add_argument("--seeds", metavar="A..B", help="all seeds from A to B")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds")
     parser.add_argument("--verbose", action="store_true", help="tell the story while it happens")
     parser.add_argument("--digests", action="store_true", help="print only seed and digest, to compare two runs")
     parser.add_argument("--max-failures", type=int, default=10, help="stop after so many broken seeds")
+    return parser
 
 
 def chosen_seeds(options: argparse.Namespace) -> list[int]:
+    """The seeds that the options of `seed_parser` name."""
     first, _, last = (options.seeds or str(options.seed)).partition("..")
     return list(range(int(first), int(last or first) + 1))
 
 
-def outcomes(
+def _outcomes(
     seeds: Sequence[int], jobs: int, run: Callable[[int], Outcome], run_told: Callable[[int], Outcome]
 ) -> Iterator[Outcome]:
     """In the order of the seeds. `run` must be known by name in other processes; `run_told` stays in this one."""
@@ -83,47 +89,49 @@ def outcomes(
 
 def run_seeds(
     command: str,
-    description: str,
-    arguments: Sequence[str] | None,
+    options: argparse.Namespace,
     run_seed: Callable[..., Outcome],
     went_well: Callable[[Outcome], str],
     totals: Callable[[Sequence[Outcome]], str],
     came_too_seldom: Callable[[Sequence[Outcome]], Sequence[str]] | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> int:
-    """The command line of a simulator: runs the seeds that it names, prints each that is broken (alone, or with
-    `--digests`, every one) and the totals; gives the exit code. `run_seed` takes the seed, and as `write_line` what
-    gets its story while it happens. `came_too_seldom`: lines of what the seeds did not put to the test often enough;
-    with it there is `--coverage`, which fails where there are any."""
-    parser = argparse.ArgumentParser(prog=f"python -m {command}", description=description)
-    add_seed_options(parser)
-    if came_too_seldom is not None:
-        parser.add_argument("--coverage", action="store_true", help="fail where trouble or events came too seldom")
-    options = parser.parse_args(arguments)
-    seeds = chosen_seeds(options)
+    """Runs `seeds`, else those that `options` (of `seed_parser`) name; prints each that is broken, one that runs alone,
+    and the totals; gives the exit code. With `--digests` it prints the digest of every seed, and no totals.
+
+    `run_seed` takes the seed, and as `write_line` what gets its story while it happens. `came_too_seldom`: lines of
+    what the seeds did not put to the test often enough, which fails the command where there are any.
+    """
+    chosen = chosen_seeds(options) if seeds is None else seeds
     began = time.perf_counter()
     seen: list[Outcome] = []
     failed = 0
     run_told = partial(run_seed, write_line=print if options.verbose else None)
-    for outcome in outcomes(seeds, options.jobs, run_seed, run_told):
+    for outcome in _outcomes(chosen, options.jobs, run_seed, run_told):
         seen.append(outcome)
         failed += bool(outcome.rule)
         if outcome.rule:
-            print(broken_lines(command, outcome), flush=True)
-        elif options.digests or len(seeds) == 1:
-            print(f"seed {outcome.seed}: ok, {went_well(outcome)}", flush=True)
+            print(_broken_lines(command, outcome, is_story_known=options.verbose), flush=True)
+        elif options.digests:
+            print(f"seed {outcome.seed}: {outcome.digest}", flush=True)
+        elif len(chosen) == 1:
+            print(
+                f"seed {outcome.seed}: ok, {went_well(outcome)}, {outcome.elapsed_s:.2f} s, {outcome.digest}",
+                flush=True,
+            )
         if failed >= options.max_failures:
             break
     if not options.digests:
         took_s = time.perf_counter() - began
-        print(f"{len(seeds)} seeds, {failed} broken, {totals(seen)}, {took_s:.1f} s")
-    seldom = came_too_seldom(seen) if came_too_seldom is not None and options.coverage else ()
+        print(f"{len(chosen)} seeds, {failed} broken, {totals(seen)}, {took_s:.1f} s")
+    seldom = () if came_too_seldom is None else came_too_seldom(seen)
     for line in seldom:
         print(line)
     return 1 if failed or seldom else 0
 
 
-def broken_lines(command: str, outcome: SeedOutcome, *, is_story_known: bool = False) -> str:
-    """`is_story_known`: it was printed while it happened."""
+def _broken_lines(command: str, outcome: SeedOutcome, *, is_story_known: bool) -> str:
+    """`is_story_known`: the story was printed while it happened."""
     lines = [f"seed {outcome.seed}: BROKEN {outcome.rule}", f"  {outcome.detail}"]
     if outcome.story and not is_story_known:
         lines += ["  the story:", *(f"    {line}" for line in outcome.story)]

@@ -6,7 +6,7 @@ Most events are counted by the clients that see them; `TransactionWatch` looks a
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from moldau.core.transactions.state import MAX_PRODUCER_EPOCH, PREPARED, TransactionMetadata, TransactionState
 from moldau.shell.broker.transactions import TransactionCoordinators
@@ -98,11 +98,3 @@ class TransactionWatch:
                 elif known.state in PREPARED:
                     self._count(TransactionEvent.DECIDED_AT_CRASH)
         self._retries = 0
-
-
-def report(counts: Mapping[TransactionEvent, int], at_least: int) -> tuple[str, bool]:
-    """A table of all events, and whether each came `at_least` so often."""
-    lines = [f"{counts.get(event, 0):9,}  {event.value}" for event in TransactionEvent]
-    missing = [event.value for event in TransactionEvent if counts.get(event, 0) < at_least]
-    lines += [f"less than {at_least} times: {name}" for name in missing]
-    return "\n".join(lines), not missing

@@ -9,18 +9,20 @@ import sys
 from collections.abc import Sequence
 
 from moldau.simulation.replication.world import Outcome, run_seed
-from moldau.simulation.seeds import run_seeds
+from moldau.simulation.seeds import run_seeds, seed_parser
+
+COMMAND = "moldau.simulation.replication"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the seeds that the command line names; gives the exit code."""
-    return run_seeds("moldau.simulation.replication", str(__doc__), arguments, run_seed, _went_well, _totals)
+    options = seed_parser(COMMAND, __doc__).parse_args(arguments)
+    return run_seeds(COMMAND, options, run_seed, _went_well, _totals)
 
 
 def _went_well(outcome: Outcome) -> str:
     return (
-        f"{outcome.elections} elections, {outcome.truncations} truncations, "
-        f"{outcome.acknowledged} records acknowledged, {outcome.elapsed_s:.2f} s, {outcome.digest}"
+        f"{outcome.elections} elections, {outcome.truncations} truncations, {outcome.acknowledged} records acknowledged"
     )
 
 
