@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from moldau.testing import Cluster
-from tests.support.talking_process import TalkingProcess
+from tests.support.talking_process import TalkingProcess, line_of, running
 
 
 @pytest.fixture
@@ -61,10 +61,8 @@ def test_an_address_that_is_none_is_one_sentence(address: str) -> None:
 
 def test_the_console_tools_of_kafka_say_that_they_wait_for_a_broker(nobody: str) -> None:
     command = [sys.executable, "-m", "moldau.cli.main", "kafka-console-consumer", "--topic", "orders"]
-    with subprocess.Popen([*command, "--bootstrap-server", nobody], stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        process.kill()
+    with running([*command, "--bootstrap-server", nobody], stderr=subprocess.PIPE) as process:
+        line = line_of(process.stderr)
     assert line == f"WARN Connection to {nobody} could not be established. Trying again.\n"
 
 
@@ -242,13 +240,10 @@ def test_a_reader_whose_broker_dies_says_so_and_goes_on(moldau_own_cluster: Clus
     address = cluster.bootstrap_servers
     command = [sys.executable, "-m", "moldau.cli.main", "consume", "orders", "--from", "beginning"]
     command += ["--group", "kitchen", "--count", "1"]
-    with subprocess.Popen(
-        [*command, "-b", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with running([*command, "-b", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         cluster.wait_for(group="kitchen", members=1)
         cluster.kill()
-        assert process.stderr is not None
-        assert process.stderr.readline() == f"moldau: {address} does not answer any more; trying again\n"
+        assert line_of(process.stderr) == f"moldau: {address} does not answer any more; trying again\n"
         cluster.restart()
         cluster.wait_for(group="kitchen", members=1, timeout=30)
         cluster.produce("orders", "coffee")

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.support.running_broker import RunningBroker
+from tests.support.talking_process import running
 
 
 def start(directory: Path, *arguments: str) -> RunningBroker:
@@ -85,7 +86,7 @@ def test_a_node_serves_also_where_nobody_reads_what_it_says(brokers: str, tmp_pa
     words = ("up", "--no-page", "--brokers", brokers, "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     command = [sys.executable, "-m", "moldau.cli.main", *words]
     told = ""
-    with subprocess.Popen(command, stdout=write_end, stderr=subprocess.PIPE, text=True) as process:
+    with running(command, stdout=write_end, stderr=subprocess.PIPE) as process:
         os.close(write_end)
         assert process.stderr is not None
         bound = threading.Timer(60, process.kill)
@@ -95,5 +96,5 @@ def test_a_node_serves_also_where_nobody_reads_what_it_says(brokers: str, tmp_pa
             if "standard output takes nothing: Broken pipe" in line:
                 process.terminate()
         bound.cancel()
-    assert process.returncode == 0, told
+        assert process.wait(60) == 0, told
     assert told.count(" stopped\n") == int(brokers), told

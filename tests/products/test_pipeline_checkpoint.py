@@ -20,6 +20,7 @@ from moldau.products.pipelines.checkpoints.lease import (
 )
 from moldau.products.pipelines.running.group import lag
 from moldau.types import TopicPartition
+from tests.support.talking_process import line_of
 
 PATIENCE_SECONDS = 0.3
 NOBODY = 65_534
@@ -133,9 +134,8 @@ def test_a_driver_that_was_killed_leaves_the_lease_when_its_child_ends(tmp_path:
     driver = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert driver.stdout is not None
     assert driver.stdin is not None
-    assert driver.stdout.readline() == b"held\n"
+    assert line_of(driver.stdout) == b"held\n"
     driver.wait(60)
     heir = "import pathlib, sys; from moldau.products.pipelines.checkpoints.lease import Lease; "
     heir += "Lease(pathlib.Path(sys.argv[1]))"

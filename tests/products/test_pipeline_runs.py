@@ -30,6 +30,7 @@ from moldau.products.pipelines.running.generations import (
     starting_offsets,
 )
 from moldau.testing import Cluster
+from tests.support.talking_process import line_of, running
 
 
 @pytest.fixture(scope="module")
@@ -315,9 +316,8 @@ with Lease(pathlib.Path(sys.argv[1])):
 
 def test_a_page_that_runs_is_told_is_not_reset_and_can_be_stopped(page: Path, capsys: pytest.CaptureFixture[str]):
     words = [sys.executable, "-c", DRIVER, str(page.parent / "state")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as driver:
-        assert driver.stdout is not None
-        assert driver.stdout.readline() == "held\n"
+    with running(words, stdout=subprocess.PIPE) as driver:
+        assert line_of(driver.stdout) == "held\n"
         assert f"process {driver.pid} runs it" in told(capsys, "status", str(page))[1]
         code, _, error = told(capsys, "reset", str(page), "--to", "earliest")
         assert (code, f"process {driver.pid} runs a pipeline" in error) == (1, True)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.products.pipelines.core.note import read_notes
 from moldau.shell.io.tcp import TCP
+from tests.support.talking_process import line_of
 
 START_S = 120.0
 
@@ -61,22 +63,22 @@ sink: {{topic: {before}}}
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert serving.stdout is not None
+    said = partial(line_of, serving.stdout, START_S)
     try:
-        assert serving.stdout.readline().startswith(f"bad.yaml: is not run: {bad}:2: `bootstrap_server` is not known")
-        assert serving.stdout.readline() == f"good.yaml: runs {name}: {name}\n"
+        assert said().startswith(f"bad.yaml: is not run: {bad}:2: `bootstrap_server` is not known")
+        assert said() == f"good.yaml: runs {name}: {name}\n"
         assert first_value(bootstrap_servers, before) == b"one"
         with urllib.request.urlopen(f"http://127.0.0.1:{board_port(bootstrap_servers, name)}/status.json") as answer:
             assert json.load(answer)["pipeline"] == name
         good.write_text(page.replace("select value", "select upper(value) as value"), "utf-8")
-        assert serving.stdout.readline().startswith(f"good.yaml: goes on as it was, for {good}: `sql` changed since")
+        assert said().startswith(f"good.yaml: goes on as it was, for {good}: `sql` changed since")
         good.write_text(page.replace(before, after), "utf-8")
-        assert serving.stdout.readline() == f"good.yaml: runs {name}: {name}\n"
+        assert said() == f"good.yaml: runs {name}: {name}\n"
         produce(topic, [(None, b"two")])
         assert first_value(bootstrap_servers, after) == b"two"
         serving.terminate()
         assert serving.wait(START_S) == 0
-        assert serving.stdout.read() == ""
+        assert said() == ""
     finally:
         serving.kill()
         serving.wait(START_S)

@@ -7,7 +7,33 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, AnyStr
+
+
+def line_of(stream: IO[AnyStr] | None, seconds: float = 60) -> AnyStr:
+    """The next line that a program writes into this pipe. Raises queue.Empty where none comes in this time."""
+    assert stream is not None
+    lines: queue.Queue[AnyStr] = queue.Queue()
+    threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
+    return lines.get(timeout=seconds)
+
+
+@contextmanager
+def running(
+    command: list[str], *, stdout: int | None = None, stderr: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A program with its pipes, ended with the block: `with Popen(...)` would wait for it also where the test fails."""
+    process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 class TalkingProcess:

@@ -135,6 +135,9 @@ def test_a_test_module_imports_no_other() -> None:
     assert found_in(TESTS, imported_tests) == {}
 
 
+OUTPUT_LINES = ("stdout.readline", "stderr.readline")
+
+
 def test_no_test_waits_for_a_thread_or_process_without_a_bound() -> None:
     """pytest-timeout ends what hangs all the same; a bound at the wait says what hung."""
 
@@ -145,7 +148,7 @@ def test_no_test_waits_for_a_thread_or_process_without_a_bound() -> None:
             for node in nodes_of(path)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("join", "wait", "communicate")
+            and (node.func.attr in ("join", "wait", "communicate") or ast.unparse(node.func).endswith(OUTPUT_LINES))
             and not node.args
             and not node.keywords
             and id(node) not in awaited
@@ -167,6 +170,18 @@ def test_no_test_runs_a_program_without_a_bound() -> None:
         ]
 
     assert found_in(TESTS, unbounded) == {}
+
+
+def test_no_test_waits_at_the_end_of_a_block_for_a_program() -> None:
+    """`with Popen(...)` waits for its program, also where the test has failed: `tests.support.talking_process.running`
+    ends it."""
+
+    def waiting(path: Path) -> list[int]:
+        items = [item.context_expr for node in nodes_of(path) if isinstance(node, ast.With) for item in node.items]
+        calls = [item.func for item in items if isinstance(item, ast.Call)]
+        return [call.lineno for call in calls if ast.unparse(call) == "subprocess.Popen"]
+
+    assert found_in(TESTS, waiting) == {}
 
 
 def tracked_files() -> list[Path]:

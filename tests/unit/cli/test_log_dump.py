@@ -30,6 +30,7 @@ from moldau.wire.protocol.record_codec import encode_group_key, encode_metadata_
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
+from tests.support.talking_process import line_of, running
 
 SEGMENT = "00000000000000000007.log"
 
@@ -160,10 +161,10 @@ def test_a_reader_that_has_seen_enough_is_no_problem_of_the_file(segment: Path) 
     with segment.open("ab") as file:  # more than a pipe holds
         file.write(segment.read_bytes() * 3000)
     command = [sys.executable, "-m", "moldau.cli.main", "log", "dump", "--print-data-log", str(segment)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == f"Dumping {segment}\n"
+        assert line_of(process.stdout) == f"Dumping {segment}\n"
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait(60) == 0

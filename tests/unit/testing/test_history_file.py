@@ -11,6 +11,7 @@ import pytest
 
 from moldau.testing.history import HistoryError, HistoryFile, events
 from moldau.testing.history.file import Appender
+from tests.support.talking_process import line_of
 
 WRITER = """
 import sys
@@ -36,11 +37,11 @@ def test_the_lines_of_processes_that_are_killed_do_not_mix(path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), name], stdout=subprocess.PIPE) for name in ("a", "b")
     ]
     for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"written\n"
+        assert line_of(writer.stdout) == b"written\n"
     for writer in writers:
         writer.kill()
         writer.wait(30)
+        assert writer.stdout is not None
         writer.stdout.close()
     expected: Counter[str] = Counter()
     for event in HistoryFile(path):
