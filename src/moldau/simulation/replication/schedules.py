@@ -117,7 +117,7 @@ class _Broker:
         """-1: it has not registered."""
         self.replica = Replica(self.broker_id, self.log.open(), SETTINGS, self.log.end_offset_for_epoch)
         self.untold: list[MetadataChanged] = []
-        self.parked: list[_Message] = []
+        self.parked: list[tuple[_Message, Fetch]] = []
         self.waits: list[tuple[int, LeaderEpoch]] = []
         """End offset and leader epoch of each record that is to be acknowledged."""
 
@@ -350,7 +350,7 @@ class Schedule:
         self._deaths += 1
         parked = broker.parked
         broker.start()
-        for message in parked:
+        for message, _ in parked:
             self._answer(message, FetchAnswer("NOT_LEADER_OR_FOLLOWER"))
 
     def _tell_all(self) -> None:
@@ -407,16 +407,14 @@ class Schedule:
         except KafkaError as error:
             self._answer(message, FetchAnswer(error.name))
             return
-        broker.parked.append(message)
+        broker.parked.append((message, request))
         self._step(broker, FetchedUpTo(request.replica_id, request.broker_epoch, request.leader_epoch, request.offset))
 
     def _answer_parked(self, broker: _Broker) -> None:
         """Those for which there is something new, or nobody who leads in their epoch."""
         parked, broker.parked = broker.parked, []
         role = broker.replica.role
-        for message in parked:
-            request = message.request
-            assert isinstance(request, Fetch)
+        for message, request in parked:
             if not isinstance(role, Leader) or role.leader_epoch != request.leader_epoch:
                 self._answer(message, FetchAnswer("NOT_LEADER_OR_FOLLOWER"))
                 continue
@@ -425,7 +423,7 @@ class Schedule:
                 records = msgspec.json.encode(entries) if entries else b""
                 self._answer(message, FetchAnswer("", high_watermark, records))
             else:
-                broker.parked.append(message)
+                broker.parked.append((message, request))
 
     # --- the machine and its outputs ---
 
