@@ -112,10 +112,9 @@ async def test_a_page_that_ended_runs_again_when_its_file_changes_whatever_the_c
         for while_it_runs in ([Finding(file, load_page(file), is_same=True)], []):
             for finding in [*pages.look(), *pages.look(), *while_it_runs]:
                 await take(served, finding)
-            for _ in range(1_000):
-                if not served.is_kept:
-                    break
-                await asyncio.sleep(0.1)
+            keeping = asyncio.all_tasks() - {asyncio.current_task()}
+            _, going_on = await asyncio.wait(keeping, timeout=120)
+            assert not going_on
             write(file, PAGE.format(name="a") + "# a comment\n")
     finally:
         await served.stop()
