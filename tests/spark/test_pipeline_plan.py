@@ -275,6 +275,37 @@ checkpoint: state
     assert told.endswith(f"; {where}; in batch 1: {topic}-0 offsets 2 to 2, {topic}-1 offsets 0 to 1")
 
 
+def test_dead_letters_of_a_source_are_kept_where_its_first_reader_is_taken_out_of_the_page(
+    run_text, new_topic, new_name, produce, bootstrap_servers
+):
+    """The second reader came farther than the first one, and has noted only the letters of its other source."""
+    numbers, others, name = new_topic(), new_topic(), new_name("letters").replace(".", "-")
+    produce(numbers, [(None, b'{"n": 1}')])
+    produce(others, [(None, b'{"n": 2}'), (None, b"bad other")])
+    head = f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+checkpoint: state
+sources:
+  numbers: {{topic: {numbers}, format: json, schema: n int, dead_letters: {numbers}-letters}}
+  others: {{topic: {others}, format: json, schema: n int, dead_letters: {others}-letters}}
+flows:
+  all: select n from numbers union all select n from others
+"""
+    both = "  checked: select if(n = 13, raise_error('not this one'), n) as n from numbers\n"
+    both += "targets:\n  first: {from: checked, path: first}\n  all: {path: all}\n"
+    run_text(head + both)
+    produce(numbers, [(None, b'{"n": 13}'), (None, b"bad number")])
+    with pytest.raises(PipelineFailedError, match="not this one"):
+        run_text(head + both, retry_first_seconds=0.01)
+    run_text(head + "targets:\n  all: {path: all}\n")
+    letters = [
+        [row for batch in read_topic(bootstrap_servers, f"{one}-letters") for row in batch.column("value").to_pylist()]
+        for one in (numbers, others)
+    ]
+    assert letters == [[b"bad number"], [b"bad other"]]
+
+
 def test_after_a_reset_a_run_begins_where_it_was_told(run_text, new_topic, new_name, produce, read_back,
                                                       bootstrap_servers, tmp_path: Path):  # fmt: skip
     topic, out, name = new_topic(2), new_topic(), new_name("again").replace(".", "-")

@@ -4,6 +4,8 @@ The query itself only counts them, batch by batch: a healthy topic costs nothing
 its offsets are read again and those records alone go to the dead-letter topic, original bytes, key and headers
 included. What is done is noted in the checkpoint, so a killed driver's batches are searched by the next one: at least
 once. The group's offsets follow behind, so they never pass a record that is in neither the sink nor the topic.
+Of a source that another query has searched until now, because its target stood before this one in the page, all batches
+of this query are searched: that query may not have come so far.
 
 What fails meanwhile is no failure of the query: it goes on, and the records are searched again after a pause.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,16 +65,19 @@ class DeadLetters:
     """The dead letters of one run of a query. `count`: those kept in this run."""
 
     def __init__(
-        self, spark: SparkSession, page: PipelinePage, checkpoint: Path, sources: Collection[RecordSource]
+        self, spark: SparkSession, page: PipelinePage, checkpoint: Path, sources: Mapping[str, RecordSource]
     ) -> None:
-        """Raises CheckpointError."""
+        """`sources`: by their names. Raises CheckpointError."""
         self.count = 0
         self._spark = spark
         self._page = page
         self._checkpoint = checkpoint
         self._state = checkpoint / STATE_FILE
-        self._searched = _load(self._state)
-        self._kept = [(source, self._searched) for source in sources]
+        noted, names = _load(self._state)
+        known = sources.keys() if names is None else sources.keys() & names
+        self._names = sorted(sources)
+        self._searched = noted if known == sources.keys() else None
+        self._kept = [(source, noted if name in known else None) for name, source in sources.items()]
         self._made_topics: set[str] = set()
         self._trouble: str | None = None
         self._pause, self._due = FIRST_PAUSE_SECONDS, 0.0
@@ -111,7 +116,8 @@ class DeadLetters:
 
     def _note(self, done: FinishedBatch) -> None:
         """In the checkpoint, and here: of all sources, everything up to `done` is searched."""
-        write_whole(self._state, json.dumps({"batch": done.batch_id, "offsets": nested_offsets(done.offsets)}))
+        note = {"batch": done.batch_id, "offsets": nested_offsets(done.offsets), "sources": self._names}
+        write_whole(self._state, json.dumps(note))
         self._searched = done
         self._kept = [(source, done) for source, _ in self._kept]
 
@@ -150,11 +156,14 @@ class DeadLetters:
         self._made_topics.add(topic)
 
 
-def _load(path: Path) -> FinishedBatch | None:
+def _load(path: Path) -> tuple[FinishedBatch | None, set[str] | None]:
+    """Up to which batch is searched, and of which sources. None in place of names: an older release did not note them,
+    and has searched those that it had."""
     try:
         noted = json.loads(path.read_text("utf-8"))
-        return FinishedBatch(int(noted["batch"]), topic_offsets(noted["offsets"]))
+        names = set(map(str, noted["sources"])) if "sources" in noted else None
+        return FinishedBatch(int(noted["batch"]), topic_offsets(noted["offsets"])), names
     except FileNotFoundError:
-        return None
+        return None, None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: not the note of a pipeline: {error}") from error

@@ -51,7 +51,7 @@ class QueryProgress:
             for name, source in query.sources.items()
             if isinstance(source, RecordSource) and source.dead_letters is not None
         }
-        kept = [source for name, source in parsed.items() if name in query.dead_letters_of]
+        kept = {name: source for name, source in parsed.items() if name in query.dead_letters_of}
         self._counter = BatchCounter([metric_of(name) for name in parsed])
         self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None
         self._groups = {
