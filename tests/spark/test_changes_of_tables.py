@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from secrets import token_hex
 
 import polars
 import psycopg
@@ -25,7 +26,7 @@ targets:
          except_column_list: [version, op]}
   file: {from: rows, sqlite: shop.db, table: users, mode: update, key: id, sequence_by: version,
          apply_as_deletes: "op = 'd'", except_column_list: [version, op]}
-  server: {from: rows, postgresql: "SERVER", table: users, mode: update, key: id, sequence_by: version,
+  server: {from: rows, postgresql: "SERVER", table: TABLE, mode: update, key: id, sequence_by: version,
            apply_as_deletes: "op = 'd'", except_column_list: [version, op]}
 tests:
   the newest change of a key counts, in whatever order they come:
@@ -44,7 +45,7 @@ tests:
 def test_the_newest_change_of_each_key_is_in_the_table(
     run_page, new_topic, produce, postgresql, bootstrap_servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    topic = new_topic()
+    topic, table = new_topic(), f"users_{token_hex(4)}"
 
     def change(*rows: tuple[int, str, int, str]) -> None:
         names = ("id", "name", "version", "op")
@@ -54,10 +55,10 @@ def test_the_newest_change_of_each_key_is_in_the_table(
         with sqlite3.connect(tmp_path / "shop.db") as connection:
             of_file = connection.execute("select id, name from users").fetchall()
         with psycopg.connect(postgresql.url) as server:
-            of_server = server.execute("select id, name from users").fetchall()
+            of_server = server.execute(f"select id, name from {table}").fetchall()
         return [sorted(one) for one in (polars.read_delta(str(tmp_path / "lake")).rows(), of_file, of_server)]
 
-    page = PAGE.replace("TOPIC", topic).replace("SERVER", postgresql.url)
+    page = PAGE.replace("TOPIC", topic).replace("SERVER", postgresql.url).replace("TABLE", table)
     change((1, "a", 1, "u"), (2, "b", 1, "u"), (1, "A", 3, "u"), (3, "gone before it came", 5, "d"))
     run_page(page)
     assert tables() == [[(1, "A"), (2, "b")]] * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from secrets import token_hex
 
 import psycopg
 import pytest
@@ -84,7 +85,7 @@ def test_rows_of_a_test_have_their_nulls_and_microseconds(spark):
 
 
 def test_targets_of_json_keep_microseconds(run_page, new_topic, produce, read_back, tmp_path, postgresql):
-    source, target = new_topic(), new_topic()
+    source, target, table = new_topic(), new_topic(), f"json_{token_hex(4)}"
     produce(source, [(None, f'{{"at": "{FINE}Z"}}'.encode())])
     page = f"""
 sources: {{given: {{topic: {source}, format: json, schema: at timestamp}}}}
@@ -92,11 +93,11 @@ flows: {{times: select at from given, nested: "select at, struct(at) as held fro
 targets:
   topic: {{from: times, topic: {target}}}
   table: {{from: nested, sqlite: shop.db, table: t}}
-  served: {{from: nested, postgresql: "{postgresql.url}", table: json_text}}
+  served: {{from: nested, postgresql: "{postgresql.url}", table: {table}}}
 """
     assert {state.state for state in run_page(page)} == {"finished"}
     assert [value for _, value in read_back(target)] == [f'{{"at":"{FINE}Z"}}'.encode()]
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         assert connection.execute("select held from t").fetchall() == [(f'{{"at":"{FINE}Z"}}',)]
     with psycopg.connect(postgresql.url) as connection:
-        assert connection.execute("select held->>'at' from json_text").fetchall() == [(f"{FINE}Z",)]
+        assert connection.execute(f"select held->>'at' from {table}").fetchall() == [(f"{FINE}Z",)]
