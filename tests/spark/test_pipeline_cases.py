@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,28 @@ def test_a_page_s_tests_pass_or_show_the_rows_that_differ(spark, tmp_path: Path,
     assert spark.catalog.listTables() == views
     with pytest.raises(AssertionError, match="`lake` has other rows"):
         pipeline_tests(page)[-1].check()
+
+
+@pytest.mark.parametrize("result", ["big", "lake"])
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ("_timestamp: noon", """The value 'noon' of the type "STRING" cannot be cast to "TIMESTAMP" """),
+        ("_partition: first", "Cannot parse the field name 'partition' and the value first "),
+    ],
+    ids=["time", "number"],
+)
+def test_what_spark_cannot_read_of_a_record_is_no_null(
+    spark, tmp_path: Path, capsys: pytest.CaptureFixture[str], record: str, reason: str, result: str
+):
+    """A time that is misspelt would else be in no window, and the test would say that a row is missing."""
+    page = tmp_path / "page.yaml"
+    given = f"[{{user: ann, amount: 120, {record}}}]"
+    tests = f"tests:\n  one:\n    given: {{orders: {given}}}\n    expect: {{{result}: [{{user: ann}}]}}\n"
+    page.write_text(PAGE.partition("tests:\n")[0] + tests, "utf-8")
+    assert main(["pipeline", "test", str(page)]) == 1
+    out = capsys.readouterr().out
+    assert re.search(rf"^{page}:\d+: `{result}`: \[[A-Z_]+\] {re.escape(reason)}", out, re.MULTILINE), out
 
 
 def test_the_first_page_passes_its_own_tests(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -103,10 +103,11 @@ class _Given:
             os.utime(path, (_FIRST_FILE_S + number, _FIRST_FILE_S + number))
 
     def load(self, spark: SparkSession, *, is_stream: bool) -> DataFrame:
+        # by default Spark reads a time that is none, or a partition that is no number, as null, and says nothing
         if is_stream and not self._source.as_table:
             files = spark.readStream.schema(self._source.GIVEN_COLUMNS).option("maxFilesPerTrigger", "1")
-            return files.json(str(self._directory))
-        return spark.read.schema(self._source.GIVEN_COLUMNS).json(str(self._directory))
+            return files.json(str(self._directory), mode="FAILFAST")
+        return spark.read.schema(self._source.GIVEN_COLUMNS).json(str(self._directory), mode="FAILFAST")
 
 
 def _failures(
