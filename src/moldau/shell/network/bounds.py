@@ -21,10 +21,6 @@ RESPONSE_MEMORY_BYTES = 128 << 20
 MIN_FETCH_BYTES = 1 << 20
 MIN_FETCH_BYTES_OVER_LIMIT = 64 << 10
 LONG_REQUESTS_BYTES = 128 << 20
-LARGE_FRAME_BYTES = 2 << 20
-"""Larger than what clients send by default: such frames leave a part of the memory to the others."""
-SMALL_FRAMES_SHARE = 4
-"""That part: 1 in so many."""
 NEVER_MS = 2**63 - 1
 WORKED_BYTES = 16
 """What a byte of a request that names thousands takes in memory while it is decoded and answered, about."""
@@ -55,13 +51,10 @@ class RequestMemory:
         self._telemetry.held["moldau_request_memory_bytes"] = lambda: (self.used_bytes, self.limit_bytes)
         self._waiting: dict[int, Callable[[], None]] = {}
 
-    def try_take(self, count: int, frame_bytes: int, held_bytes: int = 0) -> bool:
-        """Takes `count` bytes for a frame of `frame_bytes`, or says no. A taker that alone holds memory, `held_bytes`,
-        always gets them, so that no frame waits for itself. A few large frames that come slowly keep no other out."""
-        limit_bytes = self.limit_bytes
-        if frame_bytes > LARGE_FRAME_BYTES:
-            limit_bytes -= limit_bytes // SMALL_FRAMES_SHARE
-        if self.used_bytes + count > limit_bytes and self.used_bytes > held_bytes:
+    def try_take(self, count: int, held_bytes: int = 0) -> bool:
+        """Takes `count` bytes, or says no. A taker that alone holds memory, `held_bytes`, always gets them, so that no
+        frame waits for itself."""
+        if self.used_bytes + count > self.limit_bytes and self.used_bytes > held_bytes:
             return False
         self.used_bytes += count
         return True

@@ -29,11 +29,11 @@ class LongFrame:
         self._spares = spares
         self.size = size
         self.filled = len(begun)
-        if spares and size <= SPARE_BYTES and memory.try_take(SPARE_BYTES, size):
+        if spares and size <= SPARE_BYTES and memory.try_take(SPARE_BYTES):
             self.buffer = spares.pop()
         else:
             capacity = min(size, max(FIRST_FRAME_BYTES, self.filled * 4))
-            if not memory.try_take(capacity, size):
+            if not memory.try_take(capacity):
                 # what came is in memory anyway: keep it, and read no more until others give back
                 capacity = self.filled
                 memory.take(capacity)
@@ -53,7 +53,7 @@ class LongFrame:
     def grow(self) -> bool:
         """Makes room for more; False where no memory is left for it now."""
         capacity = min(self.size, max(FIRST_FRAME_BYTES, len(self.buffer) * 4))
-        if not self._memory.try_take(capacity - len(self.buffer), self.size, held_bytes=len(self.buffer)):
+        if not self._memory.try_take(capacity - len(self.buffer), held_bytes=len(self.buffer)):
             return False
         grown = bytearray(capacity)
         grown[: self.filled] = self.buffer
