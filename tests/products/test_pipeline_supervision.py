@@ -83,7 +83,11 @@ def test_a_query_that_was_given_up_is_started_again_while_another_one_runs(progr
         assert supervised.supervise(also_given_up=True).state == state
     is_full[0] = False
     assert [supervised.supervise(also_given_up=True).state for _ in range(2)] == ["starting", "running"]
-    assert (supervised.error, len(starts)) == (None, given_up + 2)
+    assert len(starts) == given_up + 2
+    assert "No space left" in supervised.error, "no batch is finished yet"
+    assert not supervised.keeps_page
+    assert supervised.stop(lambda: True).state == "stopped"
+    assert "No space left" in supervised.error, "a stop during the try hides nothing"
 
 
 def test_a_query_that_was_given_up_has_its_pause(progress: QueryProgress):

@@ -240,7 +240,7 @@ def _until_the_end(
             onlooker.show(states)
         return states
 
-    while not all(query.is_over for query in queries) and not stop.wait(LOOK_SECONDS):
+    while any(query.keeps_page for query in queries) and not stop.wait(LOOK_SECONDS):
         tables.refresh()
         states = [query.supervise(also_given_up=not once) for query in queries]
         if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here

@@ -39,7 +39,7 @@ _ENDS_IT: tuple[type[Exception], ...] = (MoldauError, *spark_error())
 
 
 class Supervised:
-    """One query from its first start to its end. `error`: why it was given up, None while it was not."""
+    """One query from its first start to its end. `error`: why it was given up, until it has finished a batch since."""
 
     def __init__(
         self,
@@ -66,6 +66,11 @@ class Supervised:
     def is_over(self) -> bool:
         return self.state.state in ("failed", "finished", "stopped")
 
+    @property
+    def keeps_page(self) -> bool:
+        """Whether the page goes on for it. Two that were given up do not keep each other alive by their tries."""
+        return not self.is_over and self.error is None
+
     def wait_until_reading(self) -> None:
         """Returns when the query has looked at its sources, or after READING_WITHIN_SECONDS. Each source has a Python
         worker, which Spark gives 10 s to come up: on few cores many that come up at once are too slow for that."""
@@ -78,7 +83,7 @@ class Supervised:
 
     def supervise(self, *, also_given_up: bool = False) -> PipelineState:
         """Looks at the query, and starts it again where that is due. `also_given_up`: one that was given up, too."""
-        is_due = also_given_up and self.error is not None and time.monotonic() >= self._due
+        is_due = also_given_up and self.is_over and self.error is not None and time.monotonic() >= self._due
         if is_due or not self.is_over:
             try:
                 if is_due:
@@ -113,7 +118,7 @@ class Supervised:
         is_active = running.isActive
         self._progress.count(running)
         if self._progress.batches > self._batches:
-            self._batches, self._failures = self._progress.batches, 0
+            self._batches, self._failures, self.error = self._progress.batches, 0, None
         if is_active:
             return self._progress.look("running")
         error = running.exception()
@@ -162,7 +167,7 @@ class Supervised:
         still runs, and is looked at."""
         if self._running is not None and not self._running.isActive:
             self._running = None
-        self.error, self._failures = None, MOST_RETRIES
+        self._failures = MOST_RETRIES
 
     def _give_up(self, reason: str) -> PipelineState:
         self.error, self._due = reason, time.monotonic() + self._retry_given_up_seconds
