@@ -14,9 +14,11 @@ Beside Spark's files the directory holds two of ours: `pipeline.json`, the query
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.spark.checkpoint_offsets import VERSION_LINE, offsets_if_topics
-from moldau.spark.offsets import FIRST_START, read_by_all, topic_offsets
+from moldau.spark.offsets import FIRST_START, TopicIds, offset_from_dict, read_by_all, topic_offsets
 from moldau.types import TopicPartition
 
 NO_OFFSET = "-"
@@ -83,6 +85,15 @@ def unfinished_batch(checkpoint: Path) -> BatchSpan | None:
         return None
     starts = first_batch_start(checkpoint) if done is None else done.offsets
     return BatchSpan(checkpoint, planned, planned, starts, _source_offsets(checkpoint / "offsets" / str(planned)))
+
+
+def topic_ids(checkpoint: Path, batch_id: int) -> TopicIds:
+    """The ids of the topics that a batch ends in, as far as they are known. Raises CheckpointError."""
+    path = checkpoint / "offsets" / str(batch_id)
+    if not path.exists():
+        return {}
+    of_topics = [offset_from_dict(nested) for nested in _sources(path) if offsets_if_topics(nested)]
+    return {topic: topic_id for offset in of_topics for topic, topic_id in offset.topic_ids.items()}
 
 
 def first_batch_start(checkpoint: Path) -> dict[TopicPartition, int]:
@@ -189,12 +200,12 @@ def kept_state(checkpoint: Path) -> tuple[int, int]:
     """How many steps of the query keep state (groups, joins, what was there before), and the bytes of its files."""
     directory = checkpoint / "state"
     steps = [path for path in directory.glob("*") if path.name.isdigit()]
+    # Spark removes old files, and whole directories of them, meanwhile: `walk` passes over those
+    files = [Path(place) / name for place, _, names in os.walk(directory) for name in names]
     sizes = 0
-    for path in directory.rglob("*"):
-        try:
-            sizes += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue  # Spark has just removed an old one
+    for path in files:
+        with suppress(FileNotFoundError):
+            sizes += path.stat().st_size
     return len(steps), sizes
 
 

@@ -152,8 +152,14 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         """As RecordSource says; the records have the column `headers` too."""
         starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
-        # a topic that was made anew, whose new records alone are there, is read from its first one
-        starts = {one: first if first <= span.ends[one] else 0 for one, first in starts.items()}
+        # a page is checked without Spark
+        from moldau.products.pipelines.checkpoints.checkpoint import topic_ids
+        from moldau.spark.offsets import recreated_topics
+
+        # of a topic that was made anew the new records alone are there
+        ids = [topic_ids(span.checkpoint, batch) for batch in (span.first - 1, span.last)]
+        anew = {one for one in starts if one.topic in recreated_topics(*ids)}
+        starts = {one: 0 if one in anew or first > span.ends[one] else first for one, first in starts.items()}
         waiting = {one: span.ends[one] for one, first in starts.items() if span.ends[one] > first}
         if not waiting:
             return None
