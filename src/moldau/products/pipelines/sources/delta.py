@@ -52,6 +52,7 @@ READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"
 
 COMMIT = "commit"
 """In a place: a hash of what the version's entry in the table's log says. Another table has other entries."""
+COMMIT_BYTES = 64 << 10
 
 
 class DeltaSourceError(MoldauError):
@@ -217,12 +218,15 @@ class DeltaFeed(msgspec.Struct, frozen=True):
         return {"version": version} if commit is None else {"version": version, COMMIT: commit}
 
     def _commit_of(self, version: int) -> str | None:
-        """None where the log does not have it, such as that of a version that is older than the log is kept."""
+        """None where the log does not have it, such as that of a version that is older than the log is kept.
+
+        The size and the first bytes tell: the names of its files, each with an id of its own, stand there.
+        """
         if version < 0:
             return None
         try:
             with self._log.open(f"{version:020}.json") as file:
-                return blake2b(file.read(), digest_size=8).hexdigest()
+                return blake2b(b"%d " % file.size() + file.read(COMMIT_BYTES), digest_size=8).hexdigest()
         except FileNotFoundError:
             return None
 
