@@ -60,7 +60,7 @@ def flow_that_failed(text: str, flows: Iterable[FlowStep]) -> tuple[FlowStep, in
     for number, shown in reversed(_IN_SQL.findall(text)):
         line = shown.removeprefix("...").removesuffix("...")
         found = [flow for flow in flows if line in "".join(flow.text.splitlines()[int(number) - 1 : int(number)])]
-        if len(found) == 1:
+        if line.strip() and len(found) == 1:
             return found[0], int(number), line.strip()
     return None
 

@@ -116,4 +116,6 @@ def _starts(
     """Where a run would read on in the topics of the source."""
     if done is None:
         return first_offsets(page, query, source, bounds)
-    return {one: done.offsets.get(one, first) for one, (first, _) in bounds.items()}
+    skips_lost = query.streams()[source].skips_lost
+    offsets = {one: done.offsets.get(one, first) for one, (first, _) in bounds.items()}
+    return {one: max(offset, bounds[one][0]) if skips_lost else offset for one, offset in offsets.items()}
