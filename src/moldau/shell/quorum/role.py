@@ -474,24 +474,25 @@ class QuorumRole:
         self._applied.publisher.committed(end_offset)
         if self._controller is not None:
             self._controller.committed(end_offset)
-        if self._voter.quorum.has_all_committed and METADATA_VERSION in self.image.features:
-            self._met_cluster()
+        if self._voter.quorum.has_all_committed and METADATA_VERSION in self.image.features and not self._joins():
+            return  # the directory is left as it is to the release that it belongs to
         # a leader that has only just begun may know of less than the log had at the start: no image is published yet
         if self.image.end_offset and not self._is_stopping:
             self._snapshots.take_if_due(*self._committed())
 
-    def _met_cluster(self) -> None:
+    def _joins(self) -> bool:
         """All is known that is committed by now: the start ends, with an error where the cluster has a feature that
-        this node lacks."""
+        this node lacks (False)."""
         starting = self._knows_cluster
         if starting is None or starting.done():
-            return
+            return starting is None or starting.cancelled() or starting.exception() is None
         unserved = unserved_level(self.image.features, self._channel.features_of_others)
         if unserved is None:
             starting.set_result(None)
         else:
             me, cluster_id = self._sender.node, self._sender.cluster_id
             starting.set_exception(QuorumError(f"node {me.node_id} does not join cluster {cluster_id}: {unserved[1]}"))
+        return unserved is None
 
     def _connection_lost(self, node_id: int) -> None:
         if self._raft is not None:
