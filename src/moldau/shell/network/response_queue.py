@@ -118,6 +118,8 @@ class ResponseQueue(FlowControl):
             transport.write(out[0] if len(out) == 1 else b"".join(out))
         elif BUFFERS.issuperset(map(type, out)):
             for piece in gathered(out):
+                if transport.is_closing():
+                    return
                 transport.write(piece)
         else:
             self._stream(out)
