@@ -338,7 +338,7 @@ def test_a_page_that_runs_elsewhere_is_told_and_no_process_here_is_stopped_for_i
     here = socket.gethostname()
     host = f"{here}, in another container" if is_container else "far-away"
     checkpoint = load_page(page).checkpoint
-    with Lease(checkpoint), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
+    with Lease(checkpoint), running([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
         _, token, counts_in, _ = (checkpoint / LEASE_FILE).read_text().split()
         written = f"{bystander.pid} {token} {counts_in}1 {here if is_container else host}\n"
         (checkpoint / LEASE_FILE).write_text(written)
@@ -350,6 +350,6 @@ def test_a_page_that_runs_elsewhere_is_told_and_no_process_here_is_stopped_for_i
             1,
             f"moldau pipeline: process {bystander.pid} on {host} runs {load_page(page).name}: stop it there\n",
         )
-        bystander.communicate(b"\n", timeout=30)
+        bystander.communicate("\n", timeout=30)
         assert bystander.returncode == 0, "it was left alone"
     assert told(capsys, "stop", str(page))[1].endswith("does not run\n")

@@ -22,16 +22,16 @@ def line_of(stream: IO[AnyStr] | None, seconds: float = 60) -> AnyStr:
 
 @contextmanager
 def running(
-    command: list[str], *, stdout: int | None = None, stderr: int | None = None
+    command: list[str], *, stdin: int | None = None, stdout: int | None = None, stderr: int | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     """A program with its pipes, ended with the block: `with Popen(...)` would wait for it also where the test fails."""
-    process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
+    process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, text=True)
     try:
         yield process
     finally:
         process.kill()
         process.wait(60)
-        for pipe in (process.stdout, process.stderr):
+        for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
 

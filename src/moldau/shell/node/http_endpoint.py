@@ -53,7 +53,8 @@ class HttpEndpoint:
 
     def make_room(self) -> bool:
         """Ends the connection that has asked for nothing for longest; False where all of them have asked. Without this
-        a few clients that say nothing would keep out who asks whether the node is alive, and restarts one that is."""
+        a few clients that say nothing would keep out the probe that asks whether the node is alive, and the probe would
+        restart a node that is well."""
         silent = next((connection for connection in self.connections if not connection.has_asked), None)
         if silent is None:
             return False
