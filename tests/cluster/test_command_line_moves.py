@@ -73,13 +73,19 @@ def create_on(admin: AdminClient, topic: str, *brokers: int) -> None:
 @contextmanager
 def taking_out_slowly(cluster: Cluster, admin: AdminClient, topic: str) -> Iterator[TalkingProcess]:
     """The command that takes broker 4 out runs, and has come to this topic, which it moves a byte in each second."""
+    with moving_slowly(cluster, admin, topic, "brokers", "decommission", "4") as command:
+        yield command
+
+
+@contextmanager
+def moving_slowly(cluster: Cluster, admin: AdminClient, topic: str, *words: str) -> Iterator[TalkingProcess]:
+    """As `taking_out_slowly`, of any command that moves the topic away from broker 4. Killed with the block."""
     create_on(admin, topic, 4, 1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for _ in range(30):
         producer.produce(topic, bytes(100_000))
     assert producer.flush(PATIENCE_S) == 0
-    words = ["brokers", "decommission", "4", "--execute", "--throttle", "1", "-b", cluster.bootstrap_servers]
-    command = TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words])
+    command = started(cluster, *words, "--execute", "--throttle", "1")
     try:
         for _ in range(PATIENCE_S):
             if topic in run(cluster, "partitions", "reassignments"):
@@ -87,6 +93,20 @@ def taking_out_slowly(cluster: Cluster, admin: AdminClient, topic: str) -> Itera
         yield command
     finally:
         command.kill()
+
+
+def started(cluster: Cluster, *words: str) -> TalkingProcess:
+    return TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words, "-b", cluster.bootstrap_servers])
+
+
+def throttles(cluster: Cluster, kind: str, name: str) -> dict[str, str]:
+    rows = json.loads(run(cluster, "configs", "describe", kind, name, "--json"))
+    return {row["setting"]: row["value"] for row in rows if "throttled" in row["setting"] and row["value"]}
+
+
+def throttles_of(cluster: Cluster, topic: str) -> list[dict[str, str]]:
+    """Of the topic, and of each broker."""
+    return [throttles(cluster, "topic", topic), *(throttles(cluster, "broker", str(one)) for one in BROKERS)]
 
 
 def hurry(admin: AdminClient) -> None:
@@ -114,10 +134,20 @@ def test_a_broker_is_taken_out_by_the_same_command_again_where_the_first_one_was
     told = run(cluster, "brokers", "decommission", "4")
     assert "1 partition still moving away from broker 4" in told
     assert "any more" not in told
-    hurry(admin)
-    assert "holds no replica any more" in run(cluster, "brokers", "decommission", "4", "--execute")
+    again = ("brokers", "decommission", "4", "--execute", "--throttle")
+    command = started(cluster, *again, "2")
+    try:
+        for _ in range(PATIENCE_S):
+            if set(throttles(cluster, "broker", "4").values()) == {"2"}:
+                break
+        else:
+            raise AssertionError("the second command has not set its throttle")
+    finally:
+        command.kill()
+    assert "holds no replica any more" in run(cluster, *again, "1000000000")
     [moved] = replicas(cluster, "heavier")
     assert (len(moved), 4 in moved) == (2, False)
+    assert not any(throttles_of(cluster, "heavier"))
 
 
 def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> None:

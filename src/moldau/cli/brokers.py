@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
-from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all, wait_until_moved
+from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all, see_through
 from moldau.cli.output import CommandError, print_rows
-from moldau.types import counted
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
@@ -119,28 +118,27 @@ def _sizes(admin: ClusterAdmin, broker: int) -> dict[TopicPartition, tuple[int, 
 def decommission(arguments: argparse.Namespace) -> int:
     broker = arguments.broker
     with cluster_admin(arguments) as admin:
+        _check_known(admin, broker, replicas_of_all(admin).values())
+        if arguments.execute:
+            _has_left(admin, arguments)  # what a command that was ended began goes first, within the throttle
         current = replicas_of_all(admin)
-        _check_known(admin, broker, current.values())
         wanted = _without(admin, current, broker)
         # while replicas move, a topic that is created may be given one there
         while move(admin, current, wanted, arguments, empty=f"no replica has to move from broker {broker}"):
             current = replicas_of_all(admin)
             wanted = _without(admin, current, broker)
-        if not wanted and _has_left(admin, broker, waits=arguments.execute):
+        if not wanted and _has_left(admin, arguments):
             _say_what_is_left(admin, broker)
     return 0
 
 
-def _has_left(admin: ClusterAdmin, broker: int, *, waits: bool) -> bool:
+def _has_left(admin: ClusterAdmin, arguments: argparse.Namespace) -> bool:
     """Whether nothing is on its way from the broker any more; else it is said, or waited for."""
     from moldau.client.admin.partitions import list_reassignments
 
-    going = [partition for partition, (_, _, removing) in list_reassignments(admin).items() if broker in removing]
-    if going:
-        print(f"{counted(len(going), 'partition')} still moving away from broker {broker}", flush=True)
-    if waits:
-        wait_until_moved(admin, going)
-    return waits or not going
+    going = {one: row for one, row in list_reassignments(admin).items() if arguments.broker in row[2]}
+    see_through(admin, going, arguments, f" away from broker {arguments.broker}")
+    return arguments.execute or not going
 
 
 def _without(

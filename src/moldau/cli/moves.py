@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import int64
 from moldau.cli.output import CommandError, print_rows
+from moldau.types import counted
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
+    from moldau.client.admin.partitions import Reassignment
     from moldau.client.admin.reassignments import Replicas
     from moldau.client.admin.topics import PartitionDescription
     from moldau.types import TopicPartition
@@ -90,6 +92,54 @@ def _make(
         if bytes_per_s is not None:
             brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
             end_throttles(admin, sorted(brokers), dict.fromkeys(partition.topic for partition in wanted))
+
+
+def see_through(
+    admin: ClusterAdmin,
+    going: Mapping[TopicPartition, Reassignment],
+    arguments: argparse.Namespace,
+    where: str = "",
+) -> None:
+    """Says how many partitions of `going` still move, as a command that was ended began it. With `--execute` returns
+    when all are moved, within the throttle that is given now; no throttle is left, also none of that command."""
+    if not going:
+        return
+    print(f"{counted(len(going), 'partition')} still moving{where}", flush=True)
+    if not arguments.execute:
+        return
+    try:
+        if arguments.throttle is None:
+            _end_throttles_of(admin, going)
+        else:
+            _throttle_again(admin, going, arguments.throttle)
+        wait_until_moved(admin, going)
+    finally:
+        _end_throttles_of(admin, going)
+
+
+def _throttle_again(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassignment], bytes_per_s: int) -> None:
+    """Replicas that are removed are among those that may lead."""
+    from moldau.client.admin.reassignments import throttle
+
+    before = {
+        partition: tuple(broker for broker in replicas if broker not in adding)
+        for partition, (replicas, adding, _) in going.items()
+    }
+    after = {
+        partition: tuple(broker for broker in replicas if broker not in removing)
+        for partition, (replicas, _, removing) in going.items()
+    }
+    throttle(admin, before, after, bytes_per_s)
+
+
+def _end_throttles_of(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassignment]) -> None:
+    """Of the brokers that serve, and the topics that are still there."""
+    from moldau.client.admin.reassignments import end_throttles
+    from moldau.client.admin.topics import list_topics
+
+    brokers = {broker for replicas, _, _ in going.values() for broker in replicas}
+    topics = {partition.topic for partition in going}
+    end_throttles(admin, sorted(brokers & {*admin.cluster().broker_ids()}), sorted(topics & {*list_topics(admin)}))
 
 
 def wait_until_moved(admin: ClusterAdmin, partitions: Collection[TopicPartition]) -> None:

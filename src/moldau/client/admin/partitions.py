@@ -172,10 +172,12 @@ def elect_leaders(
     }
 
 
-def list_reassignments(
-    admin: ClusterAdmin,
-) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
-    """Partitions that are being moved: replicas, those that are added, those that are removed."""
+Reassignment = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""A partition's replicas, those that are added, those that are removed."""
+
+
+def list_reassignments(admin: ClusterAdmin) -> dict[TopicPartition, Reassignment]:
+    """Partitions that are being moved."""
     from moldau.wire.protocol.messages.partitions import ListPartitionReassignmentsRequest
 
     request = ListPartitionReassignmentsRequest(topics=None)
