@@ -150,6 +150,22 @@ def test_a_broker_is_taken_out_by_the_same_command_again_where_the_first_one_was
     assert not any(throttles_of(cluster, "heavier"))
 
 
+def test_partitions_are_placed_by_the_same_command_again_where_the_first_one_was_ended(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    words = ("partitions", "reassign", "placed", "--brokers", "1,2")
+    with moving_slowly(cluster, admin, "placed", *words):
+        pass
+    assert all(throttles_of(cluster, "placed")[:2])
+    told = run(cluster, *words)
+    assert "1 partition still moving" in told
+    assert "where it shall be" not in told
+    told = run(cluster, *words, "--execute")
+    assert "0 of 1 partitions are still moving" in told
+    assert "every replica is where it shall be" in told
+    assert replicas(cluster, "placed") == [{1, 2}]
+    assert not any(throttles_of(cluster, "placed"))
+
+
 def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> None:
     run(cluster, "partitions", "reassign", "few", "--replication-factor", "1", "--brokers", "1", "--execute")
     assert replicas(cluster, "few") == [{1}, {1}]

@@ -6,7 +6,7 @@ import argparse
 
 from moldau.cli.arguments import Subparsers, int32, int64
 from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin, known_topic
-from moldau.cli.moves import add_move_arguments, move, replicas_of_all
+from moldau.cli.moves import add_move_arguments, move, replicas_of_all, see_through
 from moldau.cli.offsets import partitions_of
 from moldau.cli.output import CommandError, print_rows
 from moldau.types import counted
@@ -138,6 +138,7 @@ def elect_leaders(arguments: argparse.Namespace) -> int:
 
 
 def reassign_partitions(arguments: argparse.Namespace) -> int:
+    from moldau.client.admin import partitions as questions
     from moldau.client.admin.reassignments import placed_on
 
     factor: int | None = arguments.replication_factor
@@ -155,7 +156,11 @@ def reassign_partitions(arguments: argparse.Namespace) -> int:
             wanted = placed_on(current, chosen, allowed, factor)
         except ValueError as error:
             raise CommandError(str(error)) from error
-        move(admin, current, wanted, arguments, empty="every replica is where it shall be")
+        found = questions.list_reassignments(admin)
+        going = {one: found[one] for one in chosen if one in found and one not in wanted}
+        see_through(admin, going, arguments)  # what a command that was ended began goes first
+        if wanted or arguments.execute or not going:
+            move(admin, current, wanted, arguments, empty="every replica is where it shall be")
     return 0
 
 
