@@ -90,6 +90,8 @@ def moving_slowly(cluster: Cluster, admin: AdminClient, topic: str, *words: str)
         for _ in range(PATIENCE_S):
             if topic in run(cluster, "partitions", "reassignments"):
                 break
+        else:
+            raise AssertionError("the move has not begun")
         yield command
     finally:
         command.kill()
