@@ -118,6 +118,16 @@ def test_the_help_of_kafkas_tools_ends_with_an_example(name: str, capsys: pytest
     parse((*load(name).OPTIONS, *common_options()), example[2:])
 
 
+@pytest.mark.parametrize("word", ["--help", "--hel", "-h"])
+def test_a_tool_with_commands_prints_its_help_on_standard_output_however_it_is_asked(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["kafka-features", word]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith(load("kafka-features").SUMMARY)
+    assert told.err == ""
+
+
 def test_the_help_of_a_noun_shows_its_verbs_in_use() -> None:
     topics = commands_of(build_parser())["topics"].format_help()
     assert "\nexamples:\n  moldau topics create orders --partitions 3\n  moldau topics list\n" in topics

@@ -86,8 +86,8 @@ def run_tool(name: str, words: Sequence[str]) -> int:
     try:
         return _run(tool, options, words)
     except UsageError as error:
-        is_help = "--help" in words or (name in WITH_COMMANDS and "-h" in words)
-        output = sys.stdout if is_help and name in WITH_COMMANDS else sys.stderr
+        is_help = name in WITH_COMMANDS and any(_asks_for_help(word) for word in words)
+        output = sys.stdout if is_help else sys.stderr
         print(error, file=output)
         print(usage(options), file=output)
         if str(error) == tool.SUMMARY:
@@ -101,6 +101,11 @@ def run_tool(name: str, words: Sequence[str]) -> int:
             raise error.__cause__ from error
         print(error, file=sys.stderr)
     return 1
+
+
+def _asks_for_help(word: str) -> bool:
+    """Of a tool with sub-commands, which takes the first letters of a flag for the flag."""
+    return word == "-h" or (len(word) > len("--") and "--help".startswith(word))
 
 
 def _run(tool: Tool, options: tuple[Option, ...], words: Sequence[str]) -> int:
