@@ -136,7 +136,7 @@ def _has_left(admin: ClusterAdmin, arguments: argparse.Namespace) -> bool:
     """Whether nothing is on its way from the broker any more; else it is said, or waited for."""
     from moldau.client.admin.partitions import list_reassignments
 
-    going = {one: row for one, row in list_reassignments(admin).items() if arguments.broker in row[2]}
+    going = {one: row for one, row in list_reassignments(admin).items() if arguments.broker in row.removing}
     see_through(admin, going, arguments, f" away from broker {arguments.broker}")
     return arguments.execute or not going
 

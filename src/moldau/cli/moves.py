@@ -39,9 +39,7 @@ def replicas_of_all(admin: ClusterAdmin) -> dict[TopicPartition, Replicas]:
     from moldau.client.admin.partitions import list_reassignments
 
     found = {partition: row.replicas for partition, row in all_partitions(admin).items()}
-    for partition, (replicas, _, removing) in list_reassignments(admin).items():
-        found[partition] = tuple(broker for broker in replicas if broker not in removing)
-    return found
+    return found | {partition: row.wanted for partition, row in list_reassignments(admin).items()}
 
 
 def move(
@@ -121,25 +119,22 @@ def _throttle_again(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassign
     """Replicas that are removed are among those that may lead."""
     from moldau.client.admin.reassignments import throttle
 
-    before = {
-        partition: tuple(broker for broker in replicas if broker not in adding)
-        for partition, (replicas, adding, _) in going.items()
-    }
-    after = {
-        partition: tuple(broker for broker in replicas if broker not in removing)
-        for partition, (replicas, _, removing) in going.items()
-    }
-    throttle(admin, before, after, bytes_per_s)
+    before = {partition: row.before for partition, row in going.items()}
+    throttle(admin, before, {partition: row.wanted for partition, row in going.items()}, bytes_per_s)
 
 
 def _end_throttles_of(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassignment]) -> None:
-    """Of the brokers that serve, and the topics that are still there."""
+    """Of the topics that are still there, and of the brokers that serve: of all of them where nothing moves any more,
+    as Kafka's own tool has it, for the command that was ended may have limited others, too."""
+    from moldau.client.admin.partitions import list_reassignments
     from moldau.client.admin.reassignments import end_throttles
     from moldau.client.admin.topics import list_topics
 
-    brokers = {broker for replicas, _, _ in going.values() for broker in replicas}
+    brokers = {*admin.cluster().broker_ids()}
+    if list_reassignments(admin):
+        brokers &= {broker for row in going.values() for broker in row.replicas}
     topics = {partition.topic for partition in going}
-    end_throttles(admin, sorted(brokers & {*admin.cluster().broker_ids()}), sorted(topics & {*list_topics(admin)}))
+    end_throttles(admin, sorted(brokers), sorted(topics & {*list_topics(admin)}))
 
 
 def wait_until_moved(admin: ClusterAdmin, partitions: Collection[TopicPartition]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -172,8 +173,22 @@ def elect_leaders(
     }
 
 
-Reassignment = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""A partition's replicas, those that are added, those that are removed."""
+class Reassignment(NamedTuple):
+    """A partition's replicas while it is being moved, those that are added, those that are removed."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """The replicas without those that are added."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
+    @property
+    def wanted(self) -> tuple[int, ...]:
+        """Where the partition goes: the replicas without those that are removed."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
 
 
 def list_reassignments(admin: ClusterAdmin) -> dict[TopicPartition, Reassignment]:
@@ -185,7 +200,9 @@ def list_reassignments(admin: ClusterAdmin) -> dict[TopicPartition, Reassignment
     if response.error_code:
         raise error_of(response.error_code, response.error_message)
     return {
-        TopicPartition(topic.name, row.partition_index): (row.replicas, row.adding_replicas, row.removing_replicas)
+        TopicPartition(topic.name, row.partition_index): Reassignment(
+            row.replicas, row.adding_replicas, row.removing_replicas
+        )
         for topic in response.topics
         for row in topic.partitions
     }
