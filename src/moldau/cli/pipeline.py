@@ -222,7 +222,7 @@ def show_plan(page: PipelinePage, arguments: argparse.Namespace) -> int:
         behind = "?" if outlook.standing.lag is None else f"{outlook.standing.lag:,}"
         print(f"{outlook.standing.name}: {outlook.standing.next_run}; {behind} records wait")
         print(f"  {', '.join(f'{name} {kind}' for name, kind in outlook.columns)}")
-        for line in outlook.standing.details():
+        for line in outlook.details():
             print(f"  {line}")
     return 1 if any(outlook.standing.changed for outlook in outlooks) else 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.products.pipelines.checkpoints.checkpoint import write_whole
+from moldau.products.pipelines.checkpoints.checkpoint import kept_state, write_whole
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError, what_failed
 from moldau.products.pipelines.core.start import EARLIEST
@@ -21,8 +21,10 @@ from moldau.products.pipelines.running.flow import load_sources, make_result, ma
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.products.pipelines.targets.table_target import DELETED
+from moldau.products.service.look.words import show_size
 from moldau.spark import QUICK_START, open_session, spark_error
 from moldau.spark.connect import REMOTE
+from moldau.types import counted
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -31,10 +33,21 @@ _LOOK_S = 1
 
 
 class QueryOutlook(msgspec.Struct, frozen=True):
-    """`columns`: the names and Spark types of the rows that the target gets."""
+    """`columns`: the names and Spark types of the rows that the target gets. `state_steps`, `state_bytes`: of what the
+    checkpoint keeps beside offsets."""
 
     standing: QueryStanding
     columns: tuple[tuple[str, str], ...]
+    state_steps: int
+    state_bytes: int
+
+    def details(self) -> list[str]:
+        """What changed, where a run would read on, and what state there is: a line each."""
+        lines = self.standing.details()
+        if self.state_steps:
+            fate = "stays with the old generation after a reset" if self.standing.changed else "is kept"
+            lines.append(f"the state of {counted(self.state_steps, 'step')} ({show_size(self.state_bytes)}) {fate}")
+        return lines
 
 
 def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> list[QueryOutlook]:
@@ -49,7 +62,11 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
     for query in page.queries:
         make_result(page, query, views)
     return [
-        QueryOutlook(standing, tuple(query.target.newest(views[query.step.target.reads]).drop(DELETED).dtypes))
+        QueryOutlook(
+            standing,
+            tuple(query.target.newest(views[query.step.target.reads]).drop(DELETED).dtypes),
+            *kept_state(query.checkpoint),
+        )
         for standing, query in zip(standings, page.queries, strict=True)
     ]
 

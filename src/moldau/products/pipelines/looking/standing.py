@@ -10,14 +10,12 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     Change,
     FinishedBatch,
     changed_facts,
-    kept_state,
     newest_finished_batch,
 )
 from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.generations import first_offsets
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
-from moldau.products.service.look.words import show_size
 from moldau.types import TopicPartition
 
 MOST_PARTITIONS = 8
@@ -27,8 +25,7 @@ MOST_PARTITIONS = 8
 class QueryStanding(msgspec.Struct, frozen=True):
     """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that a run would read;
     None where a cluster does not say, and `trouble` says why. `changed`: keys of the page that are not as the
-    checkpoint knows them: such a query is not started. `starts`: where a run would read on in its topics.
-    `state_steps`, `state_bytes`: of what the checkpoint keeps beside offsets."""
+    checkpoint knows them: such a query is not started. `starts`: where a run would read on in its topics."""
 
     name: str
     batch: int | None
@@ -36,8 +33,6 @@ class QueryStanding(msgspec.Struct, frozen=True):
     changed: dict[str, Change]
     trouble: str | None = None
     starts: dict[TopicPartition, int] = {}
-    state_steps: int = 0
-    state_bytes: int = 0
 
     @property
     def next_run(self) -> str:
@@ -47,7 +42,7 @@ class QueryStanding(msgspec.Struct, frozen=True):
         return "begins" if self.batch is None else f"goes on after batch {self.batch}"
 
     def details(self) -> list[str]:
-        """What changed, where a run would read on, and what state there is: a line each."""
+        """What changed, and where a run would read on: a line each."""
         lines = [
             f"`{name}` {word} {text}"
             for name, change in self.changed.items()
@@ -58,10 +53,6 @@ class QueryStanding(msgspec.Struct, frozen=True):
             named = [f"{one} from offset {self.starts[one]}" for one in sorted(self.starts)[:MOST_PARTITIONS]]
             more = len(self.starts) - len(named)
             lines.append(f"reads {', '.join(named)}" + (f", and {more} more partitions" if more else ""))
-        if self.state_steps:
-            steps = f"{self.state_steps} {'step' if self.state_steps == 1 else 'steps'}"
-            fate = "stays with the old generation after a reset" if self.changed else "is kept"
-            lines.append(f"the state of {steps} ({show_size(self.state_bytes)}) {fate}")
         return lines
 
 
@@ -93,7 +84,6 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) ->
         starts |= own
     servers_of_all = [source.bootstrap_servers for source in streams.values()]
     trouble = next((away[servers] for servers in servers_of_all if servers in away), None)
-    state_steps, state_bytes = kept_state(query.checkpoint)
     return QueryStanding(
         name=query.name,
         batch=done.batch_id if done else None,
@@ -101,8 +91,6 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) ->
         changed=changed_facts(query.checkpoint, query.step.facts()),
         trouble=trouble,
         starts=starts,
-        state_steps=state_steps,
-        state_bytes=state_bytes,
     )
 
 
