@@ -157,9 +157,8 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         from moldau.spark.offsets import recreated_topics
 
         # of a topic that was made anew the new records alone are there
-        ids = [topic_ids(span.checkpoint, batch) for batch in (span.first - 1, span.last)]
-        anew = {one for one in starts if one.topic in recreated_topics(*ids)}
-        starts = {one: 0 if one in anew or first > span.ends[one] else first for one, first in starts.items()}
+        anew = recreated_topics(topic_ids(span.checkpoint, span.first - 1), topic_ids(span.checkpoint, span.last))
+        starts = {one: 0 if one.topic in anew or first > span.ends[one] else first for one, first in starts.items()}
         waiting = {one: span.ends[one] for one, first in starts.items() if span.ends[one] > first}
         if not waiting:
             return None
