@@ -40,7 +40,7 @@ from moldau.core.raft.steps import (
     TruncateTo,
 )
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, configured_voters
-from moldau.simulation.exploring import Explored, explore_all, run_explorer
+from moldau.simulation.exploring import Choice, Explored, explore_all, run_explorer
 from moldau.simulation.violation import ViolationError
 from moldau.types import BrokerId
 
@@ -137,7 +137,7 @@ class Schedule:
         """The highest epoch that a node led in, and how much was committed."""
         return max(self._leaders, default=0), len(self._committed)
 
-    def next_choices(self) -> Iterator[tuple[str, int]]:
+    def next_choices(self) -> Iterator[Choice]:
         """What may happen next, by name and place."""
         for place in range(len(self._messages)):
             yield "arrives", place
@@ -149,7 +149,7 @@ class Schedule:
             if self._deaths < MAX_DEATHS:
                 yield "dies", place
 
-    def follow(self, choice: tuple[str, int]) -> None:
+    def follow(self, choice: Choice) -> None:
         """Raises ViolationError."""
         what, place = choice
         if what == "arrives":

@@ -44,7 +44,7 @@ from moldau.core.replication.steps import (
     TruncateTo,
 )
 from moldau.errors import KafkaError
-from moldau.simulation.exploring import Explored, explore_all, run_explorer
+from moldau.simulation.exploring import Choice, Explored, explore_all, run_explorer
 from moldau.simulation.replication.messages import AlterPartition, AlterPartitionAnswer, Fetch, FetchAnswer
 from moldau.simulation.violation import ViolationError
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch
@@ -267,7 +267,7 @@ class Schedule:
         """The highest leader epoch that began, and how many records were acknowledged."""
         return max(self._leaders), self._acknowledged
 
-    def next_choices(self) -> Iterator[tuple[str, int]]:
+    def next_choices(self) -> Iterator[Choice]:
         """What may happen next, by name and place."""
         for place in range(len(self._messages)):
             yield "arrives", place
@@ -288,7 +288,7 @@ class Schedule:
             if self._deaths < MAX_DEATHS:
                 yield "dies", place
 
-    def follow(self, choice: tuple[str, int]) -> None:
+    def follow(self, choice: Choice) -> None:
         """Raises ViolationError."""
         what, place = choice
         if what == "arrives":
