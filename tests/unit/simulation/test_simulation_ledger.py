@@ -303,11 +303,39 @@ def test_a_crash_of_the_machine_may_bring_an_older_commit_back_unless_it_was_flu
 def test_a_partition_has_one_owner_in_a_generation():
     group = GroupLedger("g", is_flushed=True)
     group.planned(1, {"a": (0,), "b": (1,)})
-    group.assigned(1, "t", "a", (0,), is_planned=True)
+    known = group.asked_to_join()
+    group.assigned(1, "t", "a", (0,), known=known, is_planned=True)
     with broken("members get what the leader gave them"):
-        group.assigned(1, "t", "b", (0,), is_planned=True)
+        group.assigned(1, "t", "b", (0,), known=known, is_planned=True)
     with broken("one owner per partition and generation"):
-        group.assigned(1, "t", "b", (0,), is_planned=False)
+        group.assigned(1, "t", "b", (0,), known=known, is_planned=False)
+
+
+def group_with_a_committed_offset():
+    group = GroupLedger("g", is_flushed=True)
+    offset = group.offset("t", 0)
+    offset.acknowledged(*offset.begin(5))
+    return group
+
+
+def test_answers_of_two_generations_may_arrive_in_the_other_order():
+    group = group_with_a_committed_offset()
+    known = group.asked_to_join()
+    group.assigned(2, "t", "a", (0,), known=known, is_planned=False)
+    group.assigned(1, "t", "b", (0,), known=known, is_planned=False)
+    with broken("generations never go back"):
+        group.assigned(1, "t", "c", (1,), known=group.asked_to_join(), is_planned=False)
+
+
+def test_a_group_that_may_have_ended_begins_with_its_first_generation_again():
+    group = GroupLedger("g", is_flushed=True)
+    group.assigned(5, "t", "a", (0,), known=group.asked_to_join(), is_planned=False)
+    first, second = group.asked_to_join(), group.asked_to_join()
+    group.assigned(1, "t", "b", (0,), known=first, is_planned=False)
+    group.assigned(1, "t", "c", (1,), known=second, is_planned=False)
+    group.assigned(1, "t", "d", (2,), known=group.asked_to_join(), is_planned=False)
+    with broken("one owner per partition and generation"):
+        group.assigned(1, "t", "e", (0,), known=group.asked_to_join(), is_planned=False)
 
 
 def batch(base_offset, count=2):

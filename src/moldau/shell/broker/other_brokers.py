@@ -44,6 +44,10 @@ class OtherBrokers:
                 peer.move_to(address)
                 if is_another_life:
                     peer.begin_anew()
+                elif broker.is_fenced:
+                    # a process that stands still ends no connection: who waits for it would wait for a time-out, though
+                    # another broker leads by now
+                    peer.rest()
 
     async def ask(self, broker_id: int, request: Request[Response], timeout_ms: int) -> Response:
         """The answer to a request. Raises NoAnswerError.

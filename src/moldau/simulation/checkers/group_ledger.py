@@ -69,6 +69,13 @@ class CommittedOffset:
             self.is_unsure = True
 
 
+class KnownGeneration(msgspec.Struct, frozen=True):
+    """The newest generation that any member of a group had been given, in which life of the group."""
+
+    life: int
+    generation: int
+
+
 class GroupLedger:
     """One group: its offsets, and who owned what in which generation."""
 
@@ -79,6 +86,8 @@ class GroupLedger:
         self.owners: dict[tuple[int, str, int], str] = {}
         self.plans: dict[int, dict[str, tuple[int, ...]]] = {}
         self.generation = -1
+        self.lives = 1
+        """How often the group may have begun with generation 1: it ends without members and positions."""
         self.may_be_forgotten = False
         """A crash of the machine may have taken the whole group away."""
 
@@ -93,18 +102,36 @@ class GroupLedger:
         """The leader of `generation` is about to hand in its assignment."""
         self.plans[generation] = plan
 
+    def asked_to_join(self) -> KnownGeneration:
+        """A member is about to send JoinGroup: gives what any member knows by now."""
+        return KnownGeneration(self.lives, self.generation)
+
     def assigned(
-        self, generation: int, topic: str, member: str, partitions: tuple[int, ...], *, is_planned: bool
+        self,
+        generation: int,
+        topic: str,
+        member: str,
+        partitions: tuple[int, ...],
+        *,
+        known: KnownGeneration,
+        is_planned: bool,
     ) -> None:
-        """A member was given `partitions`: nobody else may ever be given them in that generation."""
-        if generation < self.generation and self._may_have_ended():
+        """A member was given `partitions`: nobody else may ever be given them in that generation.
+
+        `known` is of the moment when the member asked to join. Answers to two members may arrive in either order, so
+        the newest generation at the moment of arrival says nothing about an older one.
+        """
+        if generation < known.generation and known.life == self.lives and self._may_have_ended():
             self._begin_anew()
+            known = self.asked_to_join()
         plan = self.plans.get(generation, {})
         if is_planned and plan.get(member) != partitions:
             raise ViolationError(
                 "members get what the leader gave them",
                 f"{self.group} generation {generation}: {member} got {partitions}, planned {plan}",
             )
+        if known.life != self.lives:
+            return  # an answer of the life before, or of this one: its generation cannot tell
         for partition in partitions:
             owner = self.owners.setdefault((generation, topic, partition), member)
             if owner != member:
@@ -112,17 +139,18 @@ class GroupLedger:
                     "one owner per partition and generation",
                     f"{self.group} generation {generation}: {topic}-{partition} belongs to {owner} and to {member}",
                 )
-        if generation < self.generation:
+        if generation < known.generation:
             raise ViolationError(
-                "generations never go back", f"{self.group}: {member} joined {generation} after {self.generation}"
+                "generations never go back", f"{self.group}: {member} joined {generation} after {known.generation}"
             )
-        self.generation = generation
+        self.generation = max(self.generation, generation)
 
     def _may_have_ended(self) -> bool:
         """A group without members and positions ends at the next check, and begins with generation 1 again."""
         return all(offset.known == NOTHING or offset.is_unsure for offset in self.offsets.values())
 
     def _begin_anew(self) -> None:
+        self.lives += 1
         self.generation = -1
         self.owners.clear()
 

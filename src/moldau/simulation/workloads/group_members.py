@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.checkers.group_ledger import Attempt, CommittedOffset, GroupLedger
+from moldau.simulation.checkers.group_ledger import Attempt, CommittedOffset, GroupLedger, KnownGeneration
 from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -136,6 +136,7 @@ class GroupMember(Consumer):
             protocol_type="consumer",
             protocols=(JoinGroupRequestProtocol("range", b"\x00\x01"),),
         )
+        known = self.group.asked_to_join()
         answer = await client.request(request, timeout_s=JOIN_PATIENCE_S)
         if answer.error_code == MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -147,7 +148,7 @@ class GroupMember(Consumer):
         plan = self.plan(answer) if answer.leader == answer.member_id and not answer.skip_assignment else {}
         if plan:
             self.group.planned(answer.generation_id, plan)
-        await self.sync(client, answer, plan)
+        await self.sync(client, answer, plan, known)
 
     def plan(self, answer: JoinGroupResponse) -> dict[str, tuple[int, ...]]:
         """One member after the other gets a partition; some get none."""
@@ -157,7 +158,9 @@ class GroupMember(Consumer):
             member: tuple(p for p in partitions if p % len(members) == index) for index, member in enumerate(members)
         }
 
-    async def sync(self, client: Client, joined: JoinGroupResponse, plan: dict[str, tuple[int, ...]]) -> None:
+    async def sync(
+        self, client: Client, joined: JoinGroupResponse, plan: dict[str, tuple[int, ...]], known: KnownGeneration
+    ) -> None:
         request = SyncGroupRequest(
             group_id=self.group.group,
             generation_id=joined.generation_id,
@@ -175,7 +178,9 @@ class GroupMember(Consumer):
                 partitions = decode_assignment(answer.assignment)
                 owner = self.instance_id or self.member_id
                 is_planned = self.instance_id is None  # a static member comes back under another member id
-                self.group.assigned(joined.generation_id, self.topic.name, owner, partitions, is_planned=is_planned)
+                self.group.assigned(
+                    joined.generation_id, self.topic.name, owner, partitions, known=known, is_planned=is_planned
+                )
                 self.world.trace.note("assigned", self.name, joined.generation_id, partitions)
 
         answer = await client.request(request, note=note)

@@ -160,6 +160,8 @@ def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_sile
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2)
         others = brokers.machines[2].broker.others
+        brokers.controller.fence(1)  # now: it is to make no difference when the broker registers
+        await brokers.pass_time(0.1)
         await others.ask(1, MetadataRequest(()), 30_000)
         brokers.machines[1].silent_share = 1.0
         brokers.machines[1].kill("machine")
@@ -170,6 +172,24 @@ def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_sile
             await asked
         await others.ask(1, MetadataRequest(()), 30_000)
         assert brokers.around.loop.time() - begin_s < 5
+
+    run_brokers(story)
+
+
+def test_a_broker_that_stands_still_is_waited_for_until_it_is_fenced() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        others = brokers.machines[2].broker.others
+        await others.ask(1, MetadataRequest(()), 30_000)
+        brokers.machines[1].stand_still()
+        begin_s = brokers.around.loop.time()
+        asked = asyncio.ensure_future(others.ask(1, MetadataRequest(()), 30_000))
+        await brokers.pass_time(1)
+        assert not asked.done()
+        brokers.controller.fence(1)
+        with pytest.raises(NoAnswerError):
+            await asked
+        assert brokers.around.loop.time() - begin_s < 2
 
     run_brokers(story)
 
