@@ -49,8 +49,8 @@ class Client(Protocol):
     @property
     def versions(self) -> dict[ApiKey, int]: ...
     @property
-    def answering(self) -> object:
-        """Who has sent the answer that is being noted."""
+    def answering(self) -> BrokerClient | None:
+        """The connection on which the last answer came."""
 
     def version_of(self, key: ApiKey) -> int: ...
     def send(self, message: Request[Response], note: Callable[[Response], None]) -> asyncio.Future[Response]: ...
@@ -82,9 +82,10 @@ class Versions(dict[ApiKey, int]):
 class BrokerClient(AsyncConnection):
     """One connection to the broker. After an UnansweredError it is closed: open another."""
 
-    def __init__(self, name: str, random: Random, versions: dict[ApiKey, int] | None = None) -> None:
-        """`versions`: those that several connections have in common."""
+    def __init__(self, name: str, host: str, random: Random, versions: dict[ApiKey, int] | None = None) -> None:
+        """From the host `name` to the broker on `host`. `versions`: those that several connections have in common."""
         self.name = name
+        self.host = host
         self.versions = Versions(random) if versions is None else versions
         super().__init__(
             ClientProtocol("the broker", client_id=name, first_correlation_id=random.randrange(1 << 20)),
@@ -105,7 +106,7 @@ class BrokerClient(AsyncConnection):
     ) -> BrokerClient:
         """Connects from the host `name` to the broker on `host`. Raises UnansweredError if nobody listens there, or
         nothing passes."""
-        client = cls(name, random, versions)
+        client = cls(name, host, random, versions)
         try:
             await network.connect(name, host, PORT, client)
         except (ConnectionRefusedError, TimeoutError) as error:
@@ -113,7 +114,7 @@ class BrokerClient(AsyncConnection):
         return client
 
     @property
-    def answering(self) -> object:
+    def answering(self) -> BrokerClient:
         return self
 
     def pause_reading(self) -> None:

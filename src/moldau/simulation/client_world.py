@@ -60,6 +60,11 @@ class ClientWorld(Surroundings, ABC):
     def is_disk_limited(self) -> bool:
         """Some disk has only so much room now."""
 
+    def coordinates(self, client: Client, transactional_id: str) -> bool:
+        """Whether the broker whose answer `client` got last coordinates the transactions of `transactional_id` now. One
+        that was replaced, and has not heard of it, answers from what it remembers, which no client can know."""
+        return True
+
     def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
         """InitProducerId without a transactional id never gives the same twice, over all crashes."""
         key = (producer_id, producer_epoch)

@@ -93,7 +93,7 @@ class RoutedClient:
         self.versions = Versions(random)
         self.versions[ApiKey.METADATA] = max(10, self.versions[ApiKey.METADATA])
         self.versions[ApiKey.FIND_COORDINATOR] = max(1, self.versions[ApiKey.FIND_COORDINATOR])
-        self.answering: object = None
+        self.answering: BrokerClient | None = None
         self.is_open = True
         self._network = network
         self._hosts = hosts

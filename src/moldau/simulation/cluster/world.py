@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
+from moldau.core.groups.group_partitions import partition_for_group
+from moldau.simulation.client import Client
 from moldau.simulation.client_world import ClientWorld
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.routed_client import RoutedClient
@@ -58,6 +61,13 @@ class ClusterWorld(ClientWorld):
         image = self.watch.newest
         found = image.topics_by_name.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
         return found is not None and index in found.partitions and host == host_of(found.partitions[index].leader)
+
+    def coordinates(self, client: Client, transactional_id: str) -> bool:
+        answering, topic = client.answering, self.watch.newest.topics_by_name.get(TRANSACTION_STATE_TOPIC)
+        if answering is None or topic is None:
+            return False
+        index = partition_for_group(transactional_id, len(topic.partitions))
+        return self._is_leader(answering.host, TRANSACTION_STATE_TOPIC, index)
 
     def _read_near(self) -> None:
         self.watch.happened[ClusterEvent.NEAR_READ] += 1
