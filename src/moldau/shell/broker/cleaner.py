@@ -197,6 +197,9 @@ class Cleaner:
         """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
         node, disk = self._node, log.disk
         directory = self._partitions.logs.directory_of(partition.topic_partition)
+        if directory is not None:
+            # without a note the holes of a round that does not end are damage, once the topic is not compacted any more
+            directory.cleaned_offsets.setdefault(partition.topic_partition, 1)
         await self._checkpoints.write(self._partitions.high_watermarks(), directory)
         for segment in result.segments:
             if self._is_gone(partition, log) or not log.replace_segments(plan, segment, node.clock.now_ms()):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
 
+from moldau.core.log.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin
+from moldau.core.log.settings import LogSettings
 from moldau.core.replication.partition import Partition
 from moldau.shell.broker.cleaner import UNCLEANABLE_COUNT
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
@@ -66,7 +69,7 @@ async def test_a_compacted_topic_is_cleaned_while_the_node_runs(start_node: Any)
     while len(content(partition)) == 4:
         await running.turns(1)
     assert content(partition) == {1: (b"b", b"1"), 2: (b"a", b"2"), 3: (b"a", b"3")}
-    while b"table" not in running.disk.read_file(CHECKPOINT):
+    while b"table 0 3" not in running.disk.read_file(CHECKPOINT):
         await running.turns(1)
     assert running.disk.read_file(CHECKPOINT) == b"0\n1\ntable 0 3\n"
 
@@ -182,12 +185,37 @@ async def test_a_log_that_is_cut_when_its_round_is_almost_over_is_clean_up_to_th
     cleaner = running.node.housekeeping.cleaner
     assert not await cleaner.clean_one()
     assert cuts == [4]
-    assert place not in directory.cleaned_offsets
+    assert directory.cleaned_offsets[place] == 1
     for key, value in ("a5", "a6", "a7", "a8", "b1"):
         write(running, partition[0], (key, value))
         await seal(running, partition[0])
     assert await cleaner.clean_one()
     assert list(content(partition[0]).values()) == [(b"a", b"8"), (b"b", b"1")]
+
+
+@pytest.mark.asyncio
+async def test_the_holes_of_a_first_round_that_a_crash_ends_are_no_damage_where_the_topic_is_not_compacted_any_more(
+    start_node: Any,
+) -> None:
+    def keep_disk() -> None:
+        if partition and not disks and len(content(partition[0])) < 4:
+            disks.append(MemoryDisk())
+            disks[0]._root = copy.deepcopy(running.disk._root)
+
+    partition: list[Partition] = []
+    disks: list[MemoryDisk] = []
+    running = await start_node(workers=WorkersBehind(keep_disk))
+    await running.create_topic("table", cleanup_policy="compact")
+    partition.append(running.node.broker.partitions.find("table", 0))
+    for value in "1234":
+        write(running, partition[0], ("a", value))
+        await seal(running, partition[0])
+    assert await running.node.housekeeping.cleaner.clean_one()
+    disks[0].crash_process()
+    settings = LogSettings(cleanup_policy=("delete",))
+    (log,) = LogDirectory.open(disks[0]).open_all(lambda _: settings, running.clock.now_ms())
+    assert [record.value for record in records_in(log)] == [b"4"]
+    assert not log.health.findings
 
 
 @pytest.mark.asyncio
