@@ -33,6 +33,7 @@ HANDSHAKE_TIMEOUT_S = 10.0
 CLIENT_ID = "moldau-node"
 """As which nodes introduce themselves to each other."""
 
+_GIVEN_UP = "the peer is not waited for any more"
 _VERSIONS_VERSION = 3
 """Of the first ApiVersions: every node that can be a peer knows it."""
 
@@ -60,6 +61,8 @@ class Peer:
         self._on_lost = on_lost
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._connecting = asyncio.Lock()
+        self._try: asyncio.Timeout | None = None
+        """To connect, while one is under way."""
         self._connection: _PeerConnection | None = None
         self._backoff_ms = 0
         self._next_try_s = 0.0
@@ -81,7 +84,7 @@ class Peer:
         """The peer runs in another process by now: requests under way fail. A machine that lost its power ends no
         connection: without this call, a request on it would wait for its whole time-out."""
         self._backoff_ms, self._next_try_s = 0, 0.0
-        self._drop(self._connection)
+        self.rest()
 
     async def request(self, message: Request[Response], timeout_ms: int) -> Response:
         """Sends `message` and waits for the answer, at most `timeout_ms` for all of it. Raises NoAnswerError only.
@@ -134,13 +137,15 @@ class Peer:
             raise NoAnswerError(f"{self._name()}: {error}") from error
 
     def rest(self) -> None:
-        """The peer is not asked for now: requests under way fail."""
+        """The peer is not asked for now: requests under way fail, also those that wait for a connection to be made."""
+        if self._try is not None:
+            self._try.reschedule(0.0)
         self._drop(self._connection)
 
     def close(self) -> None:
         """Requests under way fail, and so do all that come."""
         self._is_closed = True
-        self._drop(self._connection)
+        self.rest()
 
     async def _connected(self) -> _PeerConnection:
         """The connection, made anew where there is none."""
@@ -153,25 +158,27 @@ class Peer:
             return self._connection
 
     async def _connect(self) -> _PeerConnection:
-        is_open, address, loop = False, self._address, asyncio.get_running_loop()
+        is_open, address = False, self._address
         connection = _PeerConnection(ClientProtocol(self._name(), client_id=CLIENT_ID), self._lost)
         try:
-            await self._network.connect(address.host, address.port, connection)
-            served = await connection.request(
-                ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
-            )
+            async with asyncio.timeout(None) as self._try:
+                await self._network.connect(address.host, address.port, connection)
+                served = await connection.request(
+                    ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
+                )
             self.features = {row.name: row.max_version_level for row in served.finalized_features}
-            is_open = address == self._address and not self._is_closed
+            is_open = self._try.when() is None
         except ConnectionRefusedError as error:
             raise NobodyListensError(f"{self._name()}: {error}") from error
         except (OSError, UnicodeError) as error:
-            raise NoAnswerError(f"{self._name()}: {error}") from error
+            raise NoAnswerError(f"{self._name()}: {str(error) or _GIVEN_UP}") from error
         finally:
+            self._try = None
             if not is_open:
                 connection.end()
-            self._note_try(loop.time(), is_open=is_open)
+            self._note_try(asyncio.get_running_loop().time(), is_open=is_open)
         if not is_open:
-            raise NoAnswerError(f"{self._name()}: the peer has moved, or this node has ended")
+            raise NoAnswerError(f"{self._name()}: {_GIVEN_UP}")
         return connection
 
     def _note_try(self, now_s: float, *, is_open: bool) -> None:

@@ -176,11 +176,13 @@ def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_sile
     run_brokers(story)
 
 
-def test_a_broker_that_stands_still_is_waited_for_until_it_is_fenced() -> None:
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_broker_that_stands_still_is_waited_for_until_it_is_fenced(is_connected: bool) -> None:
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2)
         others = brokers.machines[2].broker.others
-        await others.ask(1, MetadataRequest(()), 30_000)
+        if is_connected:
+            await others.ask(1, MetadataRequest(()), 30_000)
         brokers.machines[1].stand_still()
         begin_s = brokers.around.loop.time()
         asked = asyncio.ensure_future(others.ask(1, MetadataRequest(()), 30_000))

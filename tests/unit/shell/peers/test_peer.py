@@ -154,6 +154,27 @@ def test_a_peer_that_runs_anew_is_asked_anew_though_its_end_of_the_connection_we
     tell(story)
 
 
+@pytest.mark.parametrize("end", [Peer.rest, Peer.begin_anew, Peer.close])
+@pytest.mark.parametrize("is_machine_silent", [True, False])
+def test_who_waits_for_a_connection_to_a_peer_that_is_given_up_waits_no_longer(is_machine_silent, end):
+    async def story(world):
+        await world.listen()
+        if is_machine_silent:
+            world.network.cut("me", HOST, 60)
+        else:
+            world.loop.pause(world.process)
+        asked = asyncio.ensure_future(world.peer.request(ASKED, 30_000))
+        await asyncio.sleep(0.5)
+        assert not asked.done()
+        end(world.peer)
+        with pytest.raises(NoAnswerError, match="not waited for any more"):
+            await asked
+        assert world.loop.time() < 1
+        assert world.losses == []
+
+    tell(story)
+
+
 def test_so_many_requests_are_under_way_at_once_and_no_more():
     async def story(world):
         await world.listen()
