@@ -7,7 +7,6 @@ megabyte, which cost more than all copies of these bytes. So the process keeps s
 
 from __future__ import annotations
 
-import ctypes
 import sys
 
 KEPT_BYTES = 16 << 20
@@ -19,10 +18,15 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 
 
 def keep_freed_buffers() -> bool:
-    """From now on, in this whole process. False, and nothing changes: the C library has no such setting."""
+    """From now on, in this whole process. False, and nothing changes: the C library has no such setting, or this Python
+    was built without libffi."""
     if sys.platform == "win32":
+        return False
+    try:
+        import ctypes
+    except ImportError:
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return bool(mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)) and bool(mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES))
+    return bool(mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)) and bool(mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES))

@@ -29,3 +29,11 @@ PAGES = 20 * 8 * 256
 def test_buffers_that_come_and_go_cost_no_page_faults() -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
     assert int(run.stdout.split()[-1]) < PAGES / 20
+
+
+def test_a_python_that_cannot_call_the_c_library_runs_a_node_nevertheless() -> None:
+    """One that was built without libffi has no `_ctypes`."""
+    program = "import sys; sys.modules['_ctypes'] = None; "
+    program += "from moldau.shell.node.main import keep_freed_buffers; print(keep_freed_buffers())"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "False\n"
