@@ -177,7 +177,7 @@ class Stream(Protocol):
     """One connection that a client dialled. Every call waits at most `timeout_ms`, then raises TimeoutError; what the
     system reports of a lost connection is another OSError."""
 
-    def send(self, data: bytes, timeout_ms: int) -> None:
+    def send(self, data: Buffer, timeout_ms: int) -> None:
         """Writes all of `data`."""
         ...
 

@@ -19,7 +19,7 @@ from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
 from moldau.wire.protocol.codec import decode_message
-from moldau.wire.protocol.framing import LENGTH_SIZE
+from moldau.wire.protocol.framing import LENGTH_SIZE, gathered
 from moldau.wire.protocol.schema import Request
 
 CONNECT_TIMEOUT_MS = 10_000
@@ -163,17 +163,8 @@ class ClientConnection:
     def _write(self, parts: list[bytes]) -> None:
         stream = self._connected()
         try:
-            small: list[bytes] = []
-            for part in parts:
-                if len(part) <= _JOIN_BYTES:
-                    small.append(part)
-                    continue
-                if small:
-                    stream.send(b"".join(small), self.request_timeout_ms)
-                    small = []
-                stream.send(part, self.request_timeout_ms)
-            if small:
-                stream.send(b"".join(small), self.request_timeout_ms)
+            for piece in gathered(parts, _JOIN_BYTES):
+                stream.send(piece, self.request_timeout_ms)
         except OSError as error:
             raise self._lost(error) from error
         except BaseException:

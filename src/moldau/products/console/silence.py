@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from moldau.errors import KafkaError
 from moldau.ports import Dialer, Stream
+from moldau.types import Buffer
 
 Received = TypeVar("Received", bytes, int)
 Address = tuple[str, int]
@@ -93,7 +94,7 @@ class _HeardStream:
         self._address = address
         self._has_answered = False
 
-    def send(self, data: bytes, timeout_ms: int) -> None:
+    def send(self, data: Buffer, timeout_ms: int) -> None:
         if self._has_answered and self._dialer.is_suspect(self._address):
             raise ConnectionResetError("it did not answer another question in time")
         self._stream.send(data, timeout_ms)

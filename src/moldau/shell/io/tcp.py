@@ -8,6 +8,7 @@ from typing import Final
 
 from moldau.client.protocol.retries import UnknownHostError
 from moldau.errors import KafkaError, kafka_error
+from moldau.types import Buffer
 
 
 class TcpStream:
@@ -18,7 +19,7 @@ class TcpStream:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
 
-    def send(self, data: bytes, timeout_ms: int) -> None:
+    def send(self, data: Buffer, timeout_ms: int) -> None:
         self._socket.settimeout(timeout_ms / 1_000)
         self._socket.sendall(data)
 

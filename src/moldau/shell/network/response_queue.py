@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from moldau.ports import LaterBytes
@@ -17,24 +17,10 @@ from moldau.shell.network.flow_control import FlowControl, Hold, Shared
 from moldau.shell.network.pending_response import PendingResponse
 from moldau.shell.network.streamed_answer import StreamedAnswer
 from moldau.types import Buffer
+from moldau.wire.protocol.framing import gathered
 
 JOIN_BYTES = 64 << 10
 BUFFERS = frozenset((bytes, bytearray, memoryview))
-
-
-def gathered(parts: Iterable[Buffer]) -> Iterator[Buffer]:
-    """What one write after the other sends: the large parts without a copy, and what is small between them joined."""
-    small: list[Buffer] = []
-    for part in parts:
-        if len(part) <= JOIN_BYTES:
-            small.append(part)
-            continue
-        if small:
-            yield b"".join(small)
-            small.clear()
-        yield memoryview(part)  # what the socket does not take at once is cut off without a copy
-    if small:
-        yield b"".join(small)
 
 
 class ResponseQueue(FlowControl):
@@ -117,7 +103,7 @@ class ResponseQueue(FlowControl):
         if size <= JOIN_BYTES:
             transport.write(out[0] if len(out) == 1 else b"".join(out))
         elif BUFFERS.issuperset(map(type, out)):
-            for piece in gathered(out):
+            for piece in gathered(out, JOIN_BYTES):
                 if transport.is_closing():
                     return
                 transport.write(piece)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
 
@@ -33,6 +34,22 @@ def frame(*parts: Buffer) -> bytes:
 def frame_length(*parts: Buffer) -> bytes:
     """Only the length in front, for parts that are written one by one."""
     return _LENGTH.pack(sum(map(len, parts)))
+
+
+def gathered(parts: Iterable[Buffer], joined_bytes: int) -> Iterator[bytes | memoryview]:
+    """What one write after the other sends: parts above `joined_bytes` without a copy, and what is smaller between them
+    joined."""
+    small: list[Buffer] = []
+    for part in parts:
+        if len(part) <= joined_bytes:
+            small.append(part)
+            continue
+        if small:
+            yield b"".join(small)
+            small.clear()
+        yield memoryview(part)  # what the socket does not take at once is cut off without a copy
+    if small:
+        yield b"".join(small)
 
 
 def decode_frame_length(buffer: Buffer, position: int = 0, *, max_bytes: int = MAX_FRAME_BYTES) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from moldau.errors import KafkaError, kafka_error
 from moldau.products.console.silence import PATIENCE_MS, ListeningDialer, SilentBrokerError
+from moldau.types import Buffer
 
 
 class Brokers:
@@ -29,7 +30,7 @@ class Brokers:
     def pause(self, length_ms: int) -> None:
         self.now_ms += length_ms
 
-    def send(self, data: bytes, timeout_ms: int) -> None:
+    def send(self, data: Buffer, timeout_ms: int) -> None:
         """It is in the kernel's buffer."""
 
     def receive(self, max_bytes: int, timeout_ms: int) -> bytes:
