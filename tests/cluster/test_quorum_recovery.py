@@ -136,7 +136,8 @@ def check_that_it_serves_what_it_said(cluster: ClusterOfThree, told: str, state:
 
 
 def test_what_the_others_took_while_the_survivor_stood_still_is_missing_from_where_it_says(tmp_path: Path) -> None:
-    """The survivor never hears that it is out of sync: its own metadata says the contrary."""
+    """The survivor never hears that it is out of sync: its own metadata says the contrary, and a broker that lives does
+    better."""
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
         cluster.create_topic()
         cluster.wait_in_sync()
@@ -147,15 +148,21 @@ def test_what_the_others_took_while_the_survivor_stood_still_is_missing_from_whe
         with cluster.standing_still(1):
             cluster.wait_out_of_sync(1)
             placed |= cluster.produce_placed("without", 500)
-            lose(cluster, 2, 3)
+            lose(cluster, 2)
             cluster.kill(1)
 
         refused = answer(cluster.config_of(1), "n")
         assert (refused.returncode, "nothing was changed" in refused.stdout) == (1, True), refused.stdout
+        assert "  not answering      broker 2\n" in refused.stdout
+        words = " ".join(refused.stdout.split())
+        assert "and is in sync in 3 partitions in which this node is not: orders-0, orders-1, orders-2." in words
+        assert "broker 3 answers at 127.0.0.1:" in words
+        lose(cluster, 3)
         done = answer(cluster.config_of(1), "y")
         assert (done.returncode, rows_of(done.stdout)) == (0, rows_of(refused.stdout)), done.stderr
         assert rows_of(done.stdout) == {index: ("yes", end, end) for index, end in ends.items()}
         assert "what they took without it is missing" in done.stdout
+        assert "  not answering      broker 2, 3\n" in done.stdout
         check_that_it_serves_what_it_said(cluster, done.stdout, "yes", placed)
 
 
@@ -213,6 +220,8 @@ def test_where_controllers_are_lost_and_the_brokers_are_left_these_lead_again(tm
         assert done.returncode == 0, done.stderr
         named = ", ".join(f"{TOPIC}-{index}" for index in range(PARTITIONS))
         assert f"without a replica  {named}: where a broker is left that has them in sync" in done.stdout
+        living = r"^  broker 3 +answers at 127\.0\.0\.1:\d+ and has no record that would be lost$"
+        assert re.search(living, done.stdout, re.MULTILINE), done.stdout
         assert "min.insync.replicas" not in done.stdout
         cluster.start(1)
         # the broker is fenced until it has heard of its controller

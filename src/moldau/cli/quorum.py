@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from moldau.types import TopicPartition
 
 MAX_NAMED = 20
+NAME_WIDTH = 21
 CHANGE_PATIENCE_S = 10.0
 CHANGE_PAUSE_S = 0.2
 """Between two tries of a change of voters: Apache Kafka's leader refuses it until its epoch is committed, with
@@ -219,8 +221,28 @@ def _print_cost(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
     print(f"  not in sync        {_listed(survivor.lacking)}: their newest records may be missing here")
     print(f"  without a replica  {_listed(survivor.gone)}: where a broker is left that has them in sync")
     print("                     it leads them again once it has joined; else nobody has their records")
+    _print_live_brokers(remains)
     if survivor.whole or survivor.lacking:
         print("With min.insync.replicas above 1 producers wait until nodes with the ids of the lost ones join anew.")
+
+
+def _print_live_brokers(remains: Remains) -> None:
+    """Asks the other brokers, for a few seconds at most, whether one of them has what would be lost here."""
+    from moldau.shell.network.listener import TcpNetwork
+    from moldau.shell.node.live_brokers import find_live_brokers
+
+    found = {broker.broker_id: broker for broker in asyncio.run(find_live_brokers(remains, TcpNetwork()))}
+    silent = [str(broker.broker_id) for broker in remains.others if broker.broker_id not in found]
+    if silent:
+        print(f"  not answering      broker {', '.join(silent)}")
+    for broker_id, broker in found.items():
+        named = f"  broker {broker_id}".ljust(NAME_WIDTH) + f"answers at {broker.address.host}:{broker.address.port}"
+        if not broker.ahead:
+            print(f"{named} and has no record that would be lost")
+            continue
+        print(f"{named} and is in sync in {counted(len(broker.ahead), 'partition')} in which this")
+        print(f"{' ' * NAME_WIDTH}node is not: {_listed(broker.ahead)}. What only broker {broker_id} has of them")
+        print(f"{' ' * NAME_WIDTH}would be lost: stop that broker and recover its node instead of this one")
 
 
 def _print_replicas(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:

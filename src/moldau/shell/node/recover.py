@@ -21,7 +21,7 @@ from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, build_metadata_batch
 from moldau.core.metadata.fold import MetadataFold
-from moldau.core.metadata.image import MetadataImage
+from moldau.core.metadata.image import BrokerImage, MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
 from moldau.core.raft.steps import QuorumState
 from moldau.core.raft.voters import VoterSet
@@ -51,12 +51,14 @@ _SETTINGS = parse_broker_settings({})
 
 class Remains(msgspec.Struct, frozen=True):
     """What a log directory says of its cluster. `voter_ids`: of the quorum, empty where they are configured.
-    `known_until_ms`: of the last change of the metadata that had come to this node; -1 if nothing says it."""
+    `known_until_ms`: of the last change of the metadata that had come to this node; -1 if nothing says it.
+    `others`: the registered brokers of other nodes, by their ids."""
 
     properties: MetaProperties
     voter_ids: tuple[int, ...]
     survivor: Survivor
     known_until_ms: int
+    others: tuple[BrokerImage, ...]
 
 
 class KeptReplica(msgspec.Struct, frozen=True):
@@ -176,4 +178,6 @@ def _remains(properties: MetaProperties, log: Log, fold: MetadataFold, control: 
     voters = VoterSet(() if control.voters is None else control.voters.voters)
     ids = tuple(voter.voter_id for voter in voters.voters)
     known_until_ms = max((segment.load_max_timestamp() for segment in log.segments), default=-1)
-    return Remains(properties, ids, survive(fold.image, properties.node_id), known_until_ms)
+    image, node_id = fold.image, properties.node_id
+    others = tuple(broker for broker_id, broker in sorted(image.brokers.items()) if broker_id != node_id)
+    return Remains(properties, ids, survive(image, node_id), known_until_ms, others)
