@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from moldau.core.beat import beat_ms
-from moldau.errors import ERROR_CODES, KafkaError
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.event_log import EventLog
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
@@ -26,6 +26,7 @@ SOON_S = 0.05
 
 _NOT_YET = tuple(ERROR_CODES[name] for name in ("DUPLICATE_BROKER_REGISTRATION", "REQUEST_TIMED_OUT"))
 """The session of an earlier life has not ended, or no controller is active."""
+_UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 _FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "STALE_BROKER_EPOCH"))
 
 
@@ -82,7 +83,7 @@ class Heartbeats:
     async def go_on(self) -> None:
         """Sends a heartbeat each `broker.heartbeat.interval.ms`, or sooner (see `beat_now`), until the broker stops. A
         controller that has forgotten this broker is told of it again; any other trouble is told to the log, and the
-        heartbeat is tried again."""
+        heartbeat is tried again, also where the controller refused to take the broker again."""
         while True:
             due_ms = beat_ms(int(asyncio.get_running_loop().time() * 1_000), self._interval_ms)
             with suppress(TimeoutError):
@@ -92,30 +93,52 @@ class Heartbeats:
             if self._is_stopping:
                 return  # a heartbeat that wants to serve would lift the fence of a broker that has left
             try:
-                await self._beat()
-            except KafkaError as error:
-                self._log.warn("heartbeat", f"the controller did not take a heartbeat: {error}")
-                if error.code in _FORGOTTEN:
+                if not await self._is_known():
                     await self._register()
+            except KafkaError as error:
+                self._log.warn("registration", f"the controller does not take this broker again: {error}")
 
     async def shut_down(self) -> None:
         """Returns when the broker leads nothing, and all others know that. Raises KafkaError."""
         self._is_stopping = True
         await self._beat_until(lambda answer: answer.should_shut_down, want_shut_down=True)
 
+    async def _is_known(self) -> bool:
+        """Beats once; False: the controller has forgotten this broker."""
+        try:
+            await self._beat()
+        except KafkaError as error:
+            self._log.warn("heartbeat", f"the controller did not take a heartbeat: {error}")
+            return error.code not in _FORGOTTEN
+        return True
+
     async def _register(self) -> None:
-        """Raises KafkaError: the controller will never take this broker."""
+        """Raises KafkaError: the controller does not take this broker."""
         while True:
             try:
                 answer = await self._submit(self._registration)
                 if not answer.error_code:
                     break
             except KafkaError as error:
+                if error.code == _UNSUPPORTED_VERSION:
+                    raise kafka_error(error.code, self._why_unsupported(str(error))) from error
                 if error.code not in _NOT_YET:
                     raise
             await asyncio.sleep(SOON_S)
         self._epoch = answer.broker_epoch
         self._registered(self._epoch)
+
+    def _why_unsupported(self, said: str) -> str:
+        """The answer of another node is a code alone, without the name of the feature."""
+        ranges = ", ".join(
+            f"{feature.name} {feature.min_supported_version} to {feature.max_supported_version}"
+            for feature in self._registration.features
+        )
+        return (
+            f"the controller refuses broker {self._registration.broker_id} ({said}): the cluster has finalized a "
+            f"feature level that this broker does not support, and `kafka-features describe` shows it; this broker "
+            f"supports {ranges}, and no other feature"
+        )
 
     async def _beat_until(self, is_done: Callable[[BrokerHeartbeatResponse], bool], **wants: bool) -> None:
         while True:

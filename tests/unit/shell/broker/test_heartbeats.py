@@ -185,6 +185,33 @@ def test_a_broker_that_cannot_be_in_this_cluster_is_told_at_once() -> None:
     tell(story)
 
 
+def test_a_broker_that_lacks_a_finalized_level_says_which_levels_it_supports() -> None:
+    async def story(here: Story) -> None:
+        here.refusals = ["UNSUPPORTED_VERSION"]
+        said = (
+            r"refuses broker 2 .*`kafka-features describe` .* supports metadata.version 7 to 30, .*group.version 0 to 1"
+        )
+        with pytest.raises(KafkaError, match=said):
+            await here.broker().start()
+
+    tell(story)
+
+
+def test_a_broker_that_is_refused_when_it_registers_again_goes_on_asking() -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        await broker.start()
+        here.refusals = ["BROKER_ID_NOT_REGISTERED", "UNSUPPORTED_VERSION", "BROKER_ID_NOT_REGISTERED"]
+        going = asyncio.ensure_future(broker.go_on())
+        await asyncio.sleep(8.5)
+        assert not going.done()
+        assert len(here.epochs) == 2
+        assert not here.is_fenced
+        going.cancel()
+
+    tell(story)
+
+
 @pytest.mark.parametrize("name", ["STALE_BROKER_EPOCH", "BROKER_ID_NOT_REGISTERED"])
 def test_a_controller_that_has_forgotten_the_broker_is_told_of_it_again(name: str) -> None:
     async def story(here: Story) -> None:

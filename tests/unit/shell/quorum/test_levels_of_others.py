@@ -34,15 +34,19 @@ from tests.support.virtual_time import PATIENCE_S
 
 LEADER, FOLLOWER, EPOCH, PORT = 1, 2, 1, 9093
 LEVELS = {"metadata.version": 30}
-KNOWN, SERVED, UNKNOWN = (
-    FeatureLevelRecord(*each) for each in (*LEVELS.items(), ("group.version", 1), ("later.version", 1))
+KNOWN, SERVED, UNKNOWN, TOO_HIGH = (
+    FeatureLevelRecord(*each)
+    for each in (*LEVELS.items(), ("group.version", 1), ("later.version", 1), ("transaction.version", 3))
 )
 NOT_SERVED = (
     "^node 2 does not join cluster .{22}: group.version is 1 and other nodes serve it, but Moldau does not: "
     "`kafka-features downgrade --feature group.version=0` takes it back$"
 )
 NOT_KNOWN = "^node 2 does not join cluster .{22}: later.version is 1, but Moldau supports 0 to 0$"
-REFUSED = pytest.mark.parametrize(("finalized", "said"), [(SERVED, NOT_SERVED), (UNKNOWN, NOT_KNOWN)])
+NOT_SO_HIGH = "^node 2 does not join cluster .{22}: transaction.version is 3, but Moldau supports 0 to 2$"
+REFUSED = pytest.mark.parametrize(
+    ("finalized", "said"), [(SERVED, NOT_SERVED), (UNKNOWN, NOT_KNOWN), (TOO_HIGH, NOT_SO_HIGH)]
+)
 
 
 class ForeignLeader(AnsweringNode):
