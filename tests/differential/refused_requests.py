@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages import acls, consumer_groups, scram
+from moldau.wire.protocol.messages import acls, consumer_groups, sasl, scram
 
 TOPIC, LITERAL, USER, ANY_HOST, READ, ALLOW = 2, 3, "User:somebody", "*", 3, 3
 
@@ -64,12 +64,22 @@ def _consumer_group_describe(chance: random.Random, prefix: str) -> Request:
     return consumer_groups.ConsumerGroupDescribeRequest((f"{prefix}-g0", "")[: chance.randrange(3)]), False
 
 
+def _sasl_handshake(chance: random.Random, prefix: str) -> Request:
+    return sasl.SaslHandshakeRequest(chance.choice(("PLAIN", "SCRAM-SHA-256", ""))), False
+
+
+def _sasl_authenticate(chance: random.Random, prefix: str) -> Request:
+    return sasl.SaslAuthenticateRequest(chance.choice((b"\0user\0secret", b""))), False
+
+
 REFUSED: dict[ApiKey, Callable[[random.Random, str], Request]] = {
     ApiKey.DESCRIBE_ACLS: _describe_acls,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.SASL_HANDSHAKE: _sasl_handshake,
+    ApiKey.SASL_AUTHENTICATE: _sasl_authenticate,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
 }

@@ -54,6 +54,10 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTER_CLUSTER,),
     },
+    "sasl": {
+        ApiKey.SASL_HANDSHAKE: (),
+        ApiKey.SASL_AUTHENTICATE: (),
+    },
     "partitions": {
         ApiKey.CREATE_PARTITIONS: (ALTER_TOPIC,),
         ApiKey.ELECT_LEADERS: (ALTER_CLUSTER,),

@@ -1,4 +1,4 @@
-"""ACLs, SCRAM credentials, consumer groups of KIP-848: what is answered where the feature is not served.
+"""ACLs, SASL, SCRAM credentials, consumer groups of KIP-848: what is answered where the feature is not served.
 
 Each answer was asked of Apache Kafka 4.3.1, without an authorizer and with `group.version` 0.
 """
@@ -25,6 +25,7 @@ from moldau.wire.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )
+from moldau.wire.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from moldau.wire.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
@@ -141,3 +142,17 @@ async def test_consumer_groups_of_kip_848_are_refused_as_with_group_version_0(
     assert "group.protocol=consumer (group g\\n)" in line
     described = await client.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, version, ConsumerGroupDescribeRequest(("g", "")))
     assert [(group.group_id, group.error_code) for group in described.groups] == [("g", 35), ("", 35)]
+
+
+@pytest.mark.parametrize(("handshake", "authenticate"), [(0, 0), (1, 1), (1, 2)])
+async def test_a_client_that_would_authenticate_is_told_so_and_is_served_on(
+    start_node: Any, handshake: int, authenticate: int
+) -> None:
+    client = (await start_node()).connect()
+    for _ in range(2):
+        answer = await client.ask(ApiKey.SASL_HANDSHAKE, handshake, SaslHandshakeRequest("PLAIN"))
+        assert (answer.error_code, answer.mechanisms) == (34, ())
+    refused = await client.ask(ApiKey.SASL_AUTHENTICATE, authenticate, SaslAuthenticateRequest(b"\0user\0secret"))
+    told = "SaslAuthenticate request received after successful authentication"
+    assert (refused.error_code, refused.error_message, refused.auth_bytes) == (34, told, b"")
+    assert await describe(client) == {}

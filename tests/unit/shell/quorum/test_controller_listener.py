@@ -47,12 +47,13 @@ from moldau.wire.protocol.messages.cluster import (
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.quorum import VoteRequest
+from moldau.wire.protocol.messages.sasl import SaslHandshakeRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.held_port import held_port, port_of
 from tests.support.quorum_of_three import CLUSTER_ID, QuorumOfThree
 
 TIMEOUT_MS = 30_000
-NOT_CONTROLLER, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 41, 42, 104
+ILLEGAL_SASL_STATE, NOT_CONTROLLER, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 34, 41, 42, 104
 THROTTLING_QUOTA_EXCEEDED = 89
 MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 QUORUM = DescribeQuorumRequest((DescribeQuorumTopic("__cluster_metadata", (DescribeQuorumPartition(0),)),))
@@ -86,6 +87,14 @@ def test_clients_are_not_served() -> None:
     async def story(peer: Peer, quorum: QuorumOfThree) -> None:
         with pytest.raises(NoAnswerError, match="no version of METADATA"):
             await peer.request(MetadataRequest(), TIMEOUT_MS)
+
+    ask(story)
+
+
+def test_a_client_that_would_authenticate_is_told_that_there_is_no_sasl() -> None:
+    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        answer = await peer.request(SaslHandshakeRequest("PLAIN"), TIMEOUT_MS)
+        assert (answer.error_code, answer.mechanisms) == (ILLEGAL_SASL_STATE, ())
 
     ask(story)
 

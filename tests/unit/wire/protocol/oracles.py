@@ -15,7 +15,7 @@ from dataclasses import fields as dataclass_fields
 from types import ModuleType
 
 import msgspec
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.schemas.fields.codecs import BitField
 from kio.schema.errors import ErrorCode
@@ -101,7 +101,7 @@ def _names_in(annotation: object) -> list[str]:
 
 # -- kafka-python
 
-_KAFKA_PYTHON: tuple[ModuleType, ...] = (admin, consumer, metadata, producer)
+_KAFKA_PYTHON: tuple[ModuleType, ...] = (admin, consumer, metadata, producer, sasl)
 
 
 def kafka_python_class(cls: type[msgspec.Struct]) -> type[ApiMessage] | None:
