@@ -7,7 +7,7 @@ behind it: a caller that must not wait for such a request has a `Peer` of its ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -67,8 +67,8 @@ class Peer:
         self._backoff_ms = 0
         self._next_try_s = 0.0
         self._is_closed = False
-        self.features: Mapping[str, int] = {}
-        """The levels of the finalized features that the peer serves, as it said when it was reached last."""
+        self.features: tuple[str, ...] = ()
+        """The finalized features that the peer serves, as it said when it was reached last."""
 
     @property
     def address(self) -> BrokerListener:
@@ -138,8 +138,9 @@ class Peer:
 
     def rest(self) -> None:
         """The peer is not asked for now: requests under way fail, also those that wait for a connection to be made."""
-        if self._try is not None:
-            self._try.reschedule(0.0)
+        under_way, self._try = self._try, None  # a time-out that has ended its try cannot be set again
+        if under_way is not None:
+            under_way.reschedule(0.0)
         self._drop(self._connection)
 
     def close(self) -> None:
@@ -161,13 +162,14 @@ class Peer:
         is_open, address = False, self._address
         connection = _PeerConnection(ClientProtocol(self._name(), client_id=CLIENT_ID), self._lost)
         try:
-            async with asyncio.timeout(None) as self._try:
+            async with asyncio.timeout(None) as this_try:
+                self._try = this_try
                 await self._network.connect(address.host, address.port, connection)
                 served = await connection.request(
                     ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
                 )
-            self.features = {row.name: row.max_version_level for row in served.finalized_features}
-            is_open = self._try.when() is None
+            self.features = tuple(row.name for row in served.finalized_features)
+            is_open = this_try.when() is None
         except ConnectionRefusedError as error:
             raise NobodyListensError(f"{self._name()}: {error}") from error
         except (OSError, UnicodeError) as error:
