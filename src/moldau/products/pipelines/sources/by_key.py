@@ -1,8 +1,8 @@
 """What a database's tables share as sources: rows in the order of one column, each read once.
 
-The column `by` holds numbers that grow with every new row, as those of a sequence do, and that no two rows share; or
-times. What is read is never looked at again: changes of a row that was read, and rows that get a smaller number later,
-are not seen. Rows without a number are never read.
+The column `by` holds keys that grow with every new row, as the numbers of a sequence do, and that no two rows share; or
+times, which rows may share. What is read is never looked at again: changes of a row that was read, and rows that get a
+smaller key later, are not seen. Rows without a key are never read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 MOST_ROWS_PER_BATCH = 1_000_000
 """Where the page says nothing."""
 ROWS_AT_A_TIME = 10_000
+DELAY_MS = 10_000
+"""Of a `by` that is a time: younger rows wait, where the page says nothing."""
 
-Key = int | str | None
+Key = int | float | str | None
 Span = tuple[Key, Key]
 """Rows behind the first key, up to the second; None: there is no such bound."""
 

@@ -28,6 +28,7 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.databases.names import path_of, quoted
 from moldau.products.pipelines.databases.postgresql import UnreachableError, connected, execute, server_of, table_of
 from moldau.products.pipelines.sources.by_key import (
+    DELAY_MS,
     ROWS_AT_A_TIME,
     ByKeyFeed,
     ByKeySource,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DELAY_MS = 10_000
 LOOK_AGAIN_SECONDS = 0.1
 SETTLES_WITHIN_SECONDS = 1.0
 """So long a look waits for those who are writing; then the next one does."""

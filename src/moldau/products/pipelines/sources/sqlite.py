@@ -1,10 +1,14 @@
-"""A table in an SQLite file as a pipeline's source: its new rows, in the order of a whole number.
+"""A table in an SQLite file as a pipeline's source: its new rows, in the order of a number, a text or a time.
 
     sources:
       orders: {sqlite: shop.db, table: orders, by: id}
 
-SQLite has one writer at a time, so rows become visible in the order of their numbers. Declare the column `integer
-primary key autoincrement`: without `autoincrement`, SQLite gives the number of a deleted last row again.
+SQLite has one writer at a time, so rows become visible in the order of the numbers that it gives them. Declare the
+column `integer primary key autoincrement`: without `autoincrement`, SQLite gives a deleted last row's number again.
+
+Rows may share a time, and a transaction commits after the times of its rows: so only rows older than `delay` are read,
+which must be longer than a transaction that writes. (To learn that nobody is writing, one must take the lock of the
+writers, and this only reads.) Keys that a program makes, texts or numbers, must become visible in their order.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.databases.names import quoted
 from moldau.products.pipelines.sources.by_key import (
+    DELAY_MS,
     ROWS_AT_A_TIME,
     ByKeyFeed,
     ByKeySource,
@@ -29,22 +34,33 @@ from moldau.products.pipelines.sources.by_key import (
     bounds,
 )
 from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead
+from moldau.products.pipelines.sources.stored_times import TimeForm, before_now, form_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+TEXTS = ("CHAR", "CLOB", "TEXT")
+"""Words in the declared type of a column of texts."""
+NUMBER, TEXT, TIME = "number", "text", "time"
+"""What `by` holds, by the type of its column. A text may be a time too: its values tell."""
+
+
 class SqliteSource(ByKeySource, frozen=True, kw_only=True):
+    """`delay_ms`: of a `by` that is a time; None: a whole number is none, and other times have DELAY_MS."""
+
     NAMED_BY = ("sqlite",)
-    KEYS = ("table", "by", MAX_RECORDS)
+    KEYS = ("table", "by", "delay", MAX_RECORDS)
 
     file: Path
+    delay_ms: int | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> SqliteSource:
         return cls(
             file=source.local_path("sqlite", head.directory),
             table=source.text("table"),
+            delay_ms=source.interval_ms("delay", DELAY_MS) if source.has("delay") else None,
             **cls.parse_by(source),
         )
 
@@ -62,20 +78,53 @@ class SqliteSource(ByKeySource, frozen=True, kw_only=True):
         if not declared:
             raise DatabaseSourceError(f"{self.file} has no table {self.table}")
         columns = pa.schema([(name, _type_of(kind)) for name, kind in declared])
-        if self.by is not None and (self.by not in columns.names or columns.field(self.by).type != pa.int64()):
-            raise DatabaseSourceError(f"`by` must name a column of whole numbers; {self.by!r} of {self.table} is none")
-        return SqliteFeed(self, columns)
+        if self.by is None:
+            return SqliteFeed(self, columns, "")
+        key_kind = next((_kind_of_key(kind) for name, kind in declared if name == self.by), "")
+        if not key_kind:
+            raise DatabaseSourceError(
+                f"`by` must name a column of whole numbers, texts or times; {self.by!r} of {self.table} is none"
+            )
+        return SqliteFeed(self, columns, TIME if key_kind == NUMBER and self.delay_ms is not None else key_kind)
 
 
 class SqliteFeed(ByKeyFeed):
-    def __init__(self, source: SqliteSource, columns: pa.Schema) -> None:
+    """`key_kind`: NUMBER, TEXT or TIME."""
+
+    def __init__(self, source: SqliteSource, columns: pa.Schema, key_kind: str) -> None:
         super().__init__(columns, source.max_records)
-        self._source = source
+        self._source, self._key_kind = source, key_kind
         self._table, self._by = quoted(source.table), quoted(source.by or "")
 
     def _newest(self, after: Key) -> Key:
-        behind, values = ("", []) if after is None else (f" where {self._by} > ?", [after])
-        return self._one(f"select max({self._by}) from {self._table}{behind}", values)
+        newest = self._outermost("max", after)
+        if newest is None or self._key_kind == NUMBER:
+            return newest
+        form = self._form_of(newest)
+        first = self._outermost("min", None) if after is None else after
+        if form != self._form_of(first):
+            raise DatabaseSourceError(
+                f"the column {self._source.by!r} has {first!r} and {newest!r}: keys of one form have an order"
+            )
+        if form is None:
+            return newest
+        delay_ms = DELAY_MS if self._source.delay_ms is None else self._source.delay_ms
+        return self._outermost("max", after, form.bound(before_now(delay_ms)))
+
+    def _form_of(self, key: Key) -> TimeForm | None:
+        """None: a key that is a text. Raises DatabaseSourceError for what is neither that nor a time."""
+        form = form_of(key)
+        must_be_time = self._key_kind == TIME or self._source.delay_ms is not None
+        if form is None and (must_be_time or not isinstance(key, str)):
+            raise DatabaseSourceError(f"the column {self._source.by!r} has {key!r}, which is no time")
+        return form
+
+    def _outermost(self, which: str, after: Key, below: Key = None) -> Key:
+        """The least or the greatest key (`which`: min or max) behind `after`; None where there is none."""
+        limits = [(f"{self._by} > ?", after), (f"{self._by} < ?", below)]
+        known = [(condition, key) for condition, key in limits if key is not None]
+        where = f" where {' and '.join(condition for condition, _ in known)}" if known else ""
+        return self._one(f"select {which}({self._by}) from {self._table}{where}", [key for _, key in known])
 
     def _key_of_row(self, number: int, span: Span) -> Key:
         condition, values = bounds(self._by, span, "?")
@@ -117,9 +166,21 @@ def _type_of(declared: str) -> pa.DataType:
 
     if "INT" in declared:
         return pa.int64()
-    if not any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
+    if not any(word in declared for word in TEXTS):
         if "BLOB" in declared:
             return pa.binary()
         if any(word in declared for word in ("REAL", "FLOA", "DOUB")):
             return pa.float64()
     return pa.string()
+
+
+def _kind_of_key(declared: str) -> str:
+    """NUMBER, TEXT or TIME; "" for a column that holds no keys."""
+    import pyarrow as pa
+
+    kind = _type_of(declared)
+    if kind == pa.int64():
+        return NUMBER
+    if kind == pa.float64() or "DATE" in declared or "TIME" in declared:
+        return TIME
+    return TEXT if any(word in declared for word in TEXTS) else ""
