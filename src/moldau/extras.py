@@ -12,6 +12,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "delta": ("deltalake",),
     "iceberg": ("pyiceberg", "sqlalchemy"),
     "postgresql": ("psycopg",),
+    "json-schema": ("jsonschema",),
     "protobuf": ("google.protobuf", "grpc_tools"),
     "registry": ("avro", "jsonschema", "google.protobuf", "grpc_tools"),
     "simulation": ("greenlet",),

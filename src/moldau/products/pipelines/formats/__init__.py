@@ -10,6 +10,7 @@ from moldau.products.pipelines.core.kinds import kinds_in
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.formats.format import Format
+from moldau.products.pipelines.formats.json_schema import JsonSchemaFormat
 
 JSON = "json"
 
@@ -20,7 +21,7 @@ def all_formats() -> dict[str, type[Format]]:
 
 
 def writable_formats() -> dict[str, type[SchemaFormat]]:
-    """The formats that rows can be written in, beside JSON."""
+    """The formats that rows can be written in, beside JSON, which has a schema where the page names one."""
     return {name: kind for name, kind in all_formats().items() if issubclass(kind, SchemaFormat)}
 
 
@@ -41,11 +42,12 @@ def parse_format(section: Section, name: str, directory: Path) -> Format | None:
 
 
 def parse_written(section: Section, directory: Path) -> SchemaFormat | None:
-    """In which format the page wants rows written; None: as JSON. Raises PageError."""
+    """In which format the page wants rows written; None: as JSON without a schema. Raises PageError."""
     formats = writable_formats()
     name = section.choice("format", (JSON, *formats), default=JSON)
-    known = formats[name].KEYS if name != JSON else ()
+    kind = formats.get(name) or (JsonSchemaFormat if JsonSchemaFormat.is_meant(section) else None)
+    known = kind.KEYS if kind is not None else ()
     for key in keys_of(formats):
         if section.has(key) and key not in known:
             section.refuse(key, f"has no meaning for the format {name}")
-    return formats[name].parse(section, directory) if name != JSON else None
+    return kind.parse(section, directory) if kind is not None else None

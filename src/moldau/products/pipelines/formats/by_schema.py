@@ -53,7 +53,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
         schema_file = section.local_path("schema_file", directory) if section.has("schema_file") else None
         subject = section.text("subject", default="") or None
         if registry is None and schema_file is None:
-            section.refuse("format", f"{cls.NAMED_BY} needs a `schema_file`, or a `registry`")
+            section.refuse("format", f"{section.text('format', default='json')} needs a `schema_file`, or a `registry`")
         if subject is not None and registry is None:
             section.refuse("subject", "is a name in a registry: say in which one with `registry`")
         if schema_file is not None and not schema_file.is_file():
@@ -76,7 +76,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
     def newest_schema(self, form: str = "") -> RegisteredSchema:
         """For a format without `schema_file`. `form`: see `Registry.newest`. Raises FlowError, RegistryError."""
         if self.registry is None or self.subject is None:
-            raise FlowError(f"{self.NAMED_BY} has no schema")
+            raise FlowError("the format has no schema")
         return self.registry.newest(self.subject, form)
 
     def decoded(self, records: DataFrame) -> DataFrame:
@@ -227,7 +227,7 @@ class Writer:
     def __call__(self, rows: pa.Array) -> pa.Array:
         import pyarrow as pa
 
-        head = b"" if self._registry is None else self._head(self._registry)
+        head = self.framed(b"")
         encode, names = self.encoder_of(rows), [field.name for field in rows.type]
         columns = [column.to_pylist(maps_as_pydicts="strict") for column in rows.flatten()]
         found = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
@@ -235,8 +235,11 @@ class Writer:
 
     def value_of(self, row: Row) -> bytes:
         """Of one row. Raises FlowError, RegistryError."""
-        head = b"" if self._registry is None else self._head(self._registry)
-        return head + _encoded(self.encoder(), row)
+        return self.framed(_encoded(self.encoder(), row))
+
+    def framed(self, row: bytes) -> bytes:
+        """A row that is encoded, behind what stands before it. Raises RegistryError."""
+        return row if self._registry is None else self._head(self._registry) + row
 
     def _head(self, registry: Registry) -> bytes:
         schema_id = self._schema.id

@@ -1,4 +1,5 @@
-"""Formats that are text: JSON, one object a record, and CSV, one line a record. The schema is that of the page."""
+"""Formats that are text: JSON, one object a record, and CSV, one line a record. The schema is that of the page; JSON
+whose schema is a JSON Schema is in `json_schema`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, Format
 from moldau.products.pipelines.formats.json_columns import JsonColumns, knows
+from moldau.products.pipelines.formats.json_schema import JsonSchemaFormat
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -24,13 +26,17 @@ class JsonFormat(Format, frozen=True, kw_only=True):
     """`schema`: names and Spark types."""
 
     NAMED_BY = "json"
-    KEYS = ("schema",)
+    KEYS = ("schema", *JsonSchemaFormat.KEYS)
 
     schema: str
 
     @classmethod
-    def parse(cls, section: Section, directory: Path) -> JsonFormat:
-        return cls(schema=_schema(section, cls.NAMED_BY))
+    def parse(cls, section: Section, directory: Path) -> Format:
+        if not JsonSchemaFormat.is_meant(section):
+            return cls(schema=_schema(section, cls.NAMED_BY))
+        if section.has("schema"):
+            section.refuse("schema", "has no meaning beside a JSON Schema, which tells the columns itself")
+        return JsonSchemaFormat.parse(section, directory)
 
     def columns(self) -> Mapping[str, str]:
         return columns_of(self.schema)

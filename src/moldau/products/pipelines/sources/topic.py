@@ -187,10 +187,10 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
     def _encoder(self) -> Callable[[Mapping[str, Any]], object]:
         """Makes a value of the fields that a test gives."""
-        if self.format == JsonFormat.NAMED_BY:
-            return dict
         if isinstance(self.decoder, SchemaFormat):
             return self.decoder.encoder_of_json()
+        if self.format == JsonFormat.NAMED_BY:
+            return dict
         return lambda fields: fields.get("value")
 
     def offline(self) -> TopicSource:

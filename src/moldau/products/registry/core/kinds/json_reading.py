@@ -15,8 +15,9 @@ from typing import Any
 
 from referencing.exceptions import Unresolvable
 
+from moldau.products.json_schemas import Node
 from moldau.products.registry.core.kinds.json_patterns import SlowPatternError, check_pattern
-from moldau.products.registry.core.kinds.json_schema import Node, ParsedSchema, kept, parse
+from moldau.products.registry.core.kinds.json_schema import ParsedSchema, kept, parse
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
 
 MOST_COMPARISONS = 10_000
