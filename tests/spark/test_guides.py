@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.cli.main import main
@@ -24,6 +26,15 @@ from tests.support.schema_registry import SchemaRegistry
 ALL = [block for block in blocks() if block.needs_spark]
 
 
+TRIP = {
+    "title": "Trip",
+    "type": "object",
+    "properties": {
+        "user": {"type": "string"},
+        "place": {"type": "object", "properties": {"town": {"type": "string"}}},
+        "at": {"type": "string", "format": "date-time"},
+    },
+}
 TARGET = "class LinesTarget(Target"
 """In the block that is a module of targets."""
 INVOICE = """
@@ -48,8 +59,8 @@ def registry(bootstrap_servers: str) -> Iterator[str]:
     registry.close()
 
 
-def send_payments(bootstrap_servers: str, registry: str, schema: str) -> None:
-    """As Confluent's serializer writes them; and the schema of what goes out as Protobuf."""
+def send_payments_and_trips(bootstrap_servers: str, registry: str, schema: str) -> None:
+    """As Confluent's serializers write them; and the schema of what goes out as Protobuf. `schema`: of payments."""
     client = SchemaRegistryClient({"url": registry})
     client.register_schema("invoices-value", Schema(INVOICE, "PROTOBUF"))
     serialize = AvroSerializer(client, schema)
@@ -57,6 +68,9 @@ def send_payments(bootstrap_servers: str, registry: str, schema: str) -> None:
     for amount in ("12.50", "-3.00"):
         row = {"user": "ann", "amount": Decimal(amount), "at": datetime(2026, 1, 1, tzinfo=UTC)}
         producer.produce("payments", serialize(row, SerializationContext("payments", MessageField.VALUE)))
+    trip = {"user": "ann", "place": {"town": "Brno"}, "at": "2026-01-01T00:00:00Z"}
+    in_json = JSONSerializer(json.dumps(TRIP), client)(trip, SerializationContext("trips", MessageField.VALUE))
+    producer.produce("trips", in_json)
     assert producer.flush(30) == 0
 
 
@@ -96,11 +110,11 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
 ) -> None:
     """Each whole page of the guide, with each command of its block, in their order. In this process and its session: a
     session of its own costs half a minute of two cores."""
-    for topic in ("orders", "orders-per-minute", "spenders", "customers", "payments", "invoices"):
+    for topic in ("orders", "orders-per-minute", "spenders", "customers", "payments", "invoices", "trips"):
         new_topic(name=topic)
     (avro,) = of("json")
     (tmp_path / "payment.avsc").write_text(avro.text, encoding="utf-8")
-    send_payments(bootstrap_servers, registry, avro.text)
+    send_payments_and_trips(bootstrap_servers, registry, avro.text)
     produce("orders", [(None, b'{"user": "ann", "amount": 2.5}'), (None, b"no JSON")])
     for page in of("yaml", page="pipelines.md"):
         text = page.text.replace(ADDRESS, bootstrap_servers).replace(REGISTRY, registry)
@@ -127,6 +141,9 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     assert [path.suffix for path in (tmp_path / "out" / "big").glob("*.parquet")] == [".parquet"]
     assert pq.read_table(tmp_path / "out" / "paid").to_pylist() == [
         {"user": "ann", "amount": Decimal("12.50"), "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    ]
+    assert pq.read_table(tmp_path / "out" / "trips").to_pylist() == [
+        {"user": "ann", "town": "Brno", "at": datetime(2026, 1, 1, tzinfo=UTC)}
     ]
     ((key, value),) = read_back("invoices")
     assert (key, value[:1], value[5:]) == (b"ann", b"\0", b"\0\n\x03ann\x11" + struct.pack("<d", 2.5))

@@ -1,7 +1,7 @@
 """A topic as a pipeline's source, or all topics whose names fit a pattern, of any Kafka cluster; with `as: table` the
 newest record of each key of one topic, without those keys whose newest record has no value.
 
-Columns: those of the schema (format json), or `value` (string, binary); and of every record, with a leading underscore,
+Columns: those of the schema, or `value` (string, binary); and of every record, with a leading underscore,
 `_key` (string), `_topic`, `_partition`, `_offset`, `_timestamp`. A JSON record that does not parse is no row: the query
 counts it for each batch, and `dead_letters` keeps it. In a table it is left out.
 """

@@ -1,9 +1,9 @@
 """A topic as a pipeline's target: how rows become records.
 
 A result with a column `value` of text or bytes, and at most `key` and the columns that name the input record beside it,
-goes as it is, under the key in its column `key`; any other row becomes one JSON object, or with `format: avro` or
-`protobuf` one record of those. `key` of the page names the column that becomes the record's key, as text; without it
-only a row that goes as it is has one.
+goes as it is, under the key in its column `key`; any other row becomes one JSON object, or with a schema (`format:
+avro`, `protobuf`, or `json` with a JSON Schema) one record of that. `key` of the page names the column that becomes the
+record's key, as text; without it only a row that goes as it is has one.
 
 By default each batch is one transaction, in which its source offsets are committed to the pipeline's group too.
 """
