@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.products.pipelines.core.failures import flow_that_failed, line_that_failed, what_failed
+from moldau.products.pipelines.core.failures import (
+    MOST_TRIES,
+    Offsets,
+    error_of_values,
+    first_failing,
+    flow_that_failed,
+    line_that_failed,
+    what_failed,
+)
 from moldau.products.pipelines.core.plan import make_flow
+from moldau.types import TopicPartition
 
 UNKNOWN_COLUMN = """\
 [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `usr` cannot be resolved. SQLSTATE: 42703; line 1 pos 7;
@@ -68,3 +77,96 @@ def test_of_a_module_the_last_line_is_told_that_a_trace_or_an_expression_names()
     assert line_that_failed(trace, "/pages/other.py") is None
     report = '== DataFrame ==\n"divide" was called from\n/pages/shop.py:12\n'
     assert line_that_failed(trace + report, "/pages/shop.py") == 12
+
+
+CAST = """\
+[STREAM_FAILED] Query [id = 1] terminated with exception: [CAST_INVALID_INPUT] The value 'abc' of the type "STRING" \
+cannot be cast to "INT" because it is malformed. SQLSTATE: 22018
+== SQL (line 1, position 8) ==
+select cast(v as int)
+SQLSTATE: XXKST
+
+JVM stacktrace:
+org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query [id = 1] terminated with exception
+Caused by: org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value SQLSTATE: 22018
+"""
+PARSED = """\
+An error occurred while calling o218.save.
+: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records: [null].
+Parse Mode: FAILFAST. SQLSTATE: 22023
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.malformed(QueryExecutionErrors.scala:1617)
+"""
+OF_A_WORKER = "An exception was thrown from the Python worker:\n" + OF_A_TARGET[OF_A_TARGET.index("Traceback") :]
+WRAPPED = "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the function. SQLSTATE: 39000\n"
+LOST = "[SCHEMA_NOT_FOUND] The schema `s` cannot be found. SQLSTATE: 42704"
+
+
+@pytest.mark.parametrize(
+    ("report", "error"),
+    [
+        (CAST, "CAST_INVALID_INPUT"),
+        (PARSED, "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+        ("[USER_RAISED_EXCEPTION] no number SQLSTATE: P0001", "USER_RAISED_EXCEPTION"),
+        (WRAPPED + OF_A_WORKER, "pyiceberg.exceptions.ValidationError"),
+        (WRAPPED + OF_A_WORKER.replace("pyiceberg.exceptions.ValidationError", "KeyError"), "KeyError"),
+        (WRAPPED + OF_A_WORKER.replace("pyiceberg.exceptions.ValidationError", "ConnectionResetError"), None),
+        (WRAPPED + OF_A_WORKER.replace("pyiceberg.exceptions.ValidationError", "moldau.errors.KafkaError"), None),
+        (WRAPPED + OF_A_TARGET, None),
+        (LOST, None),
+        ("No space left on device", None),
+    ],
+)
+def test_an_error_is_told_apart_that_the_values_of_a_record_can_cause(report: str, error: str | None):
+    assert error_of_values(report) == error
+
+
+class Batch:
+    """Fails where one of its bad records is read; counts how often it was asked, and for how many offsets."""
+
+    def __init__(self, *bad: tuple[int, int], most: int = 2**62) -> None:
+        self.bad = [(TopicPartition("t", number), offset) for number, offset in bad]
+        self.tries = self.read = 0
+        self.most = most
+
+    def fails(self, offsets: Offsets) -> bool:
+        self.tries += 1
+        size = sum(end - first for first, end in offsets.values())
+        assert size > 0
+        self.read += size
+        bad = [one for one, at in self.bad if one in offsets and offsets[one][0] <= at < offsets[one][1]]
+        return bool(bad) and size <= self.most
+
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+RANGES = {T2: (0, 5), T0: (10, 17), T1: (3, 3)}
+
+
+@pytest.mark.parametrize("offset", range(10, 17))
+def test_the_one_record_that_fails_is_found_at_each_offset(offset: int):
+    assert first_failing(RANGES, Batch((0, offset)).fails) == (T0, offset)
+    assert first_failing({T0: (offset, offset + 1)}, Batch((0, offset)).fails) == (T0, offset)
+
+
+def test_of_several_records_that_fail_the_first_by_partition_and_offset_is_found():
+    assert first_failing(RANGES, Batch((2, 0), (2, 4)).fails) == (T2, 0)
+    assert first_failing(RANGES, Batch((2, 1), (0, 16), (0, 15)).fails) == (T0, 15)
+
+
+def test_a_batch_that_fails_no_more_or_by_no_single_record_names_none():
+    assert first_failing(RANGES, Batch().fails) is None
+    assert first_failing({}, Batch().fails) is None
+    together = Batch((0, 12), most=1_000)
+    assert first_failing(RANGES, lambda offsets: together.fails(offsets) and len(offsets) > 1) is None
+
+
+def test_a_search_has_a_bound_for_its_tries_and_reads_the_batch_about_twice():
+    batch = Batch((0, 999_999))
+    assert first_failing({T0: (0, 1_000_000)}, batch.fails) == (T0, 999_999)
+    assert batch.tries <= 22
+    assert batch.read <= 2_000_001
+    largest = Batch((0, 2**38 - 1))
+    assert first_failing({T0: (0, 2**38)}, largest.fails) == (T0, 2**38 - 1)
+    assert largest.tries == MOST_TRIES
+    larger = Batch((0, 0))
+    assert first_failing({T0: (0, 2**63)}, larger.fails) is None
+    assert larger.tries < MOST_TRIES

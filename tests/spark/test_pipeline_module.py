@@ -219,7 +219,7 @@ def inverses():
 """
 
 
-def test_a_failure_in_a_function_names_its_line_and_the_records_that_were_at_work(
+def test_a_failure_in_a_function_names_its_line_and_the_record_that_failed(
     spark, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
 ):
     topic, module = new_topic(), tmp_path / "inverses.py"
@@ -227,5 +227,5 @@ def test_a_failure_in_a_function_names_its_line_and_the_records_that_were_at_wor
     produce(topic, [(None, b'{"n":1}'), (None, b'{"n":0}')])
     with open(os.devnull, "w") as nowhere, pytest.raises(PipelineFailedError) as failure:
         run_pipeline(load_page(module), once=True, console=Console(file=nowhere), retry_first_seconds=0.01)
-    told = f"ZeroDivisionError: division by zero; in {module}:15; in batch 0: {topic}-0 offsets 0 to 1"
+    told = f"ZeroDivisionError: division by zero; in {module}:15; in batch 0, at the record {topic}-0 offset 1"
     assert str(failure.value).endswith(told)

@@ -244,7 +244,7 @@ checkpoint: state
     assert committed(bootstrap_servers, f"moldau.{name}.good", topic) == 2
 
 
-def test_a_failure_names_the_flow_its_line_and_the_records_that_were_at_work(
+def test_a_failure_names_the_flow_its_line_and_the_record_that_failed(
     run_text, new_topic, new_name, produce, bootstrap_servers
 ):
     topic, name = new_topic(2), new_name("zero").replace(".", "-")
@@ -272,7 +272,7 @@ checkpoint: state
     told = str(failure.value)
     assert told.startswith("page.yaml:13: `targets.inverse`: [DIVIDE_BY_ZERO] Division by zero.")
     where = "in `flows.inverse` (page.yaml:8), line 2 of its SQL: `10 / n as inverse`"
-    assert told.endswith(f"; {where}; in batch 1: {topic}-0 offsets 2 to 2, {topic}-1 offsets 0 to 1")
+    assert told.endswith(f"; {where}; in batch 1, at the record {topic}-1 offset 0")
 
 
 def test_dead_letters_of_a_source_are_kept_where_its_first_reader_is_taken_out_of_the_page(

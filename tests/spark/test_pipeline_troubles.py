@@ -7,19 +7,24 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import polars
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from rich.console import Console
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.checkpoints.checkpoint import unfinished_batch
+from moldau.products.pipelines.core.failures import PipelineFailedError
+from moldau.products.pipelines.page.page import PipelinePage, load_page, parse_page
+from moldau.products.pipelines.running.failing_record import RecordSearch
 from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.pipelines.running.runner import AS_ONE_SECONDS, run_pipeline
+from moldau.products.pipelines.running.watching import QueryProgress
 from tests.support.postgresql import PostgresqlServer
 
 MOST_LOOKS = 3_000
@@ -233,3 +238,171 @@ def test_a_batch_waits_for_the_next_multiple_of_the_interval_and_a_stop_does_not
     state = run_through(page, steps, "batch_interval: 10000 days\n")
     assert (state.state, state.records_read, state.lag) == ("stopped", 1, 1)
     assert polars.read_parquet(tmp_path / "out")["value"].to_list() == ["a"]
+
+
+def page_of(text: str, bootstrap_servers: str, directory: Path) -> PipelinePage:
+    head = f"name: pipe\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
+    return parse_page(head + text, file_name="page.yaml", directory=directory)
+
+
+@pytest.fixture
+def failure_of(spark, bootstrap_servers, tmp_path: Path):
+    """`failure_of(text)`: runs a page that fails until it is given up; gives what is said of it."""
+
+    def run(text: str) -> str:
+        page = page_of(text, bootstrap_servers, tmp_path)
+        with open(os.devnull, "w") as nowhere, pytest.raises(PipelineFailedError) as failure:
+            run_pipeline(page, once=True, console=Console(file=nowhere), retry_first_seconds=0.01)
+        return str(failure.value)
+
+    return run
+
+
+CAST = "select cast(value as int) as n from source"
+BY_KEY = "select value as key, sum(cast(value as int)) as value from source group by value"
+OF_A_GROUP = "select 'k' as key, 10 / (count(*) - 5) as value from source group by 'k'"
+JOINED = "select cast(s.value as int) as n from source s left join names t on t.name = s.value"
+UNION = "select cast(value as int) as n from (select value from source union all select value from names)"
+
+
+def page_over(topic: str, sql: str, names: str) -> str:
+    """With the topic as `source`, and another one as `names`, which is a table where it is joined."""
+    table, out = sql == JOINED, f"topic: {names}-out, mode: update, key: key" if "group by" in sql else "path: out"
+    rows = f"{{topic: {names}, format: json, schema: name string, as: table}}"
+    read = rows if table else f"{{topic: {names}, format: string}}"
+    return f"""
+sources:
+  source: {{topic: {topic}, format: string}}
+{f"  names: {read}" if "names" in sql else ""}
+flows:
+  made: {sql}
+targets:
+  made: {{{out}}}
+"""
+
+
+def fill(produce: Callable[..., None], topic: str) -> None:
+    """The first record that is no number has the offset 17 of partition 1; others stand behind it."""
+    produce(topic, [(b"a", b"1")] * 40)
+    produce(topic, [(b"b", b"1")] * 17 + [(b"user 7", b"no number"), (b"c", b"none")], partition=1)
+    produce(topic, [(b"d", b"not one")], partition=2)
+
+
+@pytest.mark.parametrize("sql", [CAST, BY_KEY, JOINED, UNION])
+def test_a_cast_that_fails_names_the_first_record_that_does_not_fit(
+    failure_of, new_topic, produce, tmp_path: Path, sql: str
+):
+    topic, names = new_topic(3), new_topic()
+    new_topic(name=f"{names}-out")
+    fill(produce, topic)
+    produce(names, [(b"a", b'{"name": "no number"}')] if sql == JOINED else [(b"a", b"1")])
+    told = failure_of(page_over(topic, sql, names))
+    assert "[CAST_INVALID_INPUT]" in told
+    assert "; in `flows.made` (page.yaml:9), line 1 of its SQL: `" in told
+    assert told.endswith(f"`; in batch 0, at the record {topic}-1 offset 17, key `user 7`")
+    assert not list((tmp_path / "out").glob("*.parquet"))
+
+
+def test_what_fails_is_a_group_and_no_record_where_it_is_computed_of_a_whole_group(failure_of, new_topic, produce):
+    topic, names = new_topic(), new_topic()
+    new_topic(name=f"{names}-out")
+    produce(topic, [(None, b"1")] * 5)
+    told = failure_of(page_over(topic, OF_A_GROUP, names))
+    assert "[DIVIDE_BY_ZERO]" in told
+    assert told.endswith(f"; in batch 0: {topic}-0 offsets 0 to 4")
+
+
+def searched(progress: QueryProgress, report: str) -> str:
+    """What is said of a failure when the search is over."""
+    pause = threading.Event()
+    progress.begin_search(report)
+    while progress.is_searching():
+        pause.wait(0.1)
+    return progress.explain(report)
+
+
+def test_where_the_records_are_gone_meanwhile_the_batch_is_told(
+    spark, failure_of, new_topic, produce, bootstrap_servers, tmp_path: Path
+):
+    topic = new_topic(3)
+    fill(produce, topic)
+    text = page_over(topic, CAST, "none")
+    assert "offset 17" in failure_of(text)
+    page = page_of(text, bootstrap_servers, tmp_path)
+    (query,) = page.queries
+    checkpoint = {path: path.read_bytes() for path in query.checkpoint.rglob("*") if path.is_file()}
+    report = f"[CAST_INVALID_INPUT] no number SQLSTATE: 22018\n== SQL (line 1, position 8) ==\n{CAST}\n"
+    with closing(QueryProgress(spark, page, query, "")) as progress:
+        assert searched(progress, report).endswith(f"at the record {topic}-1 offset 17, key `user 7`")
+        other = report.replace("CAST_INVALID_INPUT", "CAST_OVERFLOW")
+        assert searched(progress, other).endswith(f"{topic}-1 offsets 0 to 18, {topic}-2 offsets 0 to 0")
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    gone = [TopicPartition(topic, number, end) for number, end in ((1, 19), (2, 1))]
+    for future in admin.delete_records(gone).values():
+        future.result(30)
+    with closing(QueryProgress(spark, page, query, "")) as progress:
+        assert searched(progress, report).endswith(f"{topic}-1 offsets 0 to 18, {topic}-2 offsets 0 to 0")
+    assert checkpoint == {path: path.read_bytes() for path in query.checkpoint.rglob("*") if path.is_file()}
+
+
+def test_nobody_waits_for_a_search_that_takes_too_long(
+    spark, failure_of, new_topic, produce, bootstrap_servers, tmp_path
+):
+    topic = new_topic(3)
+    fill(produce, topic)
+    text = page_over(topic, CAST, "none")
+    failure_of(text)
+    page = page_of(text, bootstrap_servers, tmp_path)
+    batch = unfinished_batch(page.queries[0].checkpoint)
+    search = RecordSearch(spark, page, page.queries[0], batch, lambda report: True, within_seconds=0.0)
+    assert not search.is_running()
+    assert search.found is None
+
+
+FAILS_ONCE = """\
+import os
+import time
+
+from pyspark import pipelines as dp
+from pyspark.sql.functions import udf
+from pyspark.sql.types import StringType
+
+from moldau.spark.pipelines import pipeline, source
+
+pipeline("once", bootstrap_servers="{servers}")
+source("lines", topic="{topic}", format="string")
+
+
+@udf(StringType())
+def checked(value):
+    if os.path.exists("{seen}"):
+        time.sleep(600)
+    open("{seen}", "w").close()
+    raise ValueError(value)
+
+
+@dp.table(format="parquet")
+def lines_checked():
+    return spark.readStream.table("lines").select(checked("value").alias("value"))
+"""
+
+
+def test_a_stop_ends_the_search_for_a_record(spark, new_topic, produce, bootstrap_servers, tmp_path: Path):
+    """It would take ten minutes for each record."""
+    topic, module, jobs = new_topic(), tmp_path / "once.py", spark.sparkContext.statusTracker()
+    module.write_text(FAILS_ONCE.format(servers=bootstrap_servers, topic=topic, seen=tmp_path / "seen"), "utf-8")
+    produce(topic, [(None, b"a")])
+
+    def is_at_work(state: PipelineState) -> bool:
+        return "the record that fails is looked for" in (state.trouble or "") and bool(jobs.getActiveStageIds())
+
+    steps, pause = Steps((is_at_work, nothing)), threading.Event()
+    with open(os.devnull, "w") as nowhere:
+        (state,) = run_pipeline(load_page(module), console=Console(file=nowhere), onlookers=[steps])
+    assert (state.state, state.records_read) == ("stopped", 0)
+    assert steps.troubles[0].startswith(f"ValueError: a; in {module}:19; in batch 0: {topic}-0 offsets 0 to 0; ")
+    for _ in range(MOST_LOOKS):
+        if not jobs.getActiveStageIds():
+            break
+        pause.wait(0.1)
+    assert not jobs.getActiveStageIds()

@@ -1,15 +1,23 @@
-"""What ends a pipeline, and what Spark says of a failure, in a sentence."""
+"""What ends a pipeline, and what Spark says of a failure, in a sentence; and which record caused it."""
 
 from __future__ import annotations
 
+import builtins
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.plan import FlowStep
+from moldau.types import TopicPartition
 
 MOST_LINES_OF_AN_ERROR = 12
+MOST_TRIES = 40
+"""Of one search for a record: a batch of a billion offsets is halved in 30."""
 
+Offsets = Mapping[TopicPartition, tuple[int, int]]
+"""Of each partition the first offset, and the one behind the last."""
+
+_OURS = re.compile(r"^moldau(?:\.\w+)+: (.+)$", re.MULTILINE)
 _BRANCH = re.compile(r"\s*(?:[:|]  |   )*[+:]- ")
 """A line of Spark's drawing of a query; the first of them stands behind that of its root."""
 _PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
@@ -25,6 +33,14 @@ _IN_PYTHON = re.compile(r'^ *File "(.+)", line (\d+), in |was called from\n(.+):
 
 _SPARK_CAUSE = re.compile(r"^(?:Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
 
+_WITH_STATE = re.compile(r"\[([A-Z][A-Z0-9_.]*)\] (?:(?!\n\tat |\[[A-Z][A-Z0-9_.]*\] ).)*?SQLSTATE: (\w{5})", re.DOTALL)
+"""An error that Spark has a class for, with its SQLSTATE; of errors inside of each other the innermost."""
+_OF_VALUES = re.compile(r"22...|23505|39000|P0001")
+"""The states of what values cause: data exceptions, a key that is there twice, functions, `raise_error`."""
+_OF_A_BATCH = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR")
+"""What Spark wraps around any error of a batch."""
+_OF_A_WORKER = ("from the Python worker", "PythonException")
+
 
 class FlowError(MoldauError):
     """The page's source, SQL and sink do not fit together; the message says where."""
@@ -38,7 +54,7 @@ def what_failed(text: str) -> str:
     """The sentence of our own error inside Spark's report of it; else of the innermost error that Spark has a class
     for, such as [DIVIDE_BY_ZERO]; else the last error of Python; else the report's first lines, without the query that
     Spark draws behind them."""
-    ours = re.findall(r"^moldau(?:\.\w+)+: (.+)$", text, re.MULTILINE)
+    ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).replace(_OF_THE_OPTION, _OF_THE_PAGE)
     causes = _SPARK_CAUSE.findall(text)
@@ -69,3 +85,56 @@ def line_that_failed(text: str, file_name: str) -> int | None:
     """The last line of a module of Python that was at work; None where Spark's report does not say that."""
     found = [(trace or call, line or place) for trace, line, call, place in _IN_PYTHON.findall(text)]
     return next((int(line) for name, line in reversed(found) if name == file_name), None)
+
+
+def error_of_values(text: str) -> str | None:
+    """The class of an error that the values of a record can cause, as Spark or Python names it; None for all others,
+    such as those of a broker, a target or a disk. `text`: Spark's report."""
+    if _OURS.search(text):
+        return None
+    found = [name for name, state in _WITH_STATE.findall(text) if _OF_VALUES.fullmatch(state)]
+    of_spark = [name for name in found if name not in _OF_A_BATCH]
+    if of_spark:
+        return str(of_spark[-1])
+    of_python = _PYTHON_CAUSE.findall(text)
+    if not of_python or not any(sign in text for sign in _OF_A_WORKER):
+        return None
+    name = str(of_python[-1]).partition(":")[0]
+    kind = getattr(builtins, name, None)
+    is_of_machine = isinstance(kind, type) and issubclass(kind, (OSError, MemoryError, ImportError))
+    return None if is_of_machine else name
+
+
+def first_failing(batch: Offsets, fails: Callable[[Offsets], bool]) -> tuple[TopicPartition, int] | None:
+    """The first record, by partition and offset, of those by which a batch fails: the batch is halved until one offset
+    is left. None where the batch fails no more, where no single record of it fails, and where MOST_TRIES are too few.
+
+    `fails`: whether the records of these offsets fail; it is asked at most MOST_TRIES times.
+    """
+    ranges = [(one, first, end) for one, (first, end) in sorted(batch.items()) if end > first]
+    low, high = 0, sum(end - first for _, first, end in ranges)
+    if not high or not fails(_part(ranges, low, high)):
+        return None
+    is_sure = True
+    for _ in range(MOST_TRIES - 2):
+        if high - low == 1:
+            break
+        middle = (low + high) // 2
+        is_sure = fails(_part(ranges, low, middle))
+        low, high = (low, middle) if is_sure else (middle, high)
+    if high - low > 1 or not (is_sure or fails(_part(ranges, low, high))):
+        return None
+    ((partition, (offset, _)),) = _part(ranges, low, high).items()
+    return partition, offset
+
+
+def _part(ranges: Sequence[tuple[TopicPartition, int, int]], low: int, high: int) -> Offsets:
+    """Of all offsets of the ranges, one behind the other, the `low`th to before the `high`th."""
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    begin = 0
+    for partition, first, end in ranges:
+        one, other = max(first, first + low - begin), min(end, first + high - begin)
+        if other > one:
+            found[partition] = (one, other)
+        begin += end - first
+    return found

@@ -245,6 +245,8 @@ def _until_the_end(
         states = [query.supervise(also_given_up=not once) for query in queries]
         if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
             show(states)
+    for query in queries:
+        query.end_search()
     lease.withdraw()
     if stop.is_asked:
         show([one.state if one.is_over else replace(one.state, state="stopping") for one in queries], force=True)

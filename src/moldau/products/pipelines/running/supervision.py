@@ -3,6 +3,8 @@ several errors in a row. The others of the page go on meanwhile, and as long as 
 then: what it failed by may be over, and nobody starts a process that runs.
 
 The pause before each start doubles, from RETRY_FIRST_SECONDS; a finished batch counts the errors from the beginning.
+Where a record can be at fault, the query is not started, nor given up, while that record is looked for: it would take
+the search's cores, and fail by the same record.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class Supervised:
         self._failures = 0
         self._batches = 0
         self._reason = ""
+        self._report: str | None = None
+        """Spark's, of the failure, until the record is found or not."""
         self._due = 0.0
         self._running: StreamingQuery | None = start()
         self.state = progress.state("starting")
@@ -105,6 +109,10 @@ class Supervised:
                 self.state = self._give_up(what_failed(str(error)))
         return self.state
 
+    def end_search(self) -> None:
+        """Nobody waits for a record that is looked for."""
+        self._progress.end_search()
+
     def end(self) -> None:
         """The query runs no more, whatever became of it. One that does not stop ends with the process: what the caller
         has to say of the page is not lost for it."""
@@ -124,18 +132,24 @@ class Supervised:
         error = running.exception()
         if error is None:
             return self._progress.look("finished", is_last=True)
-        return self._fail(self._progress.explain(str(error)))
+        self._report = str(error)
+        self._progress.begin_search(self._report)
+        return self._fail(self._progress.explain(self._report))
 
     def _fail(self, reason: str) -> PipelineState:
-        self._reason = reason
-        if self._failures == MOST_RETRIES:
-            return self._give_up(reason)
-        self._running = None
+        self._reason, self._running = reason, None
         self._due = time.monotonic() + self._retry_first_seconds * 2**self._failures
         self._failures += 1
         return self._wait_to_start()
 
     def _wait_to_start(self) -> PipelineState:
+        if self._report is not None:
+            if self._progress.is_searching():
+                trouble = f"{self._reason}; the record that fails is looked for"
+                return self._progress.state("waiting", trouble=trouble)
+            self._reason, self._report = self._progress.explain(self._report), None
+        if self._failures > MOST_RETRIES:
+            return self._give_up(self._reason)
         left = self._due - time.monotonic()
         if left <= 0:
             try:

@@ -19,14 +19,21 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     newest_finished_batch,
     unfinished_batch,
 )
-from moldau.products.pipelines.core.failures import flow_that_failed, line_that_failed, what_failed
+from moldau.products.pipelines.core.failures import (
+    error_of_values,
+    flow_that_failed,
+    line_that_failed,
+    what_failed,
+)
 from moldau.products.pipelines.core.note import metadata_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.dead_letters import DeadLetterError, DeadLetters
+from moldau.products.pipelines.running.failing_record import RecordSearch
 from moldau.products.pipelines.running.flow import metric_of
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
 from moldau.products.pipelines.sources.records import RecordSource
+from moldau.spark import is_connect
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -43,6 +50,7 @@ class QueryProgress:
     def __init__(self, spark: SparkSession, page: PipelinePage, query: PipelineQuery, note: str) -> None:
         """`note`: stands beside the offsets of the group. Raises CheckpointError."""
         self._note = note
+        self._spark = spark
         self._page = page
         self._query = query
         streams = query.streams()
@@ -62,6 +70,9 @@ class QueryProgress:
         }
         self._published: FinishedBatch | None = None
         self._trouble_since: float | None = None
+        self._search: RecordSearch | None = None
+        self._searched: tuple[int, tuple[str | None, ...]] | None = None
+        """The batch and the failure that the search is for."""
         self.reaches_clusters = True
         """At the last look: while it is not so, no batch ends."""
 
@@ -71,6 +82,7 @@ class QueryProgress:
         return self._counter.batches
 
     def close(self) -> None:
+        self.end_search()
         for group in self._groups.values():
             group.close()
 
@@ -113,13 +125,42 @@ class QueryProgress:
 
     def explain(self, text: str) -> str:
         """Spark's report of what ended the query, in a sentence: what failed, in which step and line of the page, and
-        which records were at work."""
+        which records were at work: one, where it is found."""
         said = [what_failed(text), *self._step_at_work(text)]
         with suppress(CheckpointError):
             batch = unfinished_batch(self._query.checkpoint)
             if batch is not None:
-                said.append(_told(batch))
+                found = self._search.found if self._search is not None and self._looked_for(text, batch) else None
+                said.append(_told(batch) if found is None else f"in batch {batch.last}, at the record {found}")
         return "; ".join(said)
+
+    def begin_search(self, text: str) -> None:
+        """Begins to look for the record by which the query failed, unless that was done. `text`: Spark's report."""
+        if error_of_values(text) is None or is_connect(self._spark):
+            return
+        with suppress(CheckpointError):
+            batch = unfinished_batch(self._query.checkpoint)
+            if batch is not None and batch.ends and not self._looked_for(text, batch):
+                self.end_search()
+                failure = self._failure(text)
+                self._searched = (batch.last, failure)
+                self._search = RecordSearch(
+                    self._spark, self._page, self._query, batch, lambda other: self._failure(other) == failure
+                )
+
+    def is_searching(self) -> bool:
+        return self._search is not None and self._search.is_running()
+
+    def end_search(self) -> None:
+        if self._search is not None:
+            self._search.end()
+
+    def _looked_for(self, text: str, batch: BatchSpan) -> bool:
+        return self._searched == (batch.last, self._failure(text))
+
+    def _failure(self, text: str) -> tuple[str | None, ...]:
+        """What two reports of one failure have in common: its class, and where it was."""
+        return (error_of_values(text), *self._step_at_work(text))
 
     def _step_at_work(self, text: str) -> Iterator[str]:
         page = self._page

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from moldau.client.protocol.metadata import parse_bootstrap_servers
-from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.core.failures import FlowError, Offsets
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
@@ -151,6 +151,11 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         """As RecordSource says; the records have the column `headers` too."""
+        offsets = self.offsets_of(span)
+        return self.read_offsets(spark, offsets, times) if offsets else None
+
+    def offsets_of(self, span: BatchSpan) -> Offsets:
+        """What the batches have of these topics; no partition that has nothing."""
         starts = {one: span.starts.get(one, 0) for one in span.ends if self.reads(one.topic)}
         # a page is checked without Spark
         from moldau.products.pipelines.checkpoints.checkpoint import topic_ids
@@ -159,18 +164,21 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         # of a topic that was made anew the new records alone are there
         anew = recreated_topics(topic_ids(span.checkpoint, span.first - 1), topic_ids(span.checkpoint, span.last))
         starts = {one: 0 if one.topic in anew or first > span.ends[one] else first for one, first in starts.items()}
-        waiting = {one: span.ends[one] for one, first in starts.items() if span.ends[one] > first}
-        if not waiting:
-            return None
+        return {one: (first, span.ends[one]) for one, first in starts.items() if span.ends[one] > first}
+
+    def read_offsets(self, spark: SparkSession, offsets: Offsets, times: SourceTimes) -> DataFrame:
+        """What is still there of these records, of one partition at least, as those of `load`, and `headers`."""
         from moldau.spark.options import nested_offsets, offsets_to_json  # a page is checked without Spark
 
-        numbers = {topic: [int(number) for number in ends] for topic, ends in nested_offsets(waiting).items()}
+        starts = {one: first for one, (first, _) in offsets.items()}
+        ends = {one: end for one, (_, end) in offsets.items()}
+        numbers = {topic: [int(number) for number in of_topic] for topic, of_topic in nested_offsets(ends).items()}
         return (
             spark.read.format("moldau")
             .option("kafka.bootstrap.servers", self.bootstrap_servers)
             .option("assign", json.dumps(numbers))
-            .option("startingOffsets", offsets_to_json({one: starts[one] for one in waiting}))
-            .option("endingOffsets", offsets_to_json(waiting))
+            .option("startingOffsets", offsets_to_json(starts))
+            .option("endingOffsets", offsets_to_json(ends))
             .option("includeHeaders", "true")
             # what retention took away meanwhile cannot be kept any more, and is no reason to end the pipeline
             .option("failOnDataLoss", "false")

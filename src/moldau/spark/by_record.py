@@ -1,0 +1,63 @@
+"""Whether a streaming DataFrame makes its rows of one record each: then an error in it is that of a record, and shows
+where that record is read alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+_BY_ROW = frozenset({
+    "CollectMetrics", "CTERelationDef", "EventTimeWatermark", "Filter", "Generate", "MapInArrow", "MapInPandas",
+    "Project", "SubqueryAlias", "Union", "View", "WithCTE",
+})  # fmt: skip
+"""Nodes of Spark's plans that look at one row of the stream after the other. Groups, joins of two streams, sorts and
+what else keeps rows or state are not among them."""
+_NAMES = frozenset({"SubqueryAlias", "View"})
+_OF_A_GROUP = "AggregateExpression"
+
+
+def is_by_record(rows: DataFrame) -> bool:
+    """Also where the records are grouped last of all, and what is made of a group cannot fail: errors come from what is
+    grouped. `rows`: of a session of this process (see `is_connect`)."""
+    plan = rows._jdf.queryExecution().analyzed()
+    top = plan
+    while top.nodeName() in _NAMES:
+        (top,) = _children(top)
+    if top.nodeName() == "Aggregate":
+        return _is_plain(top) and all(map(_is_by_row, _children(top)))
+    return _is_by_row(plan)
+
+
+def _is_by_row(plan: Any) -> bool:
+    """`plan`: a node of Spark's. What is no stream, such as a table to join with, is the same for each record."""
+    if not plan.isStreaming():
+        return True
+    children = _children(plan)
+    if plan.nodeName() == "Join":
+        return sum(child.isStreaming() for child in children) == 1 and all(map(_is_by_row, children))
+    return not children or (plan.nodeName() in _BY_ROW and all(map(_is_by_row, children)))
+
+
+def _is_plain(aggregate: Any) -> bool:
+    """Whether each column is what a function makes of a group, or a key, with nothing computed of both."""
+    for column in _elements(aggregate.aggregateExpressions()):
+        while column.nodeName() == "Alias":
+            (column,) = _children(column)
+        if column.nodeName() != _OF_A_GROUP and _has_group(column):
+            return False
+    return True
+
+
+def _has_group(column: Any) -> bool:
+    return column.nodeName() == _OF_A_GROUP or any(map(_has_group, _children(column)))
+
+
+def _children(node: Any) -> list[Any]:
+    return list(_elements(node.children()))
+
+
+def _elements(sequence: Any) -> Iterator[Any]:
+    """Of a sequence of Scala."""
+    return (sequence.apply(place) for place in range(sequence.size()))
