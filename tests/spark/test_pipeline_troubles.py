@@ -345,10 +345,10 @@ def test_where_the_records_are_gone_meanwhile_the_batch_is_told(
     assert checkpoint == {path: path.read_bytes() for path in query.checkpoint.rglob("*") if path.is_file()}
 
 
-def test_nobody_waits_for_a_search_that_takes_too_long(
-    spark, failure_of, new_topic, produce, bootstrap_servers, tmp_path
+def test_a_search_that_takes_too_long_or_fails_names_no_record(
+    spark, failure_of, new_topic, produce, bootstrap_servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    topic = new_topic(3)
+    topic, pause = new_topic(3), threading.Event()
     fill(produce, topic)
     text = page_over(topic, CAST, "none")
     failure_of(text)
@@ -357,6 +357,12 @@ def test_nobody_waits_for_a_search_that_takes_too_long(
     search = RecordSearch(spark, page, page.queries[0], batch, lambda report: True, within_seconds=0.0)
     assert not search.is_running()
     assert search.found is None
+    page = page_of(text.replace("cast(value as int)", "no_such_column"), bootstrap_servers, tmp_path)
+    search = RecordSearch(spark, page, page.queries[0], batch, lambda report: True)
+    while search.is_running():
+        pause.wait(0.1)
+    assert search.found is None
+    assert "the record that fails in pipe.made was not found: page.yaml:9: `flows.made`: [UNRESOLVED" in caplog.text
 
 
 FAILS_ONCE = """\

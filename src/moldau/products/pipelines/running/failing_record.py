@@ -16,6 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("moldau.pipelines")
 
-WITHIN_SECONDS = 60.0
+WITHIN_SECONDS = 120.0
 """The query is not started again for so long; no other query waits for it."""
 RETRY_TIMEOUT_MS = 5_000
 """For brokers that are away meanwhile."""
@@ -96,7 +97,8 @@ class RecordSearch:
         """Nobody waits any more. What it runs in Spark ends too."""
         self._ends_at = 0.0
         if self._thread.is_alive():
-            self._context.cancelJobGroup(self._group)
+            with suppress(*spark_error(), OSError):  # a JVM that is gone, which others tell
+                self._context.cancelJobGroup(self._group)
 
     def _run(
         self,
@@ -121,6 +123,7 @@ class RecordSearch:
             if place is None:
                 logger.warning("no single record of batch %d of %s fails alike", batch.last, query.name)
             else:
+                self.found = FailingRecord(*place, key=None)  # it stays, should its key not be read
                 self.found = FailingRecord(*place, slices.key_of(*place))
                 logger.warning("the record that fails in %s is %s", query.name, self.found)
         except _SearchEndedError:
