@@ -183,8 +183,6 @@ def test_layout_and_comments_of_a_function_are_no_part_of_it_and_what_it_calls_i
         ("LEAST = 100", "LEAST = spark.range(1)", "LEAST =", "this needs Spark"),
         ("LEAST = 100", 'LEAST = col("a")', "LEAST =", "this needs Spark, .* move it into the function"),
         ("LEAST = 100", '@udf("double")\ndef f(x): return x', "@udf", "this needs Spark, .* such as DoubleType"),
-        ("def orders", 'dp.create_auto_cdc_flow("a", "b", ["c"], "d")\ndef orders', "dp.create_auto",
-         "create_auto_cdc_flow is not known here"),
         ("LEAST = 100", "LEAST = 1 / 0", "LEAST =", "ZeroDivisionError: division by zero"),
         ("LEAST = 100", "LEAST = = 100", "LEAST =", "SyntaxError"),
         ('pipeline("shop", boot', 'dict(a="shop", boot', None, r"the module has no pipeline: write `pipeline\(NAME"),
@@ -200,6 +198,120 @@ def test_what_cannot_be_meant_is_refused_with_its_line(load, before: str, after:
         return
     line = line_of(text, at) if at else 1
     with pytest.raises(PageError, match=rf"shop\.py:{line}: .*{reason}"):
+        load(text)
+
+
+CHANGES = """\
+from pyspark import pipelines as dp
+from pyspark.sql.functions import col, expr
+
+from moldau.spark.pipelines import pipeline, source
+
+pipeline("mirror", bootstrap_servers="a:1")
+source("raw", topic="changes", format="json", schema="id int, name string, version int, op string")
+
+
+@dp.temporary_view
+def changes():
+    return spark.readStream.table("raw").where("id is not null")
+
+
+dp.create_streaming_table("users")
+
+dp.create_auto_cdc_flow(
+    target="users",
+    source="changes",
+    keys=["id"],
+    sequence_by="version",
+    apply_as_deletes="op = 'd'",
+    except_column_list=["version", "op"],
+    stored_as_scd_type=1,
+)
+"""
+
+CHANGES_PAGE = """\
+name: mirror
+bootstrap_servers: a:1
+sources:
+  raw: {topic: changes, format: json, schema: "id int, name string, version int, op string"}
+flows:
+  changes: select * from raw where id is not null
+targets:
+  users:
+    from: changes
+    delta: tables/users
+    mode: update
+    key: id
+    sequence_by: version
+    apply_as_deletes: op = 'd'
+    except_column_list: [version, op]
+"""
+
+
+def test_a_flow_of_changes_makes_the_target_that_a_page_has(load, tmp_path: Path):
+    module = load(CHANGES)
+    page = parse_page(CHANGES_PAGE, file_name="mirror.yaml", directory=tmp_path)
+    assert describe(module) == describe(page)
+    ((ours,), (theirs,)) = (module.queries, page.queries)
+    assert (ours.sources, ours.target, ours.step.target.reads) == (theirs.sources, theirs.target, "changes")
+    assert {name: fact for name, fact in ours.step.facts().items() if name != "flows.changes"} == {
+        name: fact for name, fact in theirs.step.facts().items() if name != "flows.changes"
+    }
+    assert module.plan.targets[0].line == line_of(CHANGES, "dp.create_auto_cdc_flow")
+
+
+def test_a_flow_of_changes_may_read_a_source_and_name_its_columns_as_spark_does(load, tmp_path: Path):
+    text = CHANGES.replace('create_streaming_table("users")', 'create_streaming_table("users", format="sqlite",'
+                           ' table_properties={"path": "shop.db", "table": "people"})')  # fmt: skip
+    text = text.replace('"changes",\n', '"raw",\n').replace('["id"]', '["`a.b`", "id"]')
+    text = text.replace('except_column_list=["version", "op"]', 'column_list=["id", "`a.b`", "name"]')
+    text = text.replace("@dp.temporary_view", "def unused():\n    pass\n").replace("=1,", '="1", name="of the log",')
+    text = text.replace(
+        "from pyspark import", "from pyspark.pipelines import create_auto_cdc_flow\nfrom pyspark import"
+    )
+    (query,) = load(text.replace("dp.create_auto", "create_auto")).queries
+    assert (query.step.target.reads, query.target.key, query.target.table) == ("raw", ("a.b", "id"), "people")
+    assert query.step.facts()["targets.users.column_list"] == "id, a.b, name"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at", "reason"),
+    [
+        ("stored_as_scd_type=1", "stored_as_scd_type=2", "dp.create_auto", "no target keeps the history of a row"),
+        ("stored_as_scd_type=1", 'track_history_column_list=["name"]', "dp.create_auto", "no target keeps the history"),
+        ("stored_as_scd_type=1", "stored_as_scd_type=3", "dp.create_auto", "`stored_as_scd_type` must be 1, not 3"),
+        ("stored_as_scd_type=1", 'spark_conf={"a": "b"}', "dp.create_auto", "`spark_conf` of users has no meaning"),
+        ("stored_as_scd_type=1", 'column_list=["id"]', "dp.create_auto", "`column_list` and `except_column_list` say"),
+        ("stored_as_scd_type=1", "scd_type=1", "dp.create_auto", "TypeError: create_auto_cdc_flow.* 'scd_type'"),
+        ('except_column_list=["version", "op"]', 'column_list=["name"]', "dp.create_auto", "must have .* the `key`"),
+        ('except_column_list=["version", "op"]', 'column_list="id"', "dp.create_auto", "must be a list of texts"),
+        ('except_column_list=["version", "op"]', 'except_column_list=["id"]', "dp.create_auto", "leave out the `key`"),
+        ('["id"]', "[]", "dp.create_auto", "`keys` must name a column"),
+        ('["id"]', '["raw.id"]', "dp.create_auto", "`keys` must name columns, not 'raw.id': .* in backticks"),
+        ('sequence_by="version"', "sequence_by=1", "dp.create_auto", "`sequence_by` .* no text but a int: write the"),
+        ('sequence_by="version"', 'sequence_by=col("version")', "sequence_by", "this needs Spark, .* as its text"),
+        ('"op = \'d\'"', 'expr("op = \'d\'")', "apply_as_deletes", "this needs Spark, .* as its text"),
+        ('sequence_by="version"', 'sequence_by=" "', "dp.create_auto", "`sequence_by` must be a text"),
+        ('target="users"', 'target="user"', "dp.create_auto", r"to user, which is no table .*\(did you mean users\?\)"),
+        ('source="changes"', 'source="change"', "dp.create_auto", "rows of change, .*did you mean changes"),
+        ('create_streaming_table("users")', 'create_sink("users", "delta", {})', "dp.create_auto", "is no table of"),
+        ('table("users")', 'table("users", format="parquet")', "dp.create_streaming", "one of delta, iceberg, postgre"),
+        ('table("users")', 'table("users", cluster_by=["id"])', "dp.create_streaming", "`cluster_by` of users has no"),
+        ('table("users")', 'table("users", table_properties={"key": "id"})', "dp.create_auto", "`key` is there twice"),
+        ('table("users")', 'table("users", table_properties={"kee": "id"})', "dp.create_streaming", "`kee` is not"),
+        ("dp.create_auto", 'dp.create_auto_cdc_flow("users", "changes", ["id"], "op")\n\ndp.create_auto',
+         "dp.create_auto_cdc_flow(\n", "takes the changes of one source and nothing else"),
+        ("dp.create_streaming_table", '@dp.append_flow(target="users")\ndef more(): return changes()\n'
+         "dp.create_streaming_table", "dp.create_auto", "takes the changes of one source and nothing else"),
+        ("dp.create_auto_cdc_flow(", "dict(", "dp.create_stream", "with `append_flow` or `create_auto_cdc_flow`"),
+        ("dp.create_streaming", '@dp.table\ndef more(): return spark.table("users")\ndp.create_streaming', "@dp.table",
+         "`flows.more` reads users, which is no source and no flow"),
+    ],
+)  # fmt: skip
+def test_changes_that_cannot_be_meant_are_refused_with_their_line(load, before: str, after: str, at: str, reason: str):
+    assert before in CHANGES
+    text = CHANGES.replace(before, after, 1)
+    with pytest.raises(PageError, match=rf"shop\.py:{line_of(text, at)}: .*{reason}"):
         load(text)
 
 

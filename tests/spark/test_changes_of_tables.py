@@ -25,7 +25,7 @@ targets:
   lake: {from: rows, delta: lake, mode: update, key: id, sequence_by: version, apply_as_deletes: "op = 'd'",
          except_column_list: [version, op]}
   file: {from: rows, sqlite: shop.db, table: users, mode: update, key: id, sequence_by: version,
-         apply_as_deletes: "op = 'd'", except_column_list: [version, op]}
+         apply_as_deletes: "op = 'd'", column_list: [id, name]}
   server: {from: rows, postgresql: "SERVER", table: TABLE, mode: update, key: id, sequence_by: version,
            apply_as_deletes: "op = 'd'", except_column_list: [version, op]}
 tests:
@@ -86,6 +86,8 @@ def test_a_change_without_a_place_in_the_sequence_is_named(spark, tmp_path: Path
         ("sequence_by: version, ", "", "`apply_as_deletes` needs `sequence_by`"),
         ("mode: update, key: id", "mode: append", "`sequence_by` is for the mode update"),
         ("[version, op]", "[id, op]", "`except_column_list` must not leave out the `key`"),
+        ("column_list: [id, name]", "column_list: name", "`column_list` must have the columns of the `key` too"),
+        ("[id, name]", "[id, name], except_column_list: op", "`column_list` and `except_column_list` say the same"),
     ],
 )
 def test_what_cannot_be_meant_of_changes_is_refused(tmp_path: Path, before: str, after: str, reason: str):

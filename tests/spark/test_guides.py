@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import polars
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
@@ -120,8 +121,9 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
         text = page.text.replace(ADDRESS, bootstrap_servers).replace(REGISTRY, registry)
         name = text.partition("\n")[0].removeprefix("name: ")
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
-    (module,) = [text for text in modules() if '"visits"' in text]
-    (tmp_path / "visits.py").write_text(module.replace(ADDRESS, bootstrap_servers), encoding="utf-8")
+    for name in ("visits", "latest"):
+        (module,) = [text for text in modules() if f'pipeline("{name}"' in text]
+        (tmp_path / f"{name}.py").write_text(module.replace(ADDRESS, bootstrap_servers), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     shown = []
     for line in "".join(block.text for block in of("sh", page="pipelines.md")).splitlines():
@@ -138,6 +140,7 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     for case in pipeline_tests("minutes.yaml"):
         names["test_minutes"](case)
     assert "no JSON" in shown[-1], shown  # what did not parse is kept
+    assert polars.read_delta(str(tmp_path / "tables" / "users")).rows() == [("ann", 2.5)]
     assert [path.suffix for path in (tmp_path / "out" / "big").glob("*.parquet")] == [".parquet"]
     assert pq.read_table(tmp_path / "out" / "paid").to_pylist() == [
         {"user": "ann", "amount": Decimal("12.50"), "at": datetime(2026, 1, 1, tzinfo=UTC)}

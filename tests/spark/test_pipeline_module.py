@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from rich.console import Console
 
 from moldau.cli.main import main
@@ -15,6 +19,11 @@ from moldau.columnar.reader import read_topic
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.page.page import load_page
 from moldau.products.pipelines.running.runner import run_pipeline
+from tests.exactly_once.page_driver import POINTS
+from tests.exactly_once.spark_driver import AT_END
+
+LIFE_S = 400
+"""A bound for a driver that hangs, far above what one needs."""
 
 MODULE = """
 from collections.abc import Iterator
@@ -194,6 +203,102 @@ def sums():
     module.write_text(text.replace('"amount >= 100"', "nothing"), "utf-8")
     assert main(["pipeline", "plan", str(module)]) == 1
     assert "shop.py:8: `flows.big`: shop.py:10: NameError: name 'nothing'" in capsys.readouterr().err
+
+
+CHANGES = """
+from pyspark import pipelines as dp
+
+from moldau.spark.pipelines import pipeline, source
+
+pipeline("{name}", bootstrap_servers="{servers}", checkpoint="state")
+source("raw", topic="{topic}", format="json", schema="id int, name string, version int, op string")
+
+
+@dp.temporary_view
+def changes():
+    return spark.readStream.table("raw").where("id is not null")
+
+
+dp.create_streaming_table("users")
+dp.create_auto_cdc_flow(
+    target="users",
+    source="changes",
+    keys=["id"],
+    sequence_by="struct(version, op)",
+    apply_as_deletes="op = 'd'",
+    column_list=["id", "name"],
+)
+"""
+
+Change = tuple[int, str, int, str]
+
+
+@pytest.fixture
+def changed(new_topic, new_name, produce, bootstrap_servers, tmp_path: Path):
+    """A module that makes a table of changes, which `changed.send` sends."""
+
+    class Changed:
+        module = tmp_path / "mirror.py"
+        table = tmp_path / "tables" / "users"
+        topic = new_topic()
+
+        def send(self, *changes: Change) -> None:
+            names = ("id", "name", "version", "op")
+            rows = [json.dumps(dict(zip(names, change, strict=True))).encode() for change in changes]
+            produce(self.topic, [(None, row) for row in rows])
+
+        def rows(self) -> list[tuple[int, str]]:
+            found = DeltaTable(self.table).to_pyarrow_table().to_pylist()
+            return sorted((row["id"], row["name"]) for row in found)
+
+    made = Changed()
+    name = new_name("mirror").replace(".", "-")
+    made.module.write_text(CHANGES.format(name=name, servers=bootstrap_servers, topic=made.topic), "utf-8")
+    return made
+
+
+def test_changes_make_the_table_in_any_order_and_a_repeated_batch_changes_nothing(spark, changed, tmp_path: Path):
+    def run() -> None:
+        with open(os.devnull, "w") as nowhere:
+            run_pipeline(load_page(changed.module), once=True, console=Console(file=nowhere))
+
+    changed.send((1, "a", 1, "u"), (2, "b", 1, "u"), (1, "A", 3, "u"), (3, "gone before it came", 5, "d"))
+    run()
+    assert changed.rows() == [(1, "A"), (2, "b")]
+    changed.send((1, "older than A", 2, "u"), (2, "b", 4, "d"), (4, "d", 1, "u"), (1, "as old as A", 3, "i"))
+    run()
+    assert changed.rows() == [(1, "A"), (4, "d")]
+    version, commits = DeltaTable(changed.table).version(), tmp_path / "state" / "users" / "commits"
+    (commits / "1").unlink()  # the batch is in the table, and Spark does not know
+    changed.send((2, "older than its end", 2, "u"), (3, "older than its end", 4, "u"))
+    run()
+    assert (commits / "1").exists()
+    assert (commits / "2").exists()
+    assert changed.rows() == [(1, "A"), (4, "d")]
+    assert DeltaTable(changed.table).version() == version
+    changed.send((2, "back", 6, "u"))
+    run()
+    assert changed.rows() == [(1, "A"), (2, "back"), (4, "d")]
+
+
+@pytest.mark.slow
+def test_changes_that_a_killed_driver_wrote_are_not_written_again(changed):
+    """The batch is in the table, and Spark has not noted its end: the next driver begins with it."""
+
+    def live(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tests.exactly_once.page_driver", str(changed.module), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIFE_S, check=False)
+
+    changed.send((1, "a", 1, "u"), (1, "A", 3, "u"), (2, "b", 4, "d"))
+    life = live("--point", POINTS[2], "--batch", "0")
+    assert life.returncode == -signal.SIGKILL, life.stderr[-4_000:]
+    assert changed.rows() == [(1, "A")]
+    version = DeltaTable(changed.table).version()
+    changed.send((1, "older than A", 2, "u"), (2, "older than its end", 2, "u"), (3, "c", 1, "u"))
+    last = live()
+    assert AT_END in last.stdout, last.stderr[-4_000:]
+    assert changed.rows() == [(1, "A"), (3, "c")]
+    assert DeltaTable(changed.table).version() == version + 1
 
 
 FAILING = """

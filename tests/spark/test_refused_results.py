@@ -81,7 +81,10 @@ def test_json_may_have_two_names_that_differ_in_case(result_of):
     result_of("select user, amount as User from source", "topic: out")
 
 
-def test_a_column_that_is_left_out_must_be_there(result_of):
-    result_of("select * from source", f"{SQLITE}, {CHANGES}, except_column_list: [At]")
-    with pytest.raises(FlowError, match="`except_column_list` names 'amuont', but the SQL gives user, amount, at"):
-        result_of("select * from source", f"{SQLITE}, {CHANGES}, except_column_list: [amuont]")
+@pytest.mark.parametrize("key", ["column_list", "except_column_list"])
+def test_a_column_that_is_left_out_must_be_there(result_of, key: str):
+    more = ", apply_as_deletes: amount < 0"
+    names = ("user, Amount", "user, amuont") if key == "column_list" else ("At", "amuont")
+    result_of("select * from source", f"{SQLITE}, {CHANGES}{more}, {key}: [{names[0]}]")
+    with pytest.raises(FlowError, match=f"`{key}` names 'amuont', but the SQL gives user, amount, at$"):
+        result_of("select * from source", f"{SQLITE}, {CHANGES}{more}, {key}: [{names[1]}]")

@@ -12,8 +12,10 @@ import sys
 import traceback
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from pyspark import pipelines
 from pyspark.errors import PySparkException
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.graph_element_registry import (
@@ -25,16 +27,14 @@ from pyspark.pipelines.output import MaterializedView, Output, Sink, Table, Temp
 from pyspark.sql import DataFrame, SparkSession
 
 from moldau.errors import MoldauError
+from moldau.spark.auto_cdc import DefinedChanges, create_auto_cdc_flow
 from moldau.spark.function_code import Part, code_of, is_below
-from moldau.spark.late_session import NO_SPARK, LateSession, no_session, session_is
+from moldau.spark.late_session import NO_SPARK, LateSession, no_session, replaced, session_is
 
 MODULE = "__pipeline__"
 """The name of the module while it is read: that of its file may be another module's."""
-
-_NO_AUTO_CDC = (
-    "create_auto_cdc_flow is not known here: a materialized_view whose table_properties have `key`, `sequence_by` and "
-    "`apply_as_deletes` is the same"
-)
+_AUTO_CDC = ((pipelines, "create_auto_cdc_flow"), (pipelines.api, "create_auto_cdc_flow"))
+"""Where a module may import the word from."""
 
 
 class DefinitionError(MoldauError):
@@ -85,6 +85,7 @@ class ModuleDefinitions(msgspec.Struct, frozen=True):
     sources: dict[str, Declared]
     outputs: dict[str, DefinedOutput]
     flows: list[DefinedFlow]
+    changes: list[DefinedChanges]
     files: tuple[Path, ...]
     """The module itself is the first."""
 
@@ -96,6 +97,7 @@ class Definitions(GraphElementRegistry):
         self.pipeline: Declared | None = None
         self.sources: dict[str, Declared] = {}
         self.outputs: dict[str, DefinedOutput] = {}
+        self.changes: list[DefinedChanges] = []
         self._flows: list[tuple[Flow, int]] = []
         self._path = path
 
@@ -143,8 +145,14 @@ class Definitions(GraphElementRegistry):
             has_settings=bool(flow.spark_conf),
         )
 
+    def create_auto_cdc_flow(self, *arguments: Any, **named: Any) -> None:
+        """Stands for Spark's own while the module is read."""
+        changes = create_auto_cdc_flow(*arguments, **named)
+        self.changes.append(msgspec.structs.replace(changes, line=self._line()))
+
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        raise DefinitionError(self._line(), _NO_AUTO_CDC)
+        reason = "this create_auto_cdc_flow was imported before the module is read: import it there"
+        raise DefinitionError(self._line(), reason)
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         raise DefinitionError(None, "SQL files of Spark Declarative Pipelines are not read; a page of YAML has SQL")
@@ -173,7 +181,8 @@ def read_module(path: Path) -> ModuleDefinitions:
     sys.modules[MODULE] = module
     sys.path.insert(0, str(directory))
     try:
-        with graph_element_registration_context(definitions), no_session():
+        auto_cdc = dict.fromkeys(_AUTO_CDC, definitions.create_auto_cdc_flow)
+        with graph_element_registration_context(definitions), no_session(), replaced(auto_cdc):
             spec.loader.exec_module(module)
         for name in _loaded(before, directory):
             vars(sys.modules[name]).setdefault("spark", LateSession())
@@ -182,6 +191,7 @@ def read_module(path: Path) -> ModuleDefinitions:
             definitions.sources,
             definitions.outputs,
             definitions.flows(),
+            definitions.changes,
             files=tuple(Path(str(sys.modules[name].__file__)) for name in _loaded(before, directory)),
         )
     except DefinitionError:
@@ -239,8 +249,6 @@ def _line_in(path: Path, error: BaseException) -> int | None:
 
 def _said(error: BaseException) -> str:
     text = str(error).partition("\n")[0]
-    if any(frame.name == "create_auto_cdc_flow" for frame in traceback.extract_tb(error.__traceback__)):
-        return _NO_AUTO_CDC  # Spark's own word needs grpc, or with it the session, before it registers anything
     if isinstance(error, MoldauError):
         return text
     is_of_spark = "pyspark" in traceback.extract_tb(error.__traceback__)[-1].filename

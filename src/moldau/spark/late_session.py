@@ -4,7 +4,7 @@ there while the module is read, and inside a flow's function it is the session o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from moldau.errors import MoldauError
 
 NO_SPARK = (
-    "this needs Spark, which is not there while the module is read: move it into the function of a flow, or give a "
-    "type as a value, such as DoubleType(), in place of its name"
+    "this needs Spark, which is not there while the module is read: move it into the function of a flow, give a type "
+    "as a value, such as DoubleType(), in place of its name, or a column of create_auto_cdc_flow as its text"
 )
 _session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
 
@@ -67,13 +67,21 @@ def no_session() -> Iterator[None]:
     def give_late(*_: object) -> LateSession:
         return late
 
-    instead = {
-        (SparkSession, "active"): give_late,
-        (SparkSession, "getActiveSession"): give_late,
-        (SparkSession.Builder, "getOrCreate"): give_late,
-        # a session that runs already is not the module's either
-        (SparkContext, "_active_spark_context"): None,
-    }
+    with replaced(
+        {
+            (SparkSession, "active"): give_late,
+            (SparkSession, "getActiveSession"): give_late,
+            (SparkSession.Builder, "getOrCreate"): give_late,
+            # a session that runs already is not the module's either
+            (SparkContext, "_active_spark_context"): None,
+        }
+    ):
+        yield
+
+
+@contextmanager
+def replaced(instead: Mapping[tuple[Any, str], object]) -> Iterator[None]:
+    """Within it, these names of classes and modules stand for other values."""
     before = {way: vars(way[0])[way[1]] for way in instead}
     for (owner, name), value in instead.items():
         setattr(owner, name, value)

@@ -2,7 +2,7 @@
 `moldau.spark.pipelines`: it becomes the same page as one of YAML, with functions in place of SQL.
 
 A view is a flow. A table is a flow and a target of its name: what reads the table reads the flow. A sink is a target,
-and the flow that is appended to it is one.
+and the flow that is appended to it is one. A table of `create_auto_cdc_flow` is a target of changes and no flow.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import yaml
 from moldau.products.pipelines.core.function import FunctionError, read_function
 from moldau.products.pipelines.core.plan import FlowStep, PlanError
 from moldau.products.pipelines.core.section import PageError
+from moldau.products.pipelines.targets import all_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from moldau.spark import DataFrame
+    from moldau.spark.auto_cdc import DefinedChanges
     from moldau.spark.definitions import DefinedFlow, DefinedOutput, ModuleDefinitions
 
 KEYS_OF_FORMATS = {"kafka": "topic", "moldau": "topic", "parquet": "path"}
@@ -32,6 +34,7 @@ TABLES = "tables"
 """The directory, beside the module, of tables that do not say where they are."""
 TABLE_FORMAT = "delta"
 _MODES = {"table": "append", "materialized view": "update"}
+_NO_SETTINGS = "no meaning here: all flows share one session"
 
 
 Entry = tuple[yaml.Node, yaml.Node]
@@ -67,14 +70,22 @@ def _written(defined: ModuleDefinitions) -> WrittenModule:
         if key in head.keys:
             raise PlanError(head.line, f"`{key}` stands in the module itself, not in its `pipeline`")
     by_target = _flows_by_target(defined)
+    changes = _changes_by_target(defined, by_target)
     flows: dict[str, DefinedFlow] = {}
     targets: list[Entry] = []
     for output in defined.outputs.values():
+        if output.name in changes:
+            targets.append(_changed_table(output, changes[output.name]))
+            continue
+        if output.name not in by_target:
+            words = "`append_flow`" if output.kind == "sink" else "`append_flow` or `create_auto_cdc_flow`"
+            raise PlanError(output.line, f"no flow goes to {output.name}: write one with {words}")
         flow = by_target[output.name]
         name = flow.name if output.kind == "sink" else output.name
         flows[name] = flow
         if output.kind != "view":
-            targets.append(_entry(output.name, {**_target_keys(output), "from": name}, output.line))
+            keys = {"mode": _MODES[output.kind]} if output.kind != "sink" else {}
+            targets.append(_entry(output.name, {**keys, **_target_keys(output), "from": name}, output.line))
     sources = [_entry(name, source.keys, source.line) for name, source in defined.sources.items()]
     entries = [_entry(key, value, head.line) for key, value in head.keys.items()]
     entries += [(_node("sources", head.line), _mapping(sources, head.line))]
@@ -88,13 +99,12 @@ def _written(defined: ModuleDefinitions) -> WrittenModule:
 
 
 def _flows_by_target(defined: ModuleDefinitions) -> dict[str, DefinedFlow]:
-    """Each output has one flow, and each flow an output. Raises PlanError."""
+    """Each flow has an output, and an output at most one flow. Raises PlanError."""
     found: dict[str, DefinedFlow] = {}
     for flow in defined.flows:
         if flow.target not in defined.outputs:
-            near = get_close_matches(flow.target, defined.outputs, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise PlanError(flow.line, f"{flow.name} goes to {flow.target}, which is no table and no sink{hint}")
+            what = f"{flow.name} goes to {flow.target}, which is no table and no sink"
+            raise PlanError(flow.line, what + _near(flow.target, defined.outputs))
         first = found.setdefault(flow.target, flow)
         if first is not flow:
             reason = (
@@ -102,11 +112,31 @@ def _flows_by_target(defined: ModuleDefinitions) -> dict[str, DefinedFlow]:
             )
             raise PlanError(flow.line, reason)
         if flow.has_settings:
-            raise PlanError(flow.line, f"`spark_conf` of {flow.name} has no meaning here: all flows share one session")
-    for output in defined.outputs.values():
-        if output.name not in found:
-            raise PlanError(output.line, f"no flow goes to {output.name}: write one with `append_flow`")
+            raise PlanError(flow.line, f"`spark_conf` of {flow.name} has {_NO_SETTINGS}")
     return found
+
+
+def _changes_by_target(defined: ModuleDefinitions, flows: Mapping[str, DefinedFlow]) -> dict[str, DefinedChanges]:
+    """`flows`: by their targets. Raises PlanError."""
+    found: dict[str, DefinedChanges] = {}
+    tables = [output.name for output in defined.outputs.values() if output.kind == "table"]
+    for changes in defined.changes:
+        to = changes.target
+        if to not in tables:
+            reason = f"changes go to {to}, which is no table of `create_streaming_table`{_near(to, tables)}"
+            raise PlanError(changes.line, reason)
+        if to in flows or to in found:
+            reason = f"{to} takes the changes of one source and nothing else: make one view of them with `unionByName`"
+            raise PlanError(changes.line, reason)
+        if changes.has_settings:
+            raise PlanError(changes.line, f"`spark_conf` of {to} has {_NO_SETTINGS}")
+        found[to] = changes
+    return found
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _flow_step(name: str, flow: DefinedFlow, module: Path) -> FlowStep:
@@ -139,9 +169,19 @@ def _target_keys(output: DefinedOutput) -> dict[str, object]:
     key = output.format or TABLE_FORMAT
     key = KEYS_OF_FORMATS.get(key, key)
     options = {key if name == "path" else name: value for name, value in output.options.items()}
-    if output.kind == "sink":
-        return options
-    return {key: f"{TABLES}/{output.name}", "mode": _MODES[output.kind], **options}
+    return options if output.kind == "sink" else {key: f"{TABLES}/{output.name}", **options}
+
+
+def _changed_table(output: DefinedOutput, changes: DefinedChanges) -> Entry:
+    """A target of changes. Raises PlanError."""
+    keys = _target_keys(output)
+    takers = [name for name, kind in all_targets().items() if "sequence_by" in kind.KEYS]
+    if not keys.keys() & set(takers):
+        reason = f"{output.name} takes changes, which its `format` cannot: it must be one of {', '.join(takers)}"
+        raise PlanError(output.line, reason)
+    entries = [_entry(key, value, output.line) for key, value in keys.items()]
+    entries += [_entry(key, value, changes.line) for key, value in (*changes.keys.items(), ("from", changes.source))]
+    return _node(output.name, changes.line), _mapping(entries, output.line)
 
 
 # --- values as YAML has them, with the line of the module in which they stand ---

@@ -41,11 +41,22 @@ DELETED = "_moldau_deleted"
 
 class Changes(msgspec.Struct, frozen=True):
     """SQL over the columns of a row: `sequence_by` orders the changes of a key, `deletes` says which remove the row;
-    None: none does. `left_out`: columns that the table does not get."""
+    None: none does. `kept`: the columns that the table gets; (): all but those `left_out`."""
 
     sequence_by: str
     deletes: str | None = None
+    kept: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+
+    def not_in_table(self, names: Sequence[str]) -> list[str]:
+        """Which columns of the SQL's result, `names`, the table does not get. Raises FlowError."""
+        known = [name.lower() for name in names]
+        for key, listed in (("column_list", self.kept), ("except_column_list", self.left_out)):
+            missing = [name for name in listed if name.lower() not in known]
+            if missing:
+                raise FlowError(f"`{key}` names {missing[0]!r}, but the SQL gives {', '.join(names)}")
+        kept, left_out = {name.lower() for name in self.kept}, {name.lower() for name in self.left_out}
+        return [name for name in names if name.lower() in left_out or (kept and name.lower() not in kept)]
 
 
 class TableTarget(Target, frozen=True, kw_only=True):
@@ -54,7 +65,9 @@ class TableTarget(Target, frozen=True, kw_only=True):
 
     LACKS: ClassVar[tuple[str, ...]] = ()
     """Types of Spark that the table has no columns for."""
-    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", "sequence_by", "apply_as_deletes", "except_column_list")
+    KEYS: ClassVar[tuple[str, ...]] = (
+        *Target.KEYS, "key", "sequence_by", "apply_as_deletes", "column_list", "except_column_list"
+    )  # fmt: skip
 
     key: tuple[str, ...] = ()
     changes: Changes | None = None
@@ -71,16 +84,21 @@ class TableTarget(Target, frozen=True, kw_only=True):
     @staticmethod
     def parse_changes(sink: Section, mode: str) -> Changes | None:
         if not sink.has("sequence_by"):
-            for key in ("apply_as_deletes", "except_column_list"):
+            for key in ("apply_as_deletes", "column_list", "except_column_list"):
                 if sink.has(key):
                     sink.refuse(key, "needs `sequence_by`: SQL that orders the changes of a key")
             return None
         if mode != "update":
             sink.refuse("sequence_by", "is for the mode update; with append every row is another one")
-        deletes, left_out = sink.text("apply_as_deletes", default="") or None, sink.names("except_column_list")
-        if set(left_out) & set(sink.names("key")):
+        deletes, columns_of_key = sink.text("apply_as_deletes", default="") or None, set(sink.names("key"))
+        kept, left_out = sink.names("column_list"), sink.names("except_column_list")
+        if kept and left_out:
+            sink.refuse("column_list", "and `except_column_list` say the same in two ways: write one of them")
+        if kept and not columns_of_key <= set(kept):
+            sink.refuse("column_list", "must have the columns of the `key` too")
+        if columns_of_key & set(left_out):
             sink.refuse("except_column_list", "must not leave out the `key`")
-        return Changes(sink.text("sequence_by"), deletes, left_out)
+        return Changes(sink.text("sequence_by"), deletes, kept, left_out)
 
     def facts(self) -> Facts:
         if self.changes is None:
@@ -90,6 +108,7 @@ class TableTarget(Target, frozen=True, kw_only=True):
             "key": ", ".join(self.key),
             "sequence_by": changes.sequence_by,
             "apply_as_deletes": changes.deletes,
+            "column_list": ", ".join(changes.kept) or None,
             "except_column_list": ", ".join(changes.left_out) or None,
         }
 
@@ -101,15 +120,13 @@ class TableTarget(Target, frozen=True, kw_only=True):
 
         refuse_double_columns(result.columns)
         self.check_key(result.columns)
+        not_in_table = self.changes.not_in_table(result.columns)
         if self.changes.deletes is not None:
             result = result.withColumn(DELETED, expression(f"coalesce({self.changes.deletes}, false)"))
-        for name in self.changes.left_out:
-            if name.lower() not in (column.lower() for column in result.columns):
-                raise FlowError(f"`except_column_list` names {name!r}, but the SQL gives {', '.join(result.columns)}")
         changes = expression(_is_in_sequence(self.changes.sequence_by))
         newest = expression(f"max_by(struct(*), {self.changes.sequence_by}) as newest")
         groups = result.where(changes).groupBy(*(quoted(name) for name in self.key)).agg(newest)
-        return groups.select("newest.*").drop(*self.changes.left_out)
+        return groups.select("newest.*").drop(*not_in_table)
 
     def check_key(self, names: Sequence[str]) -> None:
         """`names`: the columns of the SQL's result. Raises FlowError."""

@@ -1,0 +1,89 @@
+"""`create_auto_cdc_flow`, as a pipeline's module finds it in `pyspark.pipelines` while the module is read.
+
+Spark's own function makes columns of Spark Connect of its arguments: it needs grpc, and only a server of Spark Connect
+understands these columns. The targets of a page take SQL, so here the arguments stay the texts that they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from moldau.errors import MoldauError
+
+
+class DefinedChanges(msgspec.Struct, frozen=True):
+    """The changes of `source` go to the output `target`. `keys`: as a page's target has them. `line`: of the call."""
+
+    target: str
+    source: str
+    keys: dict[str, object]
+    has_settings: bool
+    line: int = 0
+
+
+def create_auto_cdc_flow(
+    target: str,
+    source: str,
+    keys: list[str],
+    sequence_by: str,
+    apply_as_deletes: str | None = None,
+    column_list: list[str] | None = None,
+    except_column_list: list[str] | None = None,
+    stored_as_scd_type: int | str | None = None,
+    name: str | None = None,
+    *,
+    track_history_column_list: list[str] | None = None,
+    track_history_except_column_list: list[str] | None = None,
+    spark_conf: dict[str, str] | None = None,
+) -> DefinedChanges:
+    """What the call says. `name`, which nothing reads, has no effect. Raises MoldauError."""
+    if str(stored_as_scd_type) == "2" or track_history_column_list or track_history_except_column_list:
+        raise MoldauError(
+            "no target keeps the history of a row (`stored_as_scd_type=2` and its `track_history` lists): write 1 for "
+            "the newest row of each key, or keep all changes with a `table` that reads them"
+        )
+    if stored_as_scd_type is not None and str(stored_as_scd_type) != "1":
+        raise MoldauError(f"`stored_as_scd_type` must be 1, not {stored_as_scd_type!r}")
+    if not keys:
+        raise MoldauError("`keys` must name a column")
+    words: dict[str, object] = {
+        "mode": "update",
+        "key": _columns("keys", keys),
+        "sequence_by": _text("sequence_by", sequence_by),
+    }
+    if apply_as_deletes is not None:
+        words["apply_as_deletes"] = _text("apply_as_deletes", apply_as_deletes)
+    for word, columns in (("column_list", column_list), ("except_column_list", except_column_list)):
+        if columns:
+            words[word] = _columns(word, columns)
+    return DefinedChanges(_text("target", target), _text("source", source), words, bool(spark_conf))
+
+
+def _columns(word: str, columns: object) -> list[str]:
+    """Their names. Raises MoldauError."""
+    if not isinstance(columns, list):
+        raise MoldauError(f"`{word}` of create_auto_cdc_flow must be a list of texts")
+    return [_name(word, _text(word, column)) for column in columns]
+
+
+def _text(word: str, value: object) -> str:
+    """Raises MoldauError."""
+    if not isinstance(value, str):
+        raise MoldauError(
+            f"`{word}` of create_auto_cdc_flow is no text but a {type(value).__name__}: write the text of the column, "
+            'such as "version" for col("version") and "op = \'d\'" for expr("op = \'d\'")'
+        )
+    return value
+
+
+def _name(word: str, text: str) -> str:
+    """Of the column that Spark finds by the text: backticks are quotes, and a dot outside of them is no part of a name.
+    Raises MoldauError."""
+    quoted = re.fullmatch("`((?:[^`]|``)+)`", text)
+    if quoted is not None:
+        return quoted[1].replace("``", "`")
+    if "." in text or "`" in text:
+        raise MoldauError(f"`{word}` must name columns, not {text!r}: a name with a dot stands in backticks")
+    return text
