@@ -86,5 +86,5 @@ def test_a_column_that_is_left_out_must_be_there(result_of, key: str):
     more = ", apply_as_deletes: amount < 0"
     names = ("user, Amount", "user, amuont") if key == "column_list" else ("At", "amuont")
     result_of("select * from source", f"{SQLITE}, {CHANGES}{more}, {key}: [{names[0]}]")
-    with pytest.raises(FlowError, match=f"`{key}` names 'amuont', but the SQL gives user, amount, at$"):
+    with pytest.raises(FlowError, match=f"`{key}` names 'amuont', but the SQL gives user, amount, at, _file$"):
         result_of("select * from source", f"{SQLITE}, {CHANGES}{more}, {key}: [{names[1]}]")
