@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from moldau.cli.served_pages.supervisor import ServedPage, take
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.page.page import load_page
+from tests.support.talking_process import line_of, running
 
 PAGE = """\
 name: {name}
@@ -120,6 +123,57 @@ async def test_a_page_that_ended_runs_again_when_its_file_changes_whatever_the_c
         await served.stop()
     told = ["a.yaml: runs a: a.all", "a.yaml: ended with exit code 2; it is run again when its file changes"]
     assert capsys.readouterr().out.splitlines() == 2 * told
+
+
+DEAF = """\
+import signal, socket, sys
+
+from pyspark import pipelines as dp
+
+from moldau.spark.pipelines import pipeline, source
+
+pipeline("{name}", bootstrap_servers="a:1")
+source("orders", topic="orders", format="string")
+dp.create_sink("copy", "parquet", {{"path": "out/{name}"}})
+
+
+@dp.append_flow(target="copy")
+def copied():
+    return spark.readStream.table("orders")
+
+
+if "moldau.cli.served_pages.driver" in sys.orig_argv:  # else `serve` reads the page
+    test = socket.create_connection(("127.0.0.1", {port}))
+    signal.signal(signal.SIGTERM, lambda *_: test.sendall(b"{name} is asked to end\\n"))
+    test.sendall(b"{name} has begun\\n")
+    print("{name}: running, ", flush=True)
+    test.recv(1)
+    sys.exit(0)
+"""
+
+
+def test_a_stop_asks_all_pages_at_once_also_while_a_changed_one_is_waited_for(tmp_path: Path):
+    """What would be a long batch is here a page that ends when the test says so."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(60)
+    (port,) = listener.getsockname()[1:]
+    pages = {name: DEAF.format(name=name, port=port) for name in ("a", "b")}
+    for name, text in pages.items():
+        write(tmp_path / f"{name}.py", text)
+    with running([sys.executable, "-m", "moldau", "pipeline", "serve", str(tmp_path)]) as serving:
+        connections = [listener.accept()[0] for _ in pages]
+        said = [connection.makefile("r") for connection in connections]
+        first, second = sorted(zip(map(line_of, said), said, connections, strict=True), key=lambda one: one[0])
+        assert (first[0], second[0]) == ("a has begun\n", "b has begun\n")
+        write(tmp_path / "a.py", pages["a"].replace("a:1", "a:2"))
+        assert line_of(first[1]) == "a is asked to end\n"
+        serving.terminate()
+        assert line_of(second[1]) == "b is asked to end\n"
+        for connection in connections:
+            connection.sendall(b".")
+        assert serving.wait(60) == 0
+        assert [line_of(one) for one in said] == ["", ""], "asked once: a second time cuts a batch short"
+    listener.close()
 
 
 def test_two_pages_of_one_name_and_a_checkpoint_of_another_query_are_refused(directory: Path):

@@ -36,20 +36,26 @@ def serve_directory(directory: Path, parameters: Mapping[str, str], words: Seque
 
 
 async def _serve(directory: Path, parameters: Mapping[str, str], words: Sequence[str]) -> int:
-    loop, is_stopping = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, is_stopping.set)
+    loop = asyncio.get_running_loop()
     pages: dict[Path, ServedPage] = {}
-    found, start_one = PageDirectory(directory, parameters), asyncio.Lock()
-    while not is_stopping.is_set():
+    following = loop.create_task(_follow(PageDirectory(directory, parameters), pages, words))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, following.cancel)  # also while a changed page is waited for
+    with suppress(asyncio.CancelledError):
+        await following
+    await asyncio.gather(*(page.stop() for page in pages.values()))
+    return 0
+
+
+async def _follow(found: PageDirectory, pages: dict[Path, ServedPage], words: Sequence[str]) -> None:
+    """Takes what changes, until it is cancelled."""
+    start_one = asyncio.Lock()
+    while True:
         for finding in found.look():
             if finding.file not in pages:
                 pages[finding.file] = ServedPage(finding.file, start_one, words)
             await take(pages[finding.file], finding)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(is_stopping.wait(), LOOK_EVERY_S)
-    await asyncio.gather(*(page.stop() for page in pages.values()))
-    return 0
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def take(served: ServedPage, finding: Finding) -> None:
@@ -75,6 +81,7 @@ class ServedPage:
         self._start_one = start_one
         self._words = words
         self._process: Process | None = None
+        self._ending: Process | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     @property
@@ -86,15 +93,18 @@ class ServedPage:
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def stop(self) -> None:
-        """After the batch that is being written; a process that takes longer than STOP_WITHIN_S is killed."""
+        """After the batch that is being written; a process that takes longer than STOP_WITHIN_S is killed. A call that
+        is cancelled may be repeated: the process is asked once, for a second signal cuts its batch short."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait((self._keeping,))
         process = self._process
         if process is None or process.returncode is not None:
             return
-        with suppress(ProcessLookupError):
-            process.terminate()
+        if process is not self._ending:
+            self._ending = process
+            with suppress(ProcessLookupError):
+                process.terminate()
         try:
             await asyncio.wait_for(_end_of(process), STOP_WITHIN_S)
         except TimeoutError:
