@@ -27,8 +27,9 @@ targets:
 def test_each_kind_of_place_is_that_of_its_first_pipeline(
     run_page, new_topic, produce, bootstrap_servers, postgresql: PostgresqlServer, tmp_path: Path
 ):
-    text = PAGE.format(topic=new_topic(name="owned"), server=postgresql.url)
-    produce("owned", [(None, b"a")])
+    topic = new_topic()
+    text = PAGE.format(topic=topic, server=postgresql.url)
+    produce(topic, [(None, b"a")])
 
     def page(name: str) -> PipelinePage:
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
