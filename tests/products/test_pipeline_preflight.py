@@ -12,6 +12,7 @@ from confluent_kafka import Consumer
 from rich.console import Console
 
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, claim_checkpoint
+from moldau.products.pipelines.core.note import metadata_of, note_of
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.group import GroupOffsets
@@ -67,6 +68,28 @@ def test_a_group_with_consumers_is_refused(cluster: Cluster):
             check_cluster(page(cluster.bootstrap_servers, topic, cluster.topic(), "group: busy"))
     finally:
         consumer.close()
+
+
+def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
+    """The note of another one would take the place of that by which a sink knows its newest batch."""
+    servers, topic = cluster.bootstrap_servers, cluster.topic(partitions=2)
+    wanted = page(servers, topic, cluster.topic(), "group: shared")
+    offsets = GroupOffsets(servers, "shared")
+
+    def commit(partition: int, pipeline: str) -> None:
+        note = note_of(pipeline, "worker-7", None, [])
+        offsets.commit({TopicPartition(topic, partition): 0}, metadata_of(9 - partition, note.text()))
+
+    commit(0, "p")
+    check_cluster(wanted)  # the same page, on another machine
+    commit(1, "shop")
+    with pytest.raises(PreflightError) as refused:
+        check_cluster(wanted)
+    assert str(refused.value) == (
+        "group 'shared' shows how far the pipeline 'shop' is, and cannot show 'p' too: name another one with `group`, "
+        "or, if 'shop' does not run any more, delete this one: moldau groups delete shared --bootstrap-server " + servers
+    )
+    offsets.close()
 
 
 def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():

@@ -21,6 +21,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     write_whole,
 )
 from moldau.products.pipelines.checkpoints.lease import LEASE_FILE, Lease
+from moldau.products.pipelines.core.note import metadata_of, note_of
 from moldau.products.pipelines.page.page import load_page
 from moldau.products.pipelines.running.generations import (
     START_FILE,
@@ -29,7 +30,9 @@ from moldau.products.pipelines.running.generations import (
     forget_unfinished_reset,
     starting_offsets,
 )
+from moldau.products.pipelines.running.group import GroupOffsets
 from moldau.testing import Cluster
+from moldau.types import TopicPartition
 from tests.support.talking_process import line_of, running
 
 
@@ -223,6 +226,21 @@ def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
     begins = f"moldau pipeline: the page begins anew, and its old generation is kept in {kept}, but its groups do not "
     assert (code, error.startswith(begins), kept.is_dir()) == (1, True, True)
     assert starting_offsets(loaded).sources
+
+
+def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]):
+    loaded = load_page(page)
+    offsets = GroupOffsets(cluster.bootstrap_servers, loaded.queries[1].group)
+    offsets.commit({TopicPartition(loaded.name, 0): 2}, metadata_of(7, note_of("other", "a", None, []).text()))
+    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+    group = loaded.queries[1].group
+    assert (code, error.startswith(f"moldau pipeline: group '{group}' shows how far the pipeline 'other' is")) == (
+        1,
+        True,
+    )
+    assert not loaded.checkpoint.exists()
+    assert offsets.why_not_of(loaded.queries[1].name) is not None
+    offsets.close()
 
 
 def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(

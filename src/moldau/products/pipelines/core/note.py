@@ -85,6 +85,12 @@ def read_notes(metadata: Iterable[str]) -> CommitNote:
     return newest
 
 
+def pipelines_in(metadata: Iterable[str]) -> list[str]:
+    """The names of all pipelines that have left a note, sorted. Nothing here raises."""
+    notes = (_read_note(text).pipeline for text in metadata)
+    return sorted({note.pipeline for note in notes if note is not None})
+
+
 def _read_note(text: str) -> CommitNote:
     if not text or len(text) > MAX_METADATA:
         return CommitNote()

@@ -60,6 +60,7 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
     """Where the old generation is kept now, and where the next run begins. Shows the new offsets in the groups too.
     Raises LeaseError while the page runs, GroupError, ResetError."""
     starts = _starts(page, to)
+    _refuse_other_groups(page)
     # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
     nested = {name: EARLIEST if to == EARLIEST else nested_offsets(start) for name, start in starts.items()}
     note = _Note(tuple(query.step.target.name for query in page.queries), nested)
@@ -83,6 +84,16 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
         what = f"the page begins anew, and its old generation is kept in {kept}, but its groups do not show that"
         raise ResetError(f"{what}: {error}") from error
     return kept, {one: offset for start in starts.values() for one, offset in start.items()}
+
+
+def _refuse_other_groups(page: PipelinePage) -> None:
+    """Raises ResetError where a group is that of another pipeline, and GroupError."""
+    for query in page.queries:
+        for source in query.streams().values():
+            with closing(GroupOffsets(source.bootstrap_servers, query.group)) as group:
+                refusal = group.why_not_of(query.name)
+            if refusal is not None:
+                raise ResetError(refusal)
 
 
 def _show(page: PipelinePage, starts: Mapping[str, Mapping[TopicPartition, int]]) -> None:

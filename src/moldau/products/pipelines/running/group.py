@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.offsets import commit_offsets, list_offsets
+from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError
+from moldau.products.pipelines.core.note import pipelines_in
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
@@ -35,6 +36,7 @@ class GroupOffsets:
     def __init__(
         self, bootstrap_servers: str, group: str, *, first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     ) -> None:
+        self._servers = bootstrap_servers
         self._group = group
         self._client = ClusterClient(
             TCP,
@@ -52,6 +54,13 @@ class GroupOffsets:
             commit_offsets(self._client, self._group, offsets, metadata)
         except KafkaError as error:
             raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
+
+    def why_not_of(self, pipeline: str) -> str | None:
+        """As `why_not_of`, of this group. Raises GroupError."""
+        try:
+            return why_not_of(self._client, self._servers, self._group, pipeline)
+        except KafkaError as error:
+            raise GroupError(f"the offsets of group {self._group} could not be read: {error}") from error
 
     def matching(self, pattern: str) -> list[str]:
         """The topics of the cluster whose whole names match. Raises GroupError."""
@@ -86,6 +95,20 @@ class GroupOffsets:
 
     def close(self) -> None:
         self._client.close()
+
+
+def why_not_of(client: ClusterClient, servers: str, group: str, pipeline: str) -> str | None:
+    """A sentence where another pipeline notes in the group how far it is; None where none does. Each would put its note
+    in the place of the other's, by which a sink knows which batch it has written. Raises KafkaError."""
+    noted = (position.metadata for position in committed_offsets(client, group).values())
+    others = [name for name in pipelines_in(noted) if name != pipeline]
+    if not others:
+        return None
+    return (
+        f"group {group!r} shows how far the pipeline {others[0]!r} is, and cannot show {pipeline!r} too: name another "
+        f"one with `group`, or, if {others[0]!r} does not run any more, delete this one: moldau groups delete {group} "
+        f"--bootstrap-server {servers}"
+    )
 
 
 def lag(bounds: Mapping[TopicPartition, tuple[int, int]], done: Mapping[TopicPartition, int]) -> int:

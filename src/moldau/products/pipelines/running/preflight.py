@@ -11,7 +11,7 @@ from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS
+from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, why_not_of
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
@@ -116,6 +116,9 @@ def _check_query(client: ClusterClient, page: PipelinePage, servers: str, query:
         _find_or_make(client, servers, query.target.topic)
     if sources or is_written_to:
         _check_group(client, query.group)
+        refusal = why_not_of(client, servers, query.group, query.name)
+        if refusal is not None:
+            raise PreflightError(refusal)
 
 
 def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
