@@ -87,7 +87,8 @@ def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
         check_cluster(wanted)
     assert str(refused.value) == (
         "group 'shared' shows how far the pipeline 'shop' is, and cannot show 'p' too: name another one with `group`, "
-        "or, if 'shop' does not run any more, delete this one: moldau groups delete shared --bootstrap-server " + servers
+        "or, if 'shop' does not run any more, delete this one: moldau groups delete shared --bootstrap-server "
+        + servers
     )
     offsets.close()
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ from moldau.products.pipelines.running.generations import (
     starting_offsets,
 )
 from moldau.products.pipelines.running.group import GroupOffsets
+from moldau.products.pipelines.running.watching import QueryProgress
+from moldau.spark.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
 from tests.support.talking_process import line_of, running
@@ -262,6 +265,85 @@ def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(
     assert starting_offsets(load_page(page)) == ChosenStarts()
     page.write_text(page.read_text().replace("checkpoint:", "  later: {from: orders, path: later}\ncheckpoint:"))
     assert starting_offsets(load_page(page)) == ChosenStarts()
+
+
+@pytest.fixture
+def two_topics(cluster: Cluster, tmp_path: Path) -> tuple[Path, str, str]:
+    """A page that reads two topics by a pattern, each with three records; gone or made anew when the test says so."""
+    first, second = cluster.topic(), cluster.topic()
+    for topic in (first, second):
+        cluster.produce(topic, "a", "b", "c")
+    file = tmp_path / "page.yaml"
+    file.write_text(
+        f"""
+name: of-{first}
+bootstrap_servers: {cluster.bootstrap_servers}
+source: {{pattern: "{first}|{second}", format: string}}
+sql: select value from source
+sink: {{path: out}}
+""",
+        encoding="utf-8",
+    )
+    return file, first, second
+
+
+def make_anew(cluster: Cluster, topic: str, *values: str) -> None:
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic)
+    cluster.produce(topic, *values)
+
+
+def standing_of_the_one(capsys: pytest.CaptureFixture[str], page: Path) -> tuple[int, str]:
+    (query,) = json.loads(told(capsys, "status", str(page), "--json")[1])["queries"]
+    return query["lag"], query["next_run"]
+
+
+def test_a_reset_chooses_nothing_of_a_topic_that_is_gone_or_was_made_anew_since(
+    cluster: Cluster, two_topics: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
+):
+    page, first, second = two_topics
+    assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+    assert standing_of_the_one(capsys, page) == (0, "begins")
+    make_anew(cluster, first, "d", "e", "f", "g")
+    assert json.loads(starting_offsets(load_page(page)).sources["source"]) == {first: {"0": 0}, second: {"0": 3}}
+    cluster.delete_topic(second)
+    assert json.loads(starting_offsets(load_page(page)).sources["source"]) == {first: {"0": 0}}
+    told_of = f"begins; topic '{second}' is gone; topic '{first}' was made anew"
+    assert standing_of_the_one(capsys, page) == (4, told_of)
+
+
+def test_a_run_shows_the_lag_behind_what_was_chosen_from_its_start(
+    two_topics: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
+):
+    page, _, _ = two_topics
+    loaded = load_page(page)
+    with closing(QueryProgress(None, loaded, loaded.queries[0], "")) as progress:  # type: ignore[arg-type]
+        assert progress.look("running").lag == 6
+        assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+        assert progress.look("running").lag == 0
+
+
+def test_the_status_says_which_topics_of_a_checkpoint_are_gone_or_were_made_anew(
+    cluster: Cluster, two_topics: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
+):
+    page, first, second = two_topics
+    (query,) = load_page(page).queries
+    with closing(GroupOffsets(cluster.bootstrap_servers, query.group)) as group:
+        read = StreamOffset({TopicPartition(one, 0): 3 for one in (first, second)}, group.topic_ids([first, second]))
+    claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name)
+    write_whole(query.checkpoint / "offsets" / "7", f"v1\n{{}}\n{json.dumps(offset_to_dict(read))}")
+    write_whole(query.checkpoint / "commits" / "7", "v1\n{}")
+    assert standing_of_the_one(capsys, page) == (0, "goes on after batch 7")
+    cluster.delete_topic(second)
+    make_anew(cluster, first, "d")
+    lost = f"topic '{second}' is gone, topic '{first}' was made anew"
+    advice = "write `lost_records: skip` in its source, or `moldau pipeline reset`"
+    assert standing_of_the_one(capsys, page) == (1, f"refused: {lost}: {advice}")
+    page.write_text(page.read_text().replace("format: string", "format: string, lost_records: skip"))
+    assert standing_of_the_one(capsys, page) == (1, f"goes on after batch 7; {lost.replace(',', ';')}")
+    cluster.delete_topic(first)
+    nothing = f"refused: no topic matches '{first}|{second}' on {cluster.bootstrap_servers}"
+    assert standing_of_the_one(capsys, page) == (0, nothing)
 
 
 def test_a_reset_that_was_killed_between_its_two_steps_is_finished_by_the_next_run(

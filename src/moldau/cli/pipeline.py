@@ -224,7 +224,7 @@ def show_plan(page: PipelinePage, arguments: argparse.Namespace) -> int:
         print(f"  {', '.join(f'{name} {kind}' for name, kind in outlook.columns)}")
         for line in outlook.details():
             print(f"  {line}")
-    return 1 if any(outlook.standing.changed for outlook in outlooks) else 0
+    return 1 if any(outlook.standing.is_refused for outlook in outlooks) else 0
 
 
 def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:

@@ -11,12 +11,15 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     FinishedBatch,
     changed_facts,
     newest_finished_batch,
+    newest_planned_batch,
 )
+from moldau.products.pipelines.checkpoints.checkpoint import topic_ids as topic_ids_of
 from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.generations import first_offsets
+from moldau.products.pipelines.running.generations import chosen_start, first_offsets, lost_topics
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
-from moldau.types import TopicPartition
+from moldau.spark.offsets import StreamOffset, TopicIds, recreated_topics
+from moldau.types import ZERO_UUID, TopicPartition
 
 MOST_PARTITIONS = 8
 """That are named one by one."""
@@ -25,21 +28,31 @@ MOST_PARTITIONS = 8
 class QueryStanding(msgspec.Struct, frozen=True):
     """`batch`: the newest that is finished, None before the first. `lag`: records of its topics that a run would read;
     None where a cluster does not say, and `trouble` says why. `changed`: keys of the page that are not as the
-    checkpoint knows them: such a query is not started. `starts`: where a run would read on in its topics."""
+    checkpoint knows them: such a query is not started. `refusal`: why a run would not go on with the topics that are
+    there; `lost`: what became of those that it would go on without. `starts`: where it would read on in its topics."""
 
     name: str
     batch: int | None
     lag: int | None
     changed: dict[str, Change]
     trouble: str | None = None
+    refusal: str | None = None
+    lost: tuple[str, ...] = ()
     starts: dict[TopicPartition, int] = {}
+
+    @property
+    def is_refused(self) -> bool:
+        return bool(self.changed) or self.refusal is not None
 
     @property
     def next_run(self) -> str:
         """What a run would do, in words."""
         if self.changed:
             return f"refused: `{'`, `'.join(self.changed)}` changed; undo it, or `moldau pipeline reset`"
-        return "begins" if self.batch is None else f"goes on after batch {self.batch}"
+        if self.refusal is not None:
+            return f"refused: {self.refusal}"
+        goes_on = "begins" if self.batch is None else f"goes on after batch {self.batch}"
+        return "; ".join([goes_on, *self.lost])
 
     def details(self) -> list[str]:
         """What changed, and where a run would read on: a line each."""
@@ -66,6 +79,7 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) ->
     """`away`: what is wrong with the clusters that have not answered, which are asked once only."""
     done = newest_finished_batch(query.checkpoint)
     behind, starts = 0, dict[TopicPartition, int]()
+    there: dict[str, TopicIds] = {}
     streams = query.streams()
     for name, source in streams.items():
         servers = source.bootstrap_servers
@@ -75,23 +89,53 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) ->
             with closing(
                 GroupOffsets(servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
             ) as group:
-                bounds = group.bounds(group.topics_of(source))
+                topics = group.topics_of(source)
+                bounds, there[name] = group.bounds(topics), group.topic_ids(topics)
         except GroupError as error:
             away[servers] = str(error)
             continue
-        own = _starts(page, query, name, bounds, done)
+        own = _starts(page, query, name, bounds, there[name], done)
         behind += lag(bounds, own)
         starts |= own
     servers_of_all = [source.bootstrap_servers for source in streams.values()]
     trouble = next((away[servers] for servers in servers_of_all if servers in away), None)
+    refusal, lost = _changed_topics(page, query, done, there) if trouble is None else (None, ())
     return QueryStanding(
         name=query.name,
         batch=done.batch_id if done else None,
         lag=behind if trouble is None else None,
         changed=changed_facts(query.checkpoint, query.step.facts()),
         trouble=trouble,
+        refusal=refusal,
+        lost=lost,
         starts=starts,
     )
+
+
+def _changed_topics(
+    page: PipelinePage, query: PipelineQuery, done: FinishedBatch | None, there: dict[str, TopicIds]
+) -> tuple[str | None, tuple[str, ...]]:
+    """Why a run would not go on with the topics that are there; else what became of those that it would go on without.
+    `there`: by source, the ids of its topics."""
+    planned = newest_planned_batch(query.checkpoint)
+    noted = {one.topic: ZERO_UUID for one in (done.offsets if done else ())}
+    noted.update(topic_ids_of(query.checkpoint, planned))
+    # two sources may have one pattern, on two clusters
+    everywhere = {topic: topic_id for ids in there.values() for topic, topic_id in ids.items()}
+    passed: list[str] = []
+    for name, source in query.streams().items():
+        if not there[name]:
+            what = f"topic {source.topic!r} does not exist" if source.topic else f"no topic matches {source.pattern!r}"
+            return f"{what} on {source.bootstrap_servers}", ()
+        before = {topic: topic_id for topic, topic_id in noted.items() if source.reads(topic)}
+        if planned < 0:
+            chosen = chosen_start(page, query, name)
+            before = chosen.topic_ids if isinstance(chosen, StreamOffset) else {}
+        lost = lost_topics(before, everywhere)
+        if lost and planned >= 0 and not source.skips_lost:
+            return f"{', '.join(lost)}: write `lost_records: skip` in its source, or `moldau pipeline reset`", ()
+        passed += lost
+    return None, tuple(dict.fromkeys(passed))
 
 
 def _starts(
@@ -99,11 +143,13 @@ def _starts(
     query: PipelineQuery,
     source: str,
     bounds: dict[TopicPartition, tuple[int, int]],
+    topic_ids: TopicIds,
     done: FinishedBatch | None,
 ) -> dict[TopicPartition, int]:
     """Where a run would read on in the topics of the source."""
     if done is None:
-        return first_offsets(page, query, source, bounds)
+        return first_offsets(page, query, source, bounds, topic_ids)
     skips_lost = query.streams()[source].skips_lost
-    offsets = {one: done.offsets.get(one, first) for one, (first, _) in bounds.items()}
+    anew = recreated_topics(topic_ids_of(query.checkpoint, done.batch_id), topic_ids)
+    offsets = {one: first if one.topic in anew else done.offsets.get(one, first) for one, (first, _) in bounds.items()}
     return {one: max(offset, bounds[one][0]) if skips_lost else offset for one, offset in offsets.items()}

@@ -6,13 +6,15 @@ written twice.
 
 What was chosen stands in a file of the checkpoint, and rules the first batch of the queries that the page had then. A
 target that is added later begins where the page says: the offsets that were chosen are nothing to it, and retention may
-have taken them long ago.
+have taken them long ago. A topic that is gone by then is left out, and one that was made anew is read from its first
+record: nothing that was chosen is there any more.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -30,9 +32,11 @@ from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets
 from moldau.products.pipelines.sources.topic import TopicSource
-from moldau.spark.offsets import topic_offsets
-from moldau.spark.options import nested_offsets, offsets_to_json
+from moldau.spark.offsets import StreamOffset, TopicIds, offset_from_dict, offset_to_dict, recreated_topics
+from moldau.spark.options import offsets_to_json
 from moldau.types import TopicPartition
+
+logger = logging.getLogger("moldau.pipelines")
 
 START_FILE = "start.json"
 
@@ -50,19 +54,21 @@ class ChosenStarts(msgspec.Struct, frozen=True):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """What the file holds. `queries`: the targets that the page had. `starts`: by source, EARLIEST or offsets."""
+    """What the file holds. `queries`: the targets that the page had. `starts`: by source, EARLIEST, or offsets with the
+    ids of their topics."""
 
     queries: tuple[str, ...]
-    starts: dict[str, str | dict[str, dict[str, int]]]
+    starts: dict[str, str | dict[str, dict[str, int | str]]]
 
 
 def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
     """Where the old generation is kept now, and where the next run begins. Shows the new offsets in the groups too.
     Raises LeaseError while the page runs, GroupError, ResetError."""
-    starts = _starts(page, to)
+    chosen = _starts(page, to)
+    starts = {name: start.offsets for name, start in chosen.items()}
     _refuse_other_groups(page)
     # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
-    nested = {name: EARLIEST if to == EARLIEST else nested_offsets(start) for name, start in starts.items()}
+    nested = {name: EARLIEST if to == EARLIEST else offset_to_dict(start) for name, start in chosen.items()}
     note = _Note(tuple(query.step.target.name for query in page.queries), nested)
     fresh = _fresh(page.checkpoint)
     with Lease(page.checkpoint):
@@ -142,24 +148,42 @@ def starting_offsets(page: PipelinePage) -> ChosenStarts:
 
 
 def first_offsets(
-    page: PipelinePage, query: PipelineQuery, source: str, bounds: Mapping[TopicPartition, tuple[int, int]]
+    page: PipelinePage,
+    query: PipelineQuery,
+    source: str,
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    topic_ids: TopicIds,
 ) -> dict[TopicPartition, int]:
     """Where a query that has not finished a batch begins to read its source of that name. `bounds`: first and end
-    offsets of the partitions. Raises CheckpointError."""
+    offsets of the partitions. `topic_ids`: of the topics that are there. Raises CheckpointError."""
     firsts = {one: first for one, (first, _) in bounds.items()}
     if newest_planned_batch(query.checkpoint) >= 0:
         # cut short: the batch runs again where it began
         known = first_batch_start(query.checkpoint)
         return {one: known.get(one, first) for one, first in firsts.items()}
-    note = _noted(page)
-    if note is not None and query.step.target.name in note.queries and source in note.starts:
-        chosen = note.starts[source]
-        return firsts if isinstance(chosen, str) else {**firsts, **_among(topic_offsets(chosen), firsts)}
+    chosen = chosen_start(page, query, source)
+    if chosen is not None:
+        return firsts if isinstance(chosen, str) else _where_chosen(chosen, firsts, topic_ids)
     return firsts if query.streams()[source].start == EARLIEST else {one: end for one, (_, end) in bounds.items()}
 
 
-def _among(offsets: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    return {one: offset for one, offset in offsets.items() if one in partitions}
+def chosen_start(page: PipelinePage, query: PipelineQuery, source: str) -> StreamOffset | str | None:
+    """What `reset` chose for a source of a query that has not planned a batch since: EARLIEST, or offsets; None where
+    the page says where the query begins. Raises CheckpointError."""
+    note = _noted(page)
+    if note is None or query.step.target.name not in note.queries or source not in note.starts:
+        return None
+    chosen = note.starts[source]
+    return chosen if isinstance(chosen, str) else offset_from_dict(chosen)
+
+
+def _where_chosen(
+    chosen: StreamOffset, firsts: Mapping[TopicPartition, int], topic_ids: TopicIds
+) -> dict[TopicPartition, int]:
+    """Of every partition that is there: one that came since, also in a topic that was made anew, begins at its first
+    record. `firsts`: the offsets of these."""
+    anew = recreated_topics(chosen.topic_ids, topic_ids)
+    return {one: first if one.topic in anew else chosen.offsets.get(one, first) for one, first in firsts.items()}
 
 
 def _noted(page: PipelinePage) -> _Note | None:
@@ -175,13 +199,23 @@ def _noted(page: PipelinePage) -> _Note | None:
         ) from error
 
 
-def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str, Mapping[str, int]]) -> str:
-    """The option names every partition: one that was added since the reset begins at its first record."""
+def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str, Mapping[str, int | str]]) -> str:
+    """The option names every partition that is there, and no other."""
     if isinstance(start, str):
         return start
+    chosen = offset_from_dict(start)
     with _cluster(page, source) as cluster:
-        there = cluster.bounds(cluster.topics_of(source))
-    return offsets_to_json({**dict.fromkeys(there, 0), **topic_offsets(start)})
+        topics = cluster.topics_of(source)
+        bounds, topic_ids = cluster.bounds(topics), cluster.topic_ids(topics)
+    for lost in lost_topics(chosen.topic_ids, topic_ids):
+        logger.warning("%s since the reset: the page begins without what was chosen of it", lost)
+    return offsets_to_json(_where_chosen(chosen, {one: first for one, (first, _) in bounds.items()}, topic_ids))
+
+
+def lost_topics(before: TopicIds, now: TopicIds) -> list[str]:
+    """What became of topics that are not what they were, in words."""
+    gone = [f"topic {topic!r} is gone" for topic in sorted(before) if topic not in now]
+    return [*gone, *(f"topic {topic!r} was made anew" for topic in recreated_topics(before, now))]
 
 
 @contextmanager
@@ -193,18 +227,20 @@ def _cluster(page: PipelinePage, source: TopicSource) -> Iterator[GroupOffsets]:
         yield cluster
 
 
-def _starts(page: PipelinePage, to: Start) -> dict[str, dict[TopicPartition, int]]:
+def _starts(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
     """Of each source that is a topic, every partition's offset."""
-    starts: dict[str, dict[TopicPartition, int]] = {}
+    starts: dict[str, StreamOffset] = {}
     streams = {name: source for query in page.queries for name, source in query.streams().items()}
     for name, source in streams.items():
         with _cluster(page, source) as cluster:
             topics = cluster.topics_of(source)
+            topic_ids = cluster.topic_ids(topics)
             bounds = cluster.bounds(topics)
             if not bounds:
                 raise ResetError(f"{source.describe()}: there is no such topic on {source.bootstrap_servers}")
             later = cluster.since(bounds, to) if isinstance(to, int) else {}
-        starts[name] = {one: _offset(one, first, end, to, later) for one, (first, end) in bounds.items()}
+        offsets = {one: _offset(one, first, end, to, later) for one, (first, end) in bounds.items()}
+        starts[name] = StreamOffset(offsets, topic_ids)
     if not starts and to != EARLIEST:
         raise ResetError("no source of the page is a topic: only `--to earliest` has a meaning")
     return starts

@@ -17,7 +17,7 @@ from moldau.errors import KafkaError, MoldauError
 from moldau.products.pipelines.core.note import pipelines_in
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.shell.io.tcp import TCP
-from moldau.types import TopicPartition
+from moldau.types import TopicPartition, Uuid
 
 CLIENT_ID = "moldau-pipeline"
 CONNECT_TIMEOUT_MS = 3_000
@@ -72,6 +72,14 @@ class GroupOffsets:
     def topics_of(self, source: TopicSource) -> list[str]:
         """The names that a source on this cluster reads now. Raises GroupError."""
         return self.matching(source.pattern) if source.pattern is not None else [str(source.topic)]
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, Uuid]:
+        """Of those that are there. Raises GroupError."""
+        try:
+            found = self._client.retry(lambda: self._client.refresh(topics)) if topics else {}
+        except KafkaError as error:
+            raise GroupError(f"the topics {', '.join(topics)} could not be looked at: {error}") from error
+        return {topic: metadata.topic_id for topic, metadata in found.items()}
 
     def since(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """The first offset at or after a time (ms since 1970), -1 where no record is so late. Raises GroupError."""

@@ -8,7 +8,7 @@ the target, and a killed driver's last batch is published by the next one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.dead_letters import DeadLetterError, DeadLetters
 from moldau.products.pipelines.running.failing_record import RecordSearch
 from moldau.products.pipelines.running.flow import metric_of
+from moldau.products.pipelines.running.generations import first_offsets
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
 from moldau.products.pipelines.sources.records import RecordSource
@@ -39,6 +40,9 @@ from moldau.types import TopicPartition
 if TYPE_CHECKING:
     from moldau.spark import SparkSession, StreamingQuery
 
+
+Bounds = dict[TopicPartition, tuple[int, int]]
+"""The first offset and the end offset of partitions."""
 
 MOST_NAMED = 4
 """Partitions of a batch that failed."""
@@ -179,7 +183,7 @@ class QueryProgress:
         done = newest_finished_batch(self._query.checkpoint)
         if done is not None and self._dead_letters is not None:
             done = self._dead_letters.catch_up(done, self._counter, is_last=is_last)
-        offsets = done.offsets if done else {}
+        offsets = done.offsets if done else self._first_offsets(bounds)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
             metadata = metadata_of(done.batch_id, self._note)
             for servers, group in self._groups.items():
@@ -189,7 +193,17 @@ class QueryProgress:
             self._published = done
         return sum(lag(of_cluster, offsets) for of_cluster in bounds.values())
 
-    def _bounds(self, servers: str, group: GroupOffsets) -> dict[TopicPartition, tuple[int, int]]:
+    def _first_offsets(self, bounds: Mapping[str, Bounds]) -> dict[TopicPartition, int]:
+        """Where the first batch begins: what was there before waits for nobody. `bounds`: by cluster."""
+        offsets: dict[TopicPartition, int] = {}
+        for name, source in self._query.streams().items():
+            servers = source.bootstrap_servers
+            own = {one: range_ for one, range_ in bounds[servers].items() if source.reads(one.topic)}
+            topic_ids = self._groups[servers].topic_ids(sorted({one.topic for one in own}))
+            offsets |= first_offsets(self._page, self._query, name, own, topic_ids)
+        return offsets
+
+    def _bounds(self, servers: str, group: GroupOffsets) -> Bounds:
         """Of all topics that the query reads on one cluster."""
         topics: list[str] = []
         for source in self._query.streams().values():
