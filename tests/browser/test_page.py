@@ -49,6 +49,26 @@ def test_it_shows_a_topic_with_its_partitions_and_what_is_set(
     wait(browser, "86400000")
 
 
+def test_a_chart_is_drawn_once_there_is_anything_but_zeros(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    create(running, NewTopic("still-empty", 1))
+    browser.get(f"{running.page}/topics/still-empty")
+    wait(browser, "nothing but 0 in the last ")
+    assert browser.find_elements("css selector", "svg.chart") == []
+    running.produce("still-empty", (None, b"one", {}))
+    wait(browser, "s ago")
+    assert len(browser.find_elements("css selector", "svg.chart")) == 1
+
+
+def test_records_are_headed_by_the_name_of_their_topic(running: BrokerWithPage, browser: Chrome) -> None:
+    create(running, NewTopic("headed", 1))
+    running.produce("headed", (None, b"one", {}))
+    for path, heading in (("records", "Records of headed"), ("tail", "Live tail of headed")):
+        browser.get(f"{running.page}/topics/headed/{path}")
+        assert browser.find_element("css selector", "h1").text.splitlines()[0] == heading
+
+
 def test_a_topic_made_meanwhile_appears_by_itself(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
     browser.get(f"{running.page}/topics")
     create(running, NewTopic("made-meanwhile", 1))

@@ -106,6 +106,7 @@ def test_the_page_of_a_pipeline_has_its_picture_charts_and_newest_dead_letters(
     assert len(drawn) == 3
     shop.produce("shop.dead-letters", letter("came while it was looked at", 31))
     wait(browser, "came while it was looked at")
+    commit(shop, "moldau.shop.totals", "orders", 70, metadata_of(9, note.text()))  # a chart of zeros is not drawn
     WebDriverWait(browser, WAIT_S, 0.1).until(lambda _: len(browser.find_elements("css selector", "svg.chart")) == 2)
     assert browser.execute_script("return window.wasLoadedOnce") is True
     assert browser.save_screenshot(str(tmp_path / "pipeline.png"))

@@ -102,6 +102,12 @@ def test_a_chart_stays_within_its_frame(values: list[float]) -> None:
     assert bool(chart.line) == (len(values) >= 2)
 
 
+def test_a_chart_of_zeros_has_no_axis_and_says_how_long_they_lasted() -> None:
+    chart = draw([0.0] * 8, width=600, height=120, slots=30, span_s=14)
+    assert (chart.top, chart.lasted, chart.since) == (0, "14 s", "58 s ago")
+    assert draw([0.0, 1.0], width=600, height=120, span_s=120).lasted == "2 min"
+
+
 @given(st.floats(min_value=1e-6, max_value=1e15))
 def test_an_axis_ends_at_a_round_number_above(value: float) -> None:
     top = round_up(value)

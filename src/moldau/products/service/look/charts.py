@@ -8,7 +8,8 @@ import msgspec
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """`line` and `area`: what stands in `points` and in `d`; empty without two values. `top` is the axis' end."""
+    """`line` and `area`: what stands in `points` and in `d`; empty without two values. `top` is the axis' end; 0 where
+    all values are 0."""
 
     line: str
     area: str
@@ -17,6 +18,8 @@ class Chart(msgspec.Struct, frozen=True):
     height: int
     since: str = ""
     """What the left edge stands for: `2 min ago`."""
+    lasted: str = ""
+    """From the first value to the last: `14 s`."""
 
 
 def draw(values: Sequence[float], *, width: int, height: int, slots: int = 0, span_s: float = 0.0) -> Chart:
@@ -35,9 +38,12 @@ def draw(values: Sequence[float], *, width: int, height: int, slots: int = 0, sp
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     area = f"M{points[0][0]:.1f},{height} L" + " L".join(f"{x:.1f},{y:.1f}" for x, y in points) + f" L{width},{height}Z"
-    width_s = span_s * (count - 1) / (len(shown) - 1)
-    since = f"{width_s / 60:.0f} min ago" if width_s >= 90 else f"{width_s:.0f} s ago"
-    return Chart(line, area, top, width, height, since)
+    since = f"{_duration(span_s * (count - 1) / (len(shown) - 1))} ago"
+    return Chart(line, area, top, width, height, since, _duration(span_s))
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 def round_up(value: float) -> float:
