@@ -359,6 +359,8 @@ def test_a_query_does_not_write_to_the_topic_that_it_reads(source: str):
         ("iceberg: a.t, catalog: c.db", "iceberg: a.t, warehouse: v, catalog: c.db", "iceberg: a.t, warehouse: v"),
         ("files: out, format: parquet", "path: out", "path: other"),
         ("files: 'out/*.parquet', format: parquet", "path: out", "path: out/other"),
+        ("files: s3://lake/out/, format: parquet", "path: s3://lake/out", "path: s3://lake/other"),
+        ("files: 's3://lake/*', format: parquet", "path: s3://lake", "path: s3://lake/other"),
     ],
 )
 def test_a_query_does_not_write_to_the_table_or_the_files_that_it_reads(source: str, sink: str, other: str):
@@ -420,6 +422,8 @@ def test_paths_of_a_page_that_comes_through_a_pipe_start_at_the_working_director
     ("source", "refused"),
     [
         ("{files: in, format: jsn}", "`format` must be one of json, csv, text, parquet, not `jsn`; did you"),
+        ("{files: 's3://lake-*/in', format: text}", "`files` must name one bucket: a pattern may only stand behind it"),
+        ("{files: 'gs://lake/in', format: text}", "`files` must be a path on this machine, not `gs://lake/in`"),
         ("{files: in, format: csv}", "`format` csv needs a `schema`"),
         ("{files: in, format: csv, schema: a int, header: true}", "`header` is the line itself that is no record"),
         ("{files: in, format: text, bad_records: stop}", "`bad_records` has no meaning for the format text"),

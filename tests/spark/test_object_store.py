@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import boto3
@@ -23,7 +21,7 @@ from moldau.products.pipelines.targets.parquet import FilesTarget
 from moldau.products.pipelines.targets.target import Owner
 from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
 from moldau.spark.feeds import read_whole
-from tests.support.talking_process import TalkingProcess
+from tests.support.object_store import environment_of, moto_server
 
 RUN_S = 300
 
@@ -31,26 +29,12 @@ RUN_S = 300
 @pytest.fixture(scope="module")
 def store(spark) -> Iterator[str]:
     """The address of an empty bucket. The session's JVM runs already: tasks get the environment by Spark's own way."""
-    # a process of its own: deltalake may wait for the store while it holds this interpreter's lock
-    server = TalkingProcess([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"])
-    running = re.compile(r".*Running on (http://\S+)")
-    assert server.wait_for(lambda line: running.match(line) is not None, time.monotonic() + 60), server.output
-    (address,) = (found[1] for found in map(running.match, server.output) if found)
-    environment = {
-        "AWS_ACCESS_KEY_ID": "moldau",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": address,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
+    with moto_server() as address, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment_of(address).items():
             patch.setenv(name, value)
             patch.setitem(spark.sparkContext.environment, name, value)
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="lake")
         yield "s3://lake"
-    server.kill()
 
 
 def ids(rows: pa.Table) -> list[int]:

@@ -8,6 +8,7 @@ environment of the driver and the tasks, under the names of Amazon's tools (`AWS
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,12 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 from pyarrow import fs
+
+_IS_AWAY = re.compile(
+    r"AWS Error (NETWORK_CONNECTION|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING|INTERNAL_FAILURE|REQUEST_TIMEOUT)"
+    r"|HTTP status 5\d\d"
+)
+_IS_REFUSED = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE|SIGNATURE_DOES_NOT_MATCH)")
 
 
 class Folder(msgspec.Struct, frozen=True):
@@ -94,6 +101,18 @@ class Folder(msgspec.Struct, frozen=True):
 
 def local_folder(path: Path) -> Folder:
     return Folder(str(path.absolute()))
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the store may answer the same question later."""
+    return isinstance(error, OSError) and _IS_AWAY.search(str(error)) is not None
+
+
+def said_by_store(error: Exception) -> str:
+    """What was wrong, in a sentence for people."""
+    text = re.sub(r" \(Request ID: [^)]*\)|: No response body", "", str(error).partition("\n")[0]).rstrip(". ")
+    names = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    return f"{text} (who asks is told by {names})" if _IS_REFUSED.search(text) else text
 
 
 def opened(location: str) -> tuple[fs.FileSystem, str]:

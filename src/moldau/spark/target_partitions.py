@@ -69,10 +69,11 @@ def spread(frame: DataFrame, partition_count: int) -> DataFrame:
         return frame.coalesce(partition_count)
     columns = [f"{name} {kind}" for name, kind in types.items() if name != PARTITION]
     frame = frame.mapInArrow(_Partitions(partition_count), ", ".join([*columns, f"{PARTITION} int"]))
-    return frame.repartitionById(min(partition_count, _tasks_of(frame.sparkSession)), PARTITION)
+    return frame.repartitionById(min(partition_count, tasks_of(frame.sparkSession)), PARTITION)
 
 
-def _tasks_of(spark: SparkSession) -> int:
+def tasks_of(spark: SparkSession) -> int:
+    """How many tasks run at once."""
     if not is_connect(spark):
         return spark.sparkContext.defaultParallelism
     # to ask a Spark Connect server how many tasks it runs at once would cost a job in each batch

@@ -8,7 +8,8 @@ The offsets of our source and of Spark's own Kafka connector are the same JSON, 
 topics (`moldau.spark.offsets`): Spark's connector refuses that, and `move_to_spark_kafka` takes it out.
 
 Beside Spark's files the directory holds two of ours: `pipeline.json`, the query that this checkpoint belongs to, and
-`dead-letters.json`, up to which batch the source was searched for records that do not parse.
+`dead-letters.json`, up to which batch the source was searched for records that do not parse. The checkpoint of the
+page has the logs of `found_files` too.
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ def _brief_session(page: PipelinePage, settings: Mapping[str, str] | None) -> Sp
 def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str] | None = None) -> list[Row]:
     """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
     spark = _brief_session(page, settings)
-    views = make_views(spark, page, load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST)))
+    loaded = load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST), is_look=True)
+    views = make_views(spark, page, loaded)
     try:
         if not views[name].isStreaming:
             return rows_of(views[name].limit(rows))

@@ -165,17 +165,17 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     name = page.text("name")
     if not _is_name(name, 200):
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
-    head = PageHead(name, servers_of(page), directory)
+    checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
+    head = PageHead(name, servers_of(page), directory, checkpoint)
     if is_long:
         flows, files = (written.flows, written.files) if written else _parse_flows(page, directory)
         parts = _long_form(page, head, flows)
     else:
         parts, files = _short_form(page, head), ()
-    checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
     group = page.text("group", default=GROUP_PREFIX + name)
     try:
         plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
-        queries = tuple(_queries(plan, parts, head, checkpoint, group, is_long=is_long))
+        queries = tuple(_queries(plan, parts, head, group, is_long=is_long))
     except PlanError as error:
         raise PageError(f"{page.file_name}:{error.line}: {error}") from None
     results = dict.fromkeys(step.name for step in (*plan.flows, *plan.targets))
@@ -321,9 +321,7 @@ def _parse_flows(page: Section, directory: Path) -> tuple[list[FlowStep], tuple[
     return steps, tuple(files)
 
 
-def _queries(
-    plan: Plan, parts: _Parts, head: PageHead, checkpoint: Path, group: str, *, is_long: bool
-) -> Iterator[PipelineQuery]:
+def _queries(plan: Plan, parts: _Parts, head: PageHead, group: str, *, is_long: bool) -> Iterator[PipelineQuery]:
     """The one query of the short form has the names of the page itself. Raises PlanError."""
     sources = {step.name: source for step, source in parts.sources}
     kept: set[str] = set()
@@ -339,7 +337,7 @@ def _queries(
             step=step,
             sources=own,
             target=target,
-            checkpoint=checkpoint / name if is_long else checkpoint,
+            checkpoint=head.checkpoint / name if is_long else head.checkpoint,
             group=f"{group}.{name}" if is_long else group,
             transactional_id=f"{plan.name}.{name if is_long else target.topic or name}",
             dead_letters_of=dead_letters_of,

@@ -17,6 +17,7 @@ from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.formats.json_text import json_of_row
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.batches import BatchWriter, ServedBatchWriter
+from moldau.products.pipelines.sources.files import FileSource
 from moldau.products.pipelines.sources.source import Source
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.target import TargetQuery
@@ -48,15 +49,20 @@ def metric_of(source: str) -> str:
     return f"dead_letters_of_{source}"
 
 
-def load_sources(spark: SparkSession, page: PipelinePage, starts: Mapping[str, str]) -> dict[str, DataFrame]:
+def load_sources(
+    spark: SparkSession, page: PipelinePage, starts: Mapping[str, str], *, is_look: bool = False
+) -> dict[str, DataFrame]:
     """What is there, by the names of the sources; nothing is read yet. `starts`: where topics begin that do not begin
-    where the page says. Raises FlowError, with the line of the page."""
+    where the page says. `is_look`: nothing is noted in the checkpoint of the page. Raises FlowError, with the line of
+    the page."""
     sources = page.sources()
     loaded: dict[str, DataFrame] = {}
     for step in page.plan.sources:
         source = sources[step.name]
         if isinstance(source, TopicSource) and step.is_stream and step.name in starts:
             source = msgspec.structs.replace(source, start=starts[step.name])
+        if isinstance(source, FileSource) and is_look:
+            source = msgspec.structs.replace(source, logs=None)
         try:
             load = source.load if step.is_stream else source.load_table
             loaded[step.name] = load(spark, times_of(page))

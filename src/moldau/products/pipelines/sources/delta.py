@@ -30,6 +30,7 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.sources.feed_source import (
     FILES,
     REFUSE,
+    ROWS_A_BATCH,
     SKIP,
     FeedSource,
     last_within,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
     from moldau.spark.feeds import Place
     from moldau.spark.folders import Folder
-
-ROWS_A_BATCH = 10_000
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 """Reader features of Delta that change nothing in the files."""

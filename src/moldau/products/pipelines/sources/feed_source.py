@@ -12,8 +12,12 @@ from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.sources.source import Source, read_anew
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from moldau.spark import DataFrame, SparkSession
     from moldau.spark.feeds import Feed
+
+ROWS_A_BATCH = 10_000
 
 REFUSE, SKIP = "refuse", "skip"
 FILES = "files"
@@ -44,6 +48,37 @@ def last_within(added: Iterable[tuple[int, int]], most: int) -> int | None:
             break
         last = version
     return last
+
+
+def spark_type(kind: pa.DataType) -> pa.DataType:
+    """The type as Spark has it: without Arrow's large types, dictionaries, unsigned numbers and fixed lengths of bytes,
+    and with times in microseconds."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if types.is_time(kind):
+        return pa.time64("us")
+    if types.is_date(kind):
+        return pa.date32()
+    if types.is_dictionary(kind):
+        return spark_type(kind.value_type)
+    if types.is_unsigned_integer(kind):
+        return {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20)}[kind.bit_width]
+    if types.is_large_list(kind) or types.is_list(kind):
+        element = kind.value_field
+        return pa.list_(pa.field(element.name, spark_type(element.type), element.nullable))
+    if types.is_map(kind):
+        value = pa.field("value", spark_type(kind.item_type), kind.item_field.nullable)
+        return pa.map_(spark_type(kind.key_type), value)
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, spark_type(field.type), field.nullable) for field in kind])
+    return kind
 
 
 class FeedSource(Source, frozen=True, kw_only=True):

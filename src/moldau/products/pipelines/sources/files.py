@@ -1,12 +1,16 @@
-"""Files as a pipeline's source, each read once, as they arrive in a directory.
+"""Files as a pipeline's source, each read once, as they arrive in a directory or in an object store.
 
     sources:
       orders: {files: incoming, format: json, schema: "user string, amount double"}
       visits: {files: "logs/*.csv", format: csv, schema: "at timestamp, page string", header: "at,page"}
+      clicks: {files: "s3://lake/clicks/*.json", format: json, schema: "page string"}
 
 A record is a line (formats json, csv and text), or a row (parquet). A file is taken as it is when it is first seen:
 move it into the directory when it is whole. Columns: those of the schema, or `value` (text), or those of the Parquet
 files; and `_file`, where the row came from.
+
+Spark reads local files: it spreads a large one over several tasks. Without a jar it knows no store, so the files there
+are a feed (`object_files`).
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -27,8 +32,17 @@ from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
+from moldau.products.pipelines.sources.object_files import (
+    PATTERN_LETTERS,
+    ObjectFilesError,
+    ObjectFilesFeed,
+    check_store,
+    is_match,
+    listed,
+    parquet_columns,
+)
 from moldau.products.pipelines.sources.records import RecordSource
-from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
+from moldau.products.pipelines.sources.source import MAX_FILES, PageHead, read_anew
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
@@ -40,6 +54,9 @@ MOST_FILES_PER_BATCH = 1_000
 """Where the page says nothing."""
 ANY_AGE = "36500d"
 """Spark passes over a file that is a week older than the newest one it has seen (`maxFileAge`), and says nothing."""
+
+LOGS = "found-files"
+"""A directory of the page's checkpoint."""
 
 _FILE = "_metadata.file_path as _file"
 _IS_NO_PATTERN = (
@@ -54,7 +71,8 @@ class FilesError(MoldauError):
 
 
 class FileSource(RecordSource, frozen=True, kw_only=True):
-    """`files`: a directory, or a pattern with `*`, `?` and `[...]`. `max_files`: of a micro-batch."""
+    """`files`: a directory, or a pattern with `*`, `?` and `[...]`; a path, or an address. `max_files`: of a
+    micro-batch. `logs`: where queries note which files of a store they have found; None: nowhere."""
 
     NAMED_BY = ("files",)
     KEYS = ("format", "schema", "separator", "header", "bad_records", "dead_letters", MAX_FILES)
@@ -62,8 +80,9 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
     RECORD_COLUMNS: ClassVar = {"_file": "_file"}
     ADDRESS: ClassVar = {"moldau.file": "_file"}
 
-    files: Path
+    files: str
     max_files: int | None = None
+    logs: Path | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> FileSource:
@@ -73,8 +92,12 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
             source.refuse("event_time", f"has no meaning for the format {TEXT}")
         common = cls.parse_common(source)
         cls.check_event_time(source, decoded["decoder"], common["event_time"])
+        files = source.place("files", head.directory)
+        if "://" in files and any(letter in files.split("/")[2] for letter in PATTERN_LETTERS):
+            source.refuse("files", "must name one bucket: a pattern may only stand behind it")
         return cls(
-            files=source.local_path("files", head.directory),
+            files=files,
+            logs=head.checkpoint / LOGS,
             max_files=cls.parse_limit(source, MAX_FILES),
             format=record_format,
             **decoded,
@@ -85,35 +108,49 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         return f"files of {self.files} ({self.format})"
 
     def facts(self) -> Facts:
-        return {"files": str(self.files), **self.format_facts()}
+        return {"files": self.files, **self.format_facts()}
+
+    @property
+    def is_in_store(self) -> bool:
+        return "://" in self.files
 
     def places(self) -> tuple[str, ...]:
         """Of text there is no target; the name of a pattern stands for any file."""
-        everything = self.files.parent if self.files.name in ("*", "*.parquet") else self.files
-        return (one_spelling(everything),) if self.format == PARQUET else ()
+        folder, _, name = self.files.rpartition("/")
+        return (one_spelling(folder if name in ("*", "*.parquet") else self.files),) if self.format == PARQUET else ()
 
     def check(self) -> None:
-        directory = Path(*takewhile(lambda part: not re.search(r"[*?\[{]", part), self.files.parts))
+        if self.is_in_store:
+            check_store(self.files)
+            return
+        directory = Path(*takewhile(lambda part: not re.search(r"[*?\[{]", part), Path(self.files).parts))
         if not directory.exists():
             raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        if self.is_in_store:
+            from moldau.spark.feeds import stream_of  # a page is checked without Spark
+
+            stored = stream_of(spark, self._feed(spark, times))
+            return stored if self.format == PARQUET else self._records(stored)
         stream = spark.readStream.options(
             maxFilesPerTrigger=str(self.max_files or MOST_FILES_PER_BATCH), maxFileAge=ANY_AGE
         )
         if self.format == PARQUET:
             return (
                 stream.schema(self._parquet_columns(spark))
-                .parquet(str(self.files))
+                .parquet(self.files)
                 .selectExpr("*", _FILE)
                 .where(_IS_NO_PATTERN)
             )
-        return self._lines(stream.text(str(self.files)))
+        return self._lines(stream.text(self.files))
 
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+        if self.is_in_store:
+            return self._stored_again(spark, span, times)
         from moldau.products.pipelines.checkpoints.file_log import files_read  # a page is checked without Spark
 
-        roots = {Path(name) for name in glob.glob(str(self.files))}
+        roots = {Path(name) for name in glob.glob(self.files)}
         paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
         return self._lines(spark.read.text(paths)) if paths else None
 
@@ -132,14 +169,42 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         texts = [line if line is None or isinstance(line, str) else json_text(line) for line in lines]
         return [{"value": text, "_file": mapping.get("_file")} for text, mapping in zip(texts, mappings, strict=True)]
 
+    def _stored_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+        from moldau.products.pipelines.checkpoints.found_files import found_between  # a page is checked without Spark
+
+        found = [] if self.logs is None else found_between(span, self.logs)
+        files = [file for file in found if is_match(file.address, self.files)]
+        read = partial(self._feed(spark, times).read, files)
+        return self._records(read_anew(spark, self.GIVEN_COLUMNS, read)) if files else None
+
+    def _feed(self, spark: SparkSession, times: SourceTimes) -> ObjectFilesFeed:
+        """Raises FlowError where Parquet files tell no columns."""
+        from moldau.spark.target_partitions import tasks_of  # a page is checked without Spark
+
+        patience_ms = times.retry_timeout_ms
+        try:
+            columns = parquet_columns(listed(self.files, patience_ms)) if self.format == PARQUET else None
+        except ObjectFilesError as error:
+            raise FlowError(f"{self.files} tells no columns: {error}") from error
+        return ObjectFilesFeed(
+            self.files,
+            columns,
+            logs=self.logs,
+            max_files=self.max_files or MOST_FILES_PER_BATCH,
+            tasks=tasks_of(spark),
+            patience_ms=patience_ms,
+        )
+
     def _lines(self, texts: DataFrame) -> DataFrame:
-        lines = texts.selectExpr("value", _FILE).where(_IS_NO_PATTERN)
+        return self._records(texts.selectExpr("value", _FILE).where(_IS_NO_PATTERN))
+
+    def _records(self, lines: DataFrame) -> DataFrame:
         return lines if self.format == TEXT else lines.where("trim(value) <> ''")
 
     def _parquet_columns(self, spark: SparkSession) -> StructType:
         from moldau.spark import spark_error
 
         try:
-            return spark.read.parquet(str(self.files)).schema
+            return spark.read.parquet(self.files).schema
         except spark_error() as error:
             raise FlowError(f"{self.files} tells no columns: {what_failed(str(error))}") from error

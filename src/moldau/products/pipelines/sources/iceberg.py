@@ -32,6 +32,7 @@ from moldau.products.pipelines.sources.feed_source import (
     FeedSource,
     last_within,
     parse_removed_rows,
+    spark_type,
     within_table,
 )
 from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
@@ -262,27 +263,9 @@ def _without_history(table: Table) -> str:
 
 
 def _columns(table: Table) -> pa.Schema:
-    """As Spark wants them: without the numbers of the columns, and without Arrow's large types."""
+    """As Spark wants them, without the numbers of the columns."""
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     columns = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    return pa.schema([pa.field(column.name, _small(column.type), column.nullable) for column in columns])
-
-
-def _small(kind: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_large_list(kind) or pa.types.is_list(kind):
-        element = kind.value_field
-        return pa.list_(pa.field(element.name, _small(element.type), element.nullable))
-    if pa.types.is_map(kind):
-        value = pa.field("value", _small(kind.item_type), kind.item_field.nullable)
-        return pa.map_(_small(kind.key_type), value)
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _small(field.type), field.nullable) for field in kind])
-    return kind
+    return pa.schema([pa.field(column.name, spark_type(column.type), column.nullable) for column in columns])

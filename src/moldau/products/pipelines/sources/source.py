@@ -35,11 +35,13 @@ MOST_PER_BATCH = 1_000_000_000
 
 
 class PageHead(msgspec.Struct, frozen=True):
-    """What a source takes from the page around it. `directory`: where its relative paths begin."""
+    """What a source takes from the page around it. `directory`: where its relative paths begin. `checkpoint`: of all
+    queries."""
 
     name: str
     bootstrap_servers: str
     directory: Path
+    checkpoint: Path
 
 
 class CommonKeys(TypedDict):

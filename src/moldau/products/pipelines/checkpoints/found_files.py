@@ -1,0 +1,95 @@
+"""Which files of an object store a reader of a query has found, in their order.
+
+Of a store's files Spark keeps no log, as it does of local ones (see `file_log`). So the reader keeps this one: a file
+in the checkpoint, a line of JSON for each file that was found, `["s3://lake/in/a.json", 1234]` with its size in bytes.
+A place in the source is a number of lines, and the name of the log: {"log": "8c1f...", "files": 12}. Spark notes it in
+`offsets/<batch>`. Lines are on disk before a place counts them, and no line is ever changed: between two places there
+are the same files for ever. Lines that no place counts are those of a driver that was killed: the next one reads their
+files next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan, CheckpointError, source_offsets
+
+LOG, FILES = "log", "files"
+"""In a place."""
+
+
+class FoundFile(msgspec.Struct, frozen=True, array_like=True):
+    """`size`: in bytes, when it was found."""
+
+    address: str
+    size: int
+
+
+class FoundFiles:
+    """The log of one reader, which alone writes it. `path`: None where nothing is to outlive this process. `files`: all
+    that were found."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raises CheckpointError."""
+        self._path = path
+        self.files: list[FoundFile] = []
+        self._bytes = 0
+        if path is not None:
+            self.files, self._bytes = _read(path)
+        self._addresses = {file.address for file in self.files}
+
+    def has(self, address: str) -> bool:
+        return address in self._addresses
+
+    def add(self, files: Iterable[FoundFile]) -> None:
+        """On disk when it returns. Raises CheckpointError."""
+        new = list(files)
+        if self._path is not None and new:
+            lines = msgspec.json.Encoder().encode_lines(new)
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with open(self._path, "r+b" if self._path.exists() else "xb") as log:
+                    # what a full disk, or a kill, has cut is written again
+                    log.truncate(self._bytes)
+                    log.seek(self._bytes)
+                    log.write(lines)
+                    log.flush()
+                    os.fsync(log.fileno())
+            except OSError as error:
+                raise CheckpointError(f"{self._path} cannot be written: {error.strerror or error}") from error
+            self._bytes += len(lines)
+        self.files += new
+        self._addresses.update(file.address for file in new)
+
+
+def found_between(span: BatchSpan, logs: Path) -> list[FoundFile]:
+    """The files that the batches of the span have read, of all logs of the query. `logs`: their directory. Raises
+    CheckpointError."""
+    ends = _places(span.checkpoint, span.last)
+    starts = _places(span.checkpoint, span.first - 1) if span.first > 0 else {}
+    return [file for log, end in ends.items() for file in FoundFiles(logs / log).files[starts.get(log, 0) : end]]
+
+
+def _places(checkpoint: Path, batch_id: int) -> dict[str, int]:
+    """How many files of each log were read."""
+    path = checkpoint / "offsets" / str(batch_id)
+    if not path.exists():  # Spark keeps those of the newest hundred batches
+        return {}
+    places: Iterable[Mapping[str, Any]] = (offset for offset in source_offsets(path) if offset is not None)
+    return {str(place[LOG]): int(place[FILES]) for place in places if LOG in place and FILES in place}
+
+
+def _read(path: Path) -> tuple[list[FoundFile], int]:
+    """The files, and how many bytes of the log say them: a last line that was cut is none."""
+    try:
+        whole, end, _ = path.read_bytes().rpartition(b"\n")
+        return msgspec.json.Decoder(FoundFile).decode_lines(whole), len(whole + end)
+    except FileNotFoundError:
+        return [], 0
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CheckpointError(f"{path}: not the log of a source of files: {error}") from error

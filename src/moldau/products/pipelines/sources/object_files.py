@@ -1,0 +1,304 @@
+"""The files of an object store as a feed: each is found once, in the order in which they came, and read once.
+
+The driver lists the store, and notes what is new in the checkpoint (`checkpoints.found_files`) before a batch may read
+it; the tasks read. A store lists names, not what is new, so a look costs a request for every thousand files that are
+there. Therefore a look takes all that is new, however many batches read it, and the next one waits until those have
+begun, and for ten times as long as the last one took.
+
+A file that is there no more when its batch is read gives no rows, as on disk; one that was replaced until then gives
+the rows of its newer form, and one that is replaced later is not read again: its name was read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.core.patience import keep_trying
+from moldau.products.pipelines.sources.feed_source import ROWS_A_BATCH, spark_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from moldau.products.pipelines.checkpoints.found_files import FoundFile, FoundFiles
+    from moldau.spark.feeds import Place
+
+FILE_COLUMN = "_file"
+LIST_EVERY_SECONDS = 5.0
+"""A look at an empty directory costs a request, which the store's owner pays for."""
+LOOK_SHARE = 10
+"""Of the time between two looks, at most one in so many parts is spent on looking."""
+BLOCK_BYTES = 8 << 20
+"""Of a file of lines: a request to the store."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PATTERN_LETTERS = "*?["
+PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": True}
+"""How a file is opened."""
+
+
+class ObjectFilesError(MoldauError):
+    """The files cannot be listed or read; the message says why."""
+
+
+def check_store(address: str) -> None:
+    """Raises ObjectFilesError where the store does not answer, has no such bucket, or what is named is a file."""
+    from pyarrow import fs
+
+    from moldau.spark.folders import opened, said_by_store  # a page is checked without it
+
+    folder, _ = _split(address)
+    bucket = "/".join(folder.split("/")[:3])
+    try:
+        system, root = opened(folder)
+        kind = system.get_file_info(root).type
+        if kind == fs.FileType.NotFound and folder != bucket:
+            kind = system.get_file_info(opened(bucket)[1]).type
+    except OSError as error:
+        raise ObjectFilesError(f"{address} cannot be read: {said_by_store(error)}") from error
+    if kind == fs.FileType.File:
+        raise ObjectFilesError(f"{folder} is a file: name its directory, or a pattern")
+    if kind == fs.FileType.NotFound:
+        raise ObjectFilesError(f"{address} cannot be read: there is no bucket {bucket}")
+
+
+class ObjectFilesFeed:
+    """A place is a number of files that were found, and the name of the log that says which: all of them are read.
+
+    `columns`: of a Parquet file, and FILE_COLUMN; None: a file is lines. `logs`: the directory of the logs; None: what
+    is found is forgotten with this process. `max_files`: of a batch. `tasks`: how many run at once."""
+
+    def __init__(
+        self,
+        address: str,
+        columns: pa.Schema | None = None,
+        *,
+        logs: Path | None,
+        max_files: int,
+        tasks: int,
+        patience_ms: int,
+    ) -> None:
+        import pyarrow as pa
+
+        lines = pa.schema([("value", pa.string()), (FILE_COLUMN, pa.string())])
+        self.columns = lines if columns is None else columns
+        self._address = address
+        self._is_parquet = columns is not None
+        self._logs = logs
+        self._max_files = max_files
+        self._tasks = tasks
+        self._patience_ms = patience_ms
+        self._found: tuple[str, FoundFiles] | None = None
+        self._next_look = 0.0
+
+    def beginning(self) -> Place:
+        return {"files": 0}
+
+    def end(self, after: Place) -> Place:
+        """Raises ObjectFilesError and CheckpointError."""
+        log, found = self._log_of(after)
+        if len(found.files) <= after["files"] and time.monotonic() >= self._next_look:
+            begin = time.monotonic()
+            found.add(file for file in self._listed() if not found.has(file.address))
+            end = time.monotonic()
+            self._next_look = end + max(LIST_EVERY_SECONDS, LOOK_SHARE * (end - begin))
+        return after if len(found.files) == after["files"] else {"log": log, "files": len(found.files)}
+
+    def step(self, after: Place, end: Place) -> Place:
+        return {**end, "files": min(end["files"], after["files"] + self._max_files)}
+
+    def parts(self, after: Place, end: Place) -> Sequence[list[FoundFile]]:
+        """A part has about as many bytes as the others."""
+        return self._dealt(self._log_of(end)[1].files[after["files"] : end["files"]])
+
+    def whole(self) -> Sequence[list[FoundFile]]:
+        return self._dealt(self._listed())
+
+    def read(self, part: Sequence[FoundFile]) -> Iterator[pa.RecordBatch]:
+        """Raises ObjectFilesError."""
+        from moldau.spark.folders import said_by_store
+
+        for file in part:
+            try:
+                yield from self._with_patience(file.address)
+            except (OSError, ValueError) as error:  # Arrow's own are among them
+                raise ObjectFilesError(f"the file {file.address} cannot be read: {said_by_store(error)}") from error
+
+    def _listed(self) -> list[FoundFile]:
+        return listed(self._address, self._patience_ms)
+
+    def _log_of(self, place: Place) -> tuple[str, FoundFiles]:
+        """The log that a place is in; a place without one is the beginning of the log of this process. Each reader has
+        a log of its own: Spark may read a source by two of them in one query."""
+        from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError
+        from moldau.products.pipelines.checkpoints.found_files import FoundFiles
+
+        name = place.get("log")
+        if self._found is None or name not in (None, self._found[0]):
+            name = name or uuid4().hex
+            self._found = (name, FoundFiles(None if self._logs is None else self._logs / name))
+        if len(self._found[1].files) < place["files"]:
+            raise CheckpointError(
+                f"the checkpoint does not have the first {place['files']:,} files of {self._address} that were read: "
+                f"{self._logs}/{name} is cut or gone; `moldau pipeline reset` begins anew with the files that are there"
+            )
+        return self._found
+
+    def _dealt(self, files: Iterable[FoundFile]) -> list[list[FoundFile]]:
+        by_size = sorted(files, key=lambda file: (-file.size, file.address))
+        return [by_size[first :: self._tasks] for first in range(min(self._tasks, len(by_size)))]
+
+    def _with_patience(self, address: str) -> Iterator[pa.RecordBatch]:
+        """The batches of a file; none where it is gone. Where the store is away meanwhile, the file is begun again, and
+        the batches that were given are left out."""
+        from moldau.spark.folders import is_away
+
+        given = 0
+        batches: Iterator[pa.RecordBatch] | None = None
+
+        def next_batch() -> pa.RecordBatch | None:
+            nonlocal batches
+            if batches is None:
+                batches = islice(self._batches(address), given, None)
+            try:
+                return next(batches, None)
+            except OSError as error:
+                batches = None
+                if isinstance(error, FileNotFoundError) and not given:
+                    return None
+                raise
+
+        while (batch := keep_trying(next_batch, is_away, self._patience_ms, f"the file {address}")) is not None:
+            yield batch
+            given += 1
+
+    def _batches(self, address: str) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        rows = self._rows_of_parquet if self._is_parquet else _lines
+        for columns in rows(address):
+            name = pa.repeat(pa.scalar(address, pa.string()), len(columns[0]))
+            yield pa.RecordBatch.from_arrays([*columns, name], schema=self.columns)
+
+    def _rows_of_parquet(self, address: str) -> Iterator[list[pa.Array]]:
+        """A column that the file does not have is null."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        from moldau.spark.folders import opened
+
+        system, path = opened(address)
+        wanted = [column for column in self.columns if column.name != FILE_COLUMN]
+        with system.open_input_file(path) as stream, pq.ParquetFile(stream, **PARQUET) as file:
+            names = set(file.schema_arrow.names)
+            for batch in file.iter_batches(ROWS_A_BATCH, columns=[one.name for one in wanted if one.name in names]):
+                yield [
+                    pc.cast(batch.column(one.name), options=pc.CastOptions(one.type, allow_time_truncate=True))
+                    if one.name in names
+                    else pa.nulls(batch.num_rows, one.type)
+                    for one in wanted
+                ]
+
+
+def listed(address: str, patience_ms: int) -> list[FoundFile]:
+    """All that is there now, the oldest first. `patience_ms`: for a store that is away. Raises ObjectFilesError."""
+    from moldau.spark.folders import is_away, said_by_store  # a page is checked without it
+
+    try:
+        return keep_trying(lambda: _listed(address), is_away, patience_ms, f"the list of {address}")
+    except OSError as error:
+        raise ObjectFilesError(f"{address} cannot be listed: {said_by_store(error)}") from error
+
+
+def parquet_columns(files: Sequence[FoundFile]) -> pa.Schema:
+    """Those of the newest file, as Spark has them, and FILE_COLUMN. Raises ObjectFilesError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from moldau.spark.folders import opened, said_by_store
+
+    if not files:
+        raise ObjectFilesError("there is no Parquet file yet")
+    system, path = opened(files[-1].address)
+    try:
+        with system.open_input_file(path) as stream, pq.ParquetFile(stream, **PARQUET) as file:
+            schema, stored = file.schema_arrow, file.schema
+    except (OSError, ValueError) as error:
+        raise ObjectFilesError(f"the file {files[-1].address} cannot be read: {said_by_store(error)}") from error
+    if FILE_COLUMN in schema.names:
+        raise ObjectFilesError(f"the file {files[-1].address} has a column {FILE_COLUMN}, which is the source's own")
+    # the old kind of times, which Spark writes, is of no zone for Arrow; for Spark it is an instant
+    instants = {one.path for one in map(stored.column, range(len(stored))) if one.physical_type == "INT96"}
+    kinds = [pa.timestamp("us", "UTC") if one.name in instants else spark_type(one.type) for one in schema]
+    columns = [pa.field(name, kind) for name, kind in zip(schema.names, kinds, strict=True)]
+    return pa.schema([*columns, (FILE_COLUMN, pa.string())])
+
+
+def is_match(address: str, pattern: str) -> bool:
+    """Whether a file is one of those that the page names."""
+    folder, names = _split(pattern)
+    return address.startswith(f"{folder}/") and _fits(address[len(folder) + 1 :], names)
+
+
+def _split(address: str) -> tuple[str, str]:
+    """The folder that is listed, and the pattern of the names in it."""
+    parts = address.split("/")
+    plain = list(takewhile(lambda part: not any(letter in part for letter in PATTERN_LETTERS), parts))
+    return "/".join(plain), "/".join(parts[len(plain) :]) or "*"
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """A `*` stands for no slash, and, as for Spark, for no file that hides."""
+    names, patterns = name.split("/"), pattern.split("/")
+    return len(names) == len(patterns) and all(
+        fnmatchcase(one, wanted) and (one[:1] not in ("_", ".") or wanted[:1] == one[:1])
+        for one, wanted in zip(names, patterns, strict=True)
+    )
+
+
+def _listed(address: str) -> list[FoundFile]:
+    from pyarrow import fs
+
+    from moldau.products.pipelines.checkpoints.found_files import FoundFile
+    from moldau.spark.folders import opened
+
+    folder, pattern = _split(address)
+    system, root = opened(folder)
+    is_deep = "/" in pattern
+    found = system.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=is_deep))
+    ours = [one for one in found if one.is_file and _fits(one.path[len(root) + 1 :], pattern)]
+    ours.sort(key=lambda one: (one.mtime_ns or 0, one.path))
+    return [FoundFile(f"{folder}{one.path[len(root) :]}", one.size) for one in ours]
+
+
+def _lines(address: str) -> Iterator[list[pa.Array]]:
+    """As Spark's `text` has them: a line ends with LF, CR LF or CR. What is no UTF-8 stays as it is."""
+    import pyarrow as pa
+
+    from moldau.spark.folders import opened
+
+    system, path = opened(address)
+    with system.open_input_stream(path, compression="detect", buffer_size=BLOCK_BYTES) as stream:
+        for block in _whole_lines(lambda: bytes(stream.read(BLOCK_BYTES))):
+            yield [pa.array(block.splitlines(), pa.binary()).view(pa.string())]
+
+
+def _whole_lines(read: Callable[[], bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines. `read` gives the next bytes, and b"" behind the last ones."""
+    open_line: list[bytes] = []
+    is_first = True
+    while block := read():
+        head, end, tail = block.removeprefix(BYTE_ORDER_MARK if is_first else b"").rpartition(b"\n")
+        is_first = False
+        if end:
+            yield b"".join([*open_line, head, end])
+            open_line = []
+        open_line.append(tail)
+    if rest := b"".join(open_line):
+        yield rest

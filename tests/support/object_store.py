@@ -1,0 +1,114 @@
+"""Stores that speak Amazon's protocol on this machine: moto's server, and one whose answers a test says."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import uuid4
+from xml.sax.saxutils import escape
+
+from tests.support.talking_process import TalkingProcess
+
+
+def environment_of(address: str) -> dict[str, str]:
+    """What who asks this store has in the environment."""
+    return {
+        "AWS_ACCESS_KEY_ID": "moldau",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@contextmanager
+def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The address of a store without buckets. `environment`: of the server."""
+    # a process of its own: deltalake may wait for the store while it holds this interpreter's lock
+    server = TalkingProcess([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"], environment)
+    try:
+        running = re.compile(r".*Running on (http://\S+)")
+        assert server.wait_for(lambda line: running.match(line) is not None, time.monotonic() + 60), server.output
+        (address,) = (found[1] for found in map(running.match, server.output) if found)
+        yield address
+    finally:
+        server.kill()
+
+
+class ScriptedStore:
+    """One bucket with `objects`, by their keys, that are listed a thousand at a time; all of them are there before the
+    server runs. `fails`: asked with each request's method and key ("" for a list); where it is true, the store says
+    that it is too busy. `bucket`: no other store has its name, for whoever asks keeps what a name leads to. `lists`:
+    how many requests for a part of the list were answered."""
+
+    def __init__(self, objects: Mapping[str, bytes], fails: Callable[[str, str], bool] = lambda method, key: False):
+        self.objects = dict(sorted(objects.items()))
+        self.keys = list(self.objects)
+        self.fails = fails
+        self.bucket = f"lake-{uuid4().hex[:12]}"
+        self.lists = 0
+
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        handler = type("Handler", (_Handler,), {"store": self})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    def page(self, first: int, most: int) -> bytes:
+        end = min(first + most, len(self.keys))
+        more = f"<NextContinuationToken>{end}</NextContinuationToken>" if end < len(self.keys) else ""
+        listed = "".join(
+            f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            f"<Size>{len(self.objects[key])}</Size></Contents>"
+            for key in self.keys[first:end]
+        )
+        return (
+            f'<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>{self.bucket}</Name>'
+            f"<KeyCount>{end - first}</KeyCount><IsTruncated>{str(bool(more)).lower()}</IsTruncated>{more}{listed}"
+            "</ListBucketResult>"
+        ).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    store: ScriptedStore
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        key, query = unquote(parts.path).removeprefix(f"/{self.store.bucket}").strip("/"), parse_qs(parts.query)
+        if self.store.fails(self.command, key):
+            self._answer(503, b"<Error><Code>SlowDown</Code><Message>busy</Message></Error>")
+        elif not key:
+            self.store.lists += 1
+            (first,) = query.get("continuation-token", ["0"])
+            self._answer(200, self.store.page(int(first), int(query.get("max-keys", ["1000"])[0])))
+        else:
+            body = self.store.objects[key]
+            span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            self._answer(206, body[int(span[1]) : int(span[2]) + 1]) if span else self._answer(200, body)
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Nothing of it is for the terminal."""
