@@ -30,7 +30,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.group import GroupError, GroupOffsets
+from moldau.products.pipelines.running.group import COMMAND_TIMEOUT_MS, GroupError, GroupOffsets
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.spark.offsets import StreamOffset, TopicIds, offset_from_dict, offset_to_dict, recreated_topics
 from moldau.spark.options import offsets_to_json
@@ -96,7 +96,7 @@ def _refuse_other_groups(page: PipelinePage) -> None:
     """Raises ResetError where a group is that of another pipeline, and GroupError."""
     for query in page.queries:
         for source in query.streams().values():
-            with closing(GroupOffsets(source.bootstrap_servers, query.group)) as group:
+            with _group(page, source, query.group) as group:
                 refusal = group.why_not_of(query.name)
             if refusal is not None:
                 raise ResetError(refusal)
@@ -106,7 +106,7 @@ def _show(page: PipelinePage, starts: Mapping[str, Mapping[TopicPartition, int]]
     """In the groups. Raises GroupError."""
     for query in page.queries:
         for name, source in query.streams().items():
-            with closing(GroupOffsets(source.bootstrap_servers, query.group)) as group:
+            with _group(page, source, query.group) as group:
                 group.commit(starts[name])
 
 
@@ -204,7 +204,7 @@ def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str
     if isinstance(start, str):
         return start
     chosen = offset_from_dict(start)
-    with _cluster(page, source) as cluster:
+    with _group(page, source, page.queries[0].group) as cluster:
         topics = cluster.topics_of(source)
         bounds, topic_ids = cluster.bounds(topics), cluster.topic_ids(topics)
     for lost in lost_topics(chosen.topic_ids, topic_ids):
@@ -219,12 +219,16 @@ def lost_topics(before: TopicIds, now: TopicIds) -> list[str]:
 
 
 @contextmanager
-def _cluster(page: PipelinePage, source: TopicSource) -> Iterator[GroupOffsets]:
-    """The source's own."""
-    timeout_ms = page.first_contact_timeout_ms
-    cluster = GroupOffsets(source.bootstrap_servers, page.queries[0].group, first_contact_timeout_ms=timeout_ms)
-    with closing(cluster):
-        yield cluster
+def _group(page: PipelinePage, source: TopicSource, name: str) -> Iterator[GroupOffsets]:
+    """On the source's own cluster."""
+    group = GroupOffsets(
+        source.bootstrap_servers,
+        name,
+        first_contact_timeout_ms=page.first_contact_timeout_ms,
+        retry_timeout_ms=COMMAND_TIMEOUT_MS,
+    )
+    with closing(group):
+        yield group
 
 
 def _starts(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
@@ -232,7 +236,7 @@ def _starts(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
     starts: dict[str, StreamOffset] = {}
     streams = {name: source for query in page.queries for name, source in query.streams().items()}
     for name, source in streams.items():
-        with _cluster(page, source) as cluster:
+        with _group(page, source, page.queries[0].group) as cluster:
             topics = cluster.topics_of(source)
             topic_ids = cluster.topic_ids(topics)
             bounds = cluster.bounds(topics)

@@ -24,6 +24,8 @@ CONNECT_TIMEOUT_MS = 3_000
 REQUEST_TIMEOUT_MS = 10_000
 LOOK_TIMEOUT_MS = 1_000
 """How long one look tries: the caller shows what is wrong, and looks again."""
+COMMAND_TIMEOUT_MS = 10_000
+"""How long a command tries, which does not look again: the first group of a cluster waits until its topic is made."""
 
 
 class GroupError(MoldauError):
@@ -34,7 +36,12 @@ class GroupOffsets:
     """Commits offsets to one group and reads end offsets. Blocking; for one thread. Close it."""
 
     def __init__(
-        self, bootstrap_servers: str, group: str, *, first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+        self,
+        bootstrap_servers: str,
+        group: str,
+        *,
+        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
+        retry_timeout_ms: int = LOOK_TIMEOUT_MS,
     ) -> None:
         self._servers = bootstrap_servers
         self._group = group
@@ -45,7 +52,7 @@ class GroupOffsets:
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             first_contact_timeout_ms=first_contact_timeout_ms,
-            retry_timeout_ms=LOOK_TIMEOUT_MS,
+            retry_timeout_ms=retry_timeout_ms,
         )
 
     def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
