@@ -42,6 +42,8 @@ EXCUSED = {
     ApiKey.DESCRIBE_ACLS: "54 without an authorizer: there is nothing to see",
     ApiKey.CREATE_ACLS: "54 without an authorizer: changes nothing",
     ApiKey.DELETE_ACLS: "54 without an authorizer: changes nothing",
+    ApiKey.SASL_HANDSHAKE: "34 on a listener without SASL: changes nothing",
+    ApiKey.SASL_AUTHENTICATE: "34 on a listener without SASL: changes nothing",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "35 while group.version is 0: changes nothing",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "35 while group.version is 0: there is nothing to see",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "a move is only begun when it is answered, and it needs two directories",
