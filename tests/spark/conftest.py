@@ -17,6 +17,7 @@ from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import open_session
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.postgresql import PostgresqlServer
+from tests.support.schema_registry import SchemaRegistry
 
 Row = tuple[bytes | None, bytes | None]
 
@@ -39,6 +40,13 @@ def postgresql() -> Iterator[PostgresqlServer]:
     server = PostgresqlServer()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="module")
+def registry(bootstrap_servers: str) -> Iterator[SchemaRegistry]:
+    registry = SchemaRegistry(bootstrap_servers)
+    yield registry
+    registry.close()
 
 
 @pytest.fixture

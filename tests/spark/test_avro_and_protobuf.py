@@ -28,7 +28,6 @@ from moldau.products.pipelines.formats.protobuf import ProtobufFormat
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
 from moldau.products.pipelines.targets.topic import to_records
 from moldau.testing.pipelines import pipeline_tests
-from tests.support.schema_registry import SchemaRegistry
 
 USER = {"name": "user", "type": "string"}
 ORDER = {"type": "record", "name": "Order", "fields": [USER, {"name": "amount", "type": "int"}]}
@@ -57,13 +56,6 @@ message Order {
   enum State { NEW = 0; PAID = 1; }
 }
 """
-
-
-@pytest.fixture(scope="module")
-def registry(bootstrap_servers):
-    registry = SchemaRegistry(bootstrap_servers)
-    yield registry
-    registry.close()
 
 
 @pytest.fixture

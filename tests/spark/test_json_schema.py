@@ -20,19 +20,11 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.formats.json_schema import JsonSchemaFormat
 from moldau.products.pipelines.formats.registry import Registry
 from moldau.testing.pipelines import pipeline_tests
-from tests.support.schema_registry import SchemaRegistry
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 ORDER = {"title": "Order", "type": "object", "additionalProperties": False, "properties": {"user": TEXT, "n": WHOLE}}
 NEWER = {**ORDER, "properties": {**ORDER["properties"], "city": {"type": ["string", "null"]}}}
 NEWEST = {**NEWER, "properties": {**NEWER["properties"], "lines": {"type": "array", "items": TEXT}}}
-
-
-@pytest.fixture(scope="module")
-def registry(bootstrap_servers):
-    registry = SchemaRegistry(bootstrap_servers)
-    yield registry
-    registry.close()
 
 
 @pytest.fixture
