@@ -17,7 +17,7 @@ from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.formats.json_text import json_of_row
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.batches import BatchWriter, ServedBatchWriter
-from moldau.products.pipelines.sources.files import FileSource
+from moldau.products.pipelines.sources.files import StoredFileSource
 from moldau.products.pipelines.sources.source import Source
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.target import TargetQuery
@@ -61,7 +61,7 @@ def load_sources(
         source = sources[step.name]
         if isinstance(source, TopicSource) and step.is_stream and step.name in starts:
             source = msgspec.structs.replace(source, start=starts[step.name])
-        if isinstance(source, FileSource) and is_look:
+        if isinstance(source, StoredFileSource) and is_look:
             source = msgspec.structs.replace(source, logs=None)
         try:
             load = source.load if step.is_stream else source.load_table

@@ -71,8 +71,8 @@ class FilesError(MoldauError):
 
 
 class FileSource(RecordSource, frozen=True, kw_only=True):
-    """`files`: a directory, or a pattern with `*`, `?` and `[...]`; a path, or an address. `max_files`: of a
-    micro-batch. `logs`: where queries note which files of a store they have found; None: nowhere."""
+    """What a page's `files` becomes: LocalFileSource or StoredFileSource. `files`: a directory, or a pattern with `*`,
+    `?` and `[...]`; a path, or an address. `max_files`: of a micro-batch."""
 
     NAMED_BY = ("files",)
     KEYS = ("format", "schema", "separator", "header", "bad_records", "dead_letters", MAX_FILES)
@@ -82,7 +82,6 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
 
     files: str
     max_files: int | None = None
-    logs: Path | None = None
 
     @classmethod
     def parse(cls, source: Section, head: PageHead) -> FileSource:
@@ -93,16 +92,13 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         common = cls.parse_common(source)
         cls.check_event_time(source, decoded["decoder"], common["event_time"])
         files = source.place("files", head.directory)
-        if "://" in files and any(letter in files.split("/")[2] for letter in PATTERN_LETTERS):
+        max_files = cls.parse_limit(source, MAX_FILES)
+        if "://" not in files:
+            return LocalFileSource(files=files, max_files=max_files, format=record_format, **decoded, **common)
+        if any(letter in files.split("/")[2] for letter in PATTERN_LETTERS):
             source.refuse("files", "must name one bucket: a pattern may only stand behind it")
-        return cls(
-            files=files,
-            logs=head.checkpoint / LOGS,
-            max_files=cls.parse_limit(source, MAX_FILES),
-            format=record_format,
-            **decoded,
-            **common,
-        )
+        logs = head.checkpoint / LOGS
+        return StoredFileSource(files=files, max_files=max_files, logs=logs, format=record_format, **decoded, **common)
 
     def describe(self) -> str:
         return f"files of {self.files} ({self.format})"
@@ -110,49 +106,10 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
     def facts(self) -> Facts:
         return {"files": self.files, **self.format_facts()}
 
-    @property
-    def is_in_store(self) -> bool:
-        return "://" in self.files
-
     def places(self) -> tuple[str, ...]:
         """Of text there is no target; the name of a pattern stands for any file."""
         folder, _, name = self.files.rpartition("/")
         return (one_spelling(folder if name in ("*", "*.parquet") else self.files),) if self.format == PARQUET else ()
-
-    def check(self) -> None:
-        if self.is_in_store:
-            check_store(self.files)
-            return
-        directory = Path(*takewhile(lambda part: not re.search(r"[*?\[{]", part), Path(self.files).parts))
-        if not directory.exists():
-            raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
-
-    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
-        if self.is_in_store:
-            from moldau.spark.feeds import stream_of  # a page is checked without Spark
-
-            stored = stream_of(spark, self._feed(spark, times))
-            return stored if self.format == PARQUET else self._records(stored)
-        stream = spark.readStream.options(
-            maxFilesPerTrigger=str(self.max_files or MOST_FILES_PER_BATCH), maxFileAge=ANY_AGE
-        )
-        if self.format == PARQUET:
-            return (
-                stream.schema(self._parquet_columns(spark))
-                .parquet(self.files)
-                .selectExpr("*", _FILE)
-                .where(_IS_NO_PATTERN)
-            )
-        return self._lines(stream.text(self.files))
-
-    def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
-        if self.is_in_store:
-            return self._stored_again(spark, span, times)
-        from moldau.products.pipelines.checkpoints.file_log import files_read  # a page is checked without Spark
-
-        roots = {Path(name) for name in glob.glob(self.files)}
-        paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
-        return self._lines(spark.read.text(paths)) if paths else None
 
     def plain_columns(self, loaded: DataFrame) -> Sequence[str]:
         return [quoted(name) for name in loaded.columns if name not in self.RECORD_COLUMNS]
@@ -169,7 +126,65 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         texts = [line if line is None or isinstance(line, str) else json_text(line) for line in lines]
         return [{"value": text, "_file": mapping.get("_file")} for text, mapping in zip(texts, mappings, strict=True)]
 
-    def _stored_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+    def _records(self, lines: DataFrame) -> DataFrame:
+        return lines if self.format == TEXT else lines.where("trim(value) <> ''")
+
+
+class LocalFileSource(FileSource, frozen=True, kw_only=True):
+    """On storage that the driver and the tasks see at the same path."""
+
+    def check(self) -> None:
+        directory = Path(*takewhile(lambda part: not re.search(r"[*?\[{]", part), Path(self.files).parts))
+        if not directory.exists():
+            raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
+
+    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        stream = spark.readStream.options(
+            maxFilesPerTrigger=str(self.max_files or MOST_FILES_PER_BATCH), maxFileAge=ANY_AGE
+        )
+        if self.format == PARQUET:
+            return (
+                stream.schema(self._parquet_columns(spark))
+                .parquet(self.files)
+                .selectExpr("*", _FILE)
+                .where(_IS_NO_PATTERN)
+            )
+        return self._lines(stream.text(self.files))
+
+    def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
+        from moldau.products.pipelines.checkpoints.file_log import files_read  # a page is checked without Spark
+
+        roots = {Path(name) for name in glob.glob(self.files)}
+        paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
+        return self._lines(spark.read.text(paths)) if paths else None
+
+    def _lines(self, texts: DataFrame) -> DataFrame:
+        return self._records(texts.selectExpr("value", _FILE).where(_IS_NO_PATTERN))
+
+    def _parquet_columns(self, spark: SparkSession) -> StructType:
+        from moldau.spark import spark_error
+
+        try:
+            return spark.read.parquet(self.files).schema
+        except spark_error() as error:
+            raise FlowError(f"{self.files} tells no columns: {what_failed(str(error))}") from error
+
+
+class StoredFileSource(FileSource, frozen=True, kw_only=True):
+    """In an object store. `logs`: where queries note which files they have found; None: nowhere."""
+
+    logs: Path | None = None
+
+    def check(self) -> None:
+        check_store(self.files)
+
+    def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
+        from moldau.spark.feeds import stream_of  # a page is checked without Spark
+
+        stored = stream_of(spark, self._feed(spark, times))
+        return stored if self.format == PARQUET else self._records(stored)
+
+    def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         from moldau.products.pipelines.checkpoints.found_files import found_between  # a page is checked without Spark
 
         found = [] if self.logs is None else found_between(span, self.logs)
@@ -194,17 +209,3 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
             tasks=tasks_of(spark),
             patience_ms=patience_ms,
         )
-
-    def _lines(self, texts: DataFrame) -> DataFrame:
-        return self._records(texts.selectExpr("value", _FILE).where(_IS_NO_PATTERN))
-
-    def _records(self, lines: DataFrame) -> DataFrame:
-        return lines if self.format == TEXT else lines.where("trim(value) <> ''")
-
-    def _parquet_columns(self, spark: SparkSession) -> StructType:
-        from moldau.spark import spark_error
-
-        try:
-            return spark.read.parquet(self.files).schema
-        except spark_error() as error:
-            raise FlowError(f"{self.files} tells no columns: {what_failed(str(error))}") from error
