@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import FlowError, what_failed
 from moldau.products.pipelines.core.plan import FlowStep
@@ -17,9 +15,7 @@ from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.formats.json_text import json_of_row
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.batches import BatchWriter, ServedBatchWriter
-from moldau.products.pipelines.sources.files import StoredFileSource
 from moldau.products.pipelines.sources.source import Source
-from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import check_stream, is_connect, spark_error
 
@@ -58,11 +54,9 @@ def load_sources(
     sources = page.sources()
     loaded: dict[str, DataFrame] = {}
     for step in page.plan.sources:
-        source = sources[step.name]
-        if isinstance(source, TopicSource) and step.is_stream and step.name in starts:
-            source = msgspec.structs.replace(source, start=starts[step.name])
-        if isinstance(source, StoredFileSource) and is_look:
-            source = msgspec.structs.replace(source, logs=None)
+        source = sources[step.name].beginning_at(starts.get(step.name))
+        if is_look:
+            source = source.without_notes()
         try:
             load = source.load if step.is_stream else source.load_table
             loaded[step.name] = load(spark, times_of(page))

@@ -23,6 +23,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
+
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import FlowError, what_failed
 from moldau.products.pipelines.core.places import one_spelling
@@ -183,6 +185,9 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
 
         stored = stream_of(spark, self._feed(spark, times))
         return stored if self.format == PARQUET else self._records(stored)
+
+    def without_notes(self) -> StoredFileSource:
+        return msgspec.structs.replace(self, logs=None)
 
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         from moldau.products.pipelines.checkpoints.found_files import found_between  # a page is checked without Spark

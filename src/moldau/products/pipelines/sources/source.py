@@ -143,6 +143,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             f"a test can give no records for {self.describe()}; let it expect rows of what does not read it"
         )
 
+    def beginning_at(self, start: str | None) -> Source:
+        """The source as a run reads it that begins at `start`, as the option `startingOffsets` takes it; None: where
+        the page says. What has no offsets always begins at its first row."""
+        return self
+
+    def without_notes(self) -> Source:
+        """In whose place a look reads, which notes nothing in the checkpoint of the page."""
+        return self
+
     def offline(self) -> Source:
         """In whose place a test of the page reads what `given` makes."""
         return self

@@ -201,6 +201,9 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             return dict
         return lambda fields: fields.get("value")
 
+    def beginning_at(self, start: str | None) -> TopicSource:
+        return self if start is None else msgspec.structs.replace(self, start=start)
+
     def offline(self) -> TopicSource:
         if not isinstance(self.decoder, SchemaFormat):
             return self
