@@ -75,6 +75,15 @@ sink: {{path: out}}
     assert {file.rpartition("/")[2] for file in files} == {"a.json", "b%201.json", "c.json"}
 
 
+def test_what_does_not_parse_in_files_of_a_pattern_with_braces_is_kept(run_page, new_name, incoming, letters):
+    """Spark knows braces, and Python's `glob` does not."""
+    name = new_name("files")[:60]
+    for file in ("a.json", "b.json", "c.txt"):
+        lines(incoming / file, f"no JSON in {file}")
+    run_page(PAGE.format(f'{{files: "{incoming}/{{a,b}}.json", format: json, schema: id int}}'), name)
+    assert [value for value, _, _ in letters(name)] == [b"no JSON in a.json", b"no JSON in b.json"]
+
+
 def test_lines_of_csv_have_a_header_that_is_no_row(run_page, new_name, incoming, tmp_path, letters):
     page = f"""
 source: {{files: "{incoming}/*.csv", format: csv, schema: "id int, name string", separator: ";", header: id;name}}

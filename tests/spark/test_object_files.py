@@ -109,6 +109,7 @@ def test_a_file_is_read_once_and_a_driver_that_begins_anew_goes_on_behind_it(buc
         ("logs/*.csv", ["a"]),
         ("logs/*/*.csv", ["x", "y"]),
         ("logs/day-[12]/?.csv", ["x", "y"]),
+        ("logs/{a.c,day-1/x.c}sv", ["a", "x"]),
         ("logs/day-1", ["x"]),
         ("absent", []),
     ],

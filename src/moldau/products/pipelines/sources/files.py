@@ -16,10 +16,8 @@ are a feed (`object_files`).
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,12 +32,11 @@ from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
+from moldau.products.pipelines.sources.file_patterns import is_match, is_pattern, split_pattern, without_braces
 from moldau.products.pipelines.sources.object_files import (
-    PATTERN_LETTERS,
     ObjectFilesError,
     ObjectFilesFeed,
     check_store,
-    is_match,
     listed,
     parquet_columns,
 )
@@ -73,8 +70,8 @@ class FilesError(MoldauError):
 
 
 class FileSource(RecordSource, frozen=True, kw_only=True):
-    """What a page's `files` becomes: LocalFileSource or StoredFileSource. `files`: a directory, or a pattern with `*`,
-    `?` and `[...]`; a path, or an address. `max_files`: of a micro-batch."""
+    """What a page's `files` becomes: LocalFileSource or StoredFileSource. `files`: a directory, or a pattern
+    (`file_patterns`); a path, or an address. `max_files`: of a micro-batch."""
 
     NAMED_BY = ("files",)
     KEYS = ("format", "schema", "separator", "header", "bad_records", "dead_letters", MAX_FILES)
@@ -97,7 +94,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
         max_files = cls.parse_limit(source, MAX_FILES)
         if "://" not in files:
             return LocalFileSource(files=files, max_files=max_files, format=record_format, **decoded, **common)
-        if any(letter in files.split("/")[2] for letter in PATTERN_LETTERS):
+        if is_pattern(files.split("/")[2]):
             source.refuse("files", "must name one bucket: a pattern may only stand behind it")
         logs = head.checkpoint / LOGS
         return StoredFileSource(files=files, max_files=max_files, logs=logs, format=record_format, **decoded, **common)
@@ -136,7 +133,7 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
     """On storage that the driver and the tasks see at the same path."""
 
     def check(self) -> None:
-        directory = Path(*takewhile(lambda part: not re.search(r"[*?\[{]", part), Path(self.files).parts))
+        directory = Path(split_pattern(self.files)[0] or "/")
         if not directory.exists():
             raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
 
@@ -156,7 +153,7 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         from moldau.products.pipelines.checkpoints.file_log import files_read  # a page is checked without Spark
 
-        roots = {Path(name) for name in glob.glob(self.files)}
+        roots = {Path(name) for pattern in without_braces(self.files) for name in glob.glob(pattern)}
         paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
         return self._lines(spark.read.text(paths)) if paths else None
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -22,6 +21,7 @@ from uuid import uuid4
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.sources.feed_source import ROWS_A_BATCH, spark_type
+from moldau.products.pipelines.sources.file_patterns import fits, split_pattern
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,6 @@ LOOK_SHARE = 10
 BLOCK_BYTES = 8 << 20
 """Of a file of lines: a request to the store."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-PATTERN_LETTERS = "*?["
 PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": True}
 """How a file is opened."""
 
@@ -52,7 +51,7 @@ def check_store(address: str) -> None:
 
     from moldau.spark.folders import opened, said_by_store  # a page is checked without it
 
-    folder, _ = _split(address)
+    folder, _ = split_pattern(address)
     bucket = "/".join(folder.split("/")[:3])
     try:
         system, root = opened(folder)
@@ -240,39 +239,17 @@ def parquet_columns(files: Sequence[FoundFile]) -> pa.Schema:
     return pa.schema([*columns, (FILE_COLUMN, pa.string())])
 
 
-def is_match(address: str, pattern: str) -> bool:
-    """Whether a file is one of those that the page names."""
-    folder, names = _split(pattern)
-    return address.startswith(f"{folder}/") and _fits(address[len(folder) + 1 :], names)
-
-
-def _split(address: str) -> tuple[str, str]:
-    """The folder that is listed, and the pattern of the names in it."""
-    parts = address.split("/")
-    plain = list(takewhile(lambda part: not any(letter in part for letter in PATTERN_LETTERS), parts))
-    return "/".join(plain), "/".join(parts[len(plain) :]) or "*"
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """A `*` stands for no slash, and, as for Spark, for no file that hides."""
-    names, patterns = name.split("/"), pattern.split("/")
-    return len(names) == len(patterns) and all(
-        fnmatchcase(one, wanted) and (one[:1] not in ("_", ".") or wanted[:1] == one[:1])
-        for one, wanted in zip(names, patterns, strict=True)
-    )
-
-
 def _listed(address: str) -> list[FoundFile]:
     from pyarrow import fs
 
     from moldau.products.pipelines.checkpoints.found_files import FoundFile
     from moldau.spark.folders import opened
 
-    folder, pattern = _split(address)
+    folder, pattern = split_pattern(address)
     system, root = opened(folder)
     is_deep = "/" in pattern
     found = system.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=is_deep))
-    ours = [one for one in found if one.is_file and _fits(one.path[len(root) + 1 :], pattern)]
+    ours = [one for one in found if one.is_file and fits(one.path[len(root) + 1 :], pattern)]
     ours.sort(key=lambda one: (one.mtime_ns or 0, one.path))
     return [FoundFile(f"{folder}{one.path[len(root) :]}", one.size) for one in ours]
 

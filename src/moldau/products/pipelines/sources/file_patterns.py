@@ -1,0 +1,52 @@
+"""Patterns of files: `*`, `?` and `[...]` stand for letters of one name, `{a,b}` for one text or the other.
+
+On disk Spark finds the files (`org.apache.hadoop.fs.GlobPattern`); in an object store they are found here, by the same
+rules.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from itertools import takewhile
+
+_LETTERS = re.compile(r"[*?\[{]")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+def is_pattern(text: str) -> bool:
+    return _LETTERS.search(text) is not None
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """The folder that all of its files are below, and the pattern of their names there: `*` where it is the folder's
+    own name."""
+    parts = pattern.split("/")
+    plain = list(takewhile(lambda part: not is_pattern(part), parts))
+    return "/".join(plain), "/".join(parts[len(plain) :]) or "*"
+
+
+def without_braces(pattern: str) -> list[str]:
+    """The patterns that one with braces stands for."""
+    braces = _BRACES.search(pattern)
+    if braces is None:
+        return [pattern]
+    before, behind = pattern[: braces.start()], pattern[braces.end() :]
+    return [one for text in braces[1].split(",") for one in without_braces(f"{before}{text}{behind}")]
+
+
+def is_match(file: str, pattern: str) -> bool:
+    folder, names = split_pattern(pattern)
+    return file.startswith(f"{folder}/") and fits(file[len(folder) + 1 :], names)
+
+
+def fits(name: str, pattern: str) -> bool:
+    """`name`: with slashes, as `pattern`. A `*` stands for no slash, and, as for Spark, for no file that hides."""
+    return any(_fits(name.split("/"), one.split("/")) for one in without_braces(pattern))
+
+
+def _fits(names: list[str], patterns: list[str]) -> bool:
+    return len(names) == len(patterns) and all(
+        fnmatchcase(one, wanted) and (one[:1] not in ("_", ".") or wanted[:1] == one[:1])
+        for one, wanted in zip(names, patterns, strict=True)
+    )

@@ -1,0 +1,45 @@
+"""Patterns of files: the folder that is there before the first file, and the names below it."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.products.pipelines.sources.file_patterns import is_match, split_pattern, without_braces
+
+
+@pytest.mark.parametrize(
+    ("pattern", "folder", "names"),
+    [
+        ("/in", "/in", "*"),
+        ("/in/*.json", "/in", "*.json"),
+        ("/in/day-?/[ab].json", "/in", "day-?/[ab].json"),
+        ("/in/{a,b}/c.json", "/in", "{a,b}/c.json"),
+        ("/*.json", "", "*.json"),
+        ("s3://lake/in", "s3://lake/in", "*"),
+        ("s3://lake/{a,b}/*", "s3://lake", "{a,b}/*"),
+    ],
+)
+def test_a_pattern_begins_behind_the_last_folder_that_has_a_plain_name(pattern, folder, names):
+    assert split_pattern(pattern) == (folder, names)
+
+
+def test_braces_stand_for_one_text_or_the_other():
+    assert without_braces("a") == ["a"]
+    assert without_braces("{a,b}{c,}.json") == ["ac.json", "a.json", "bc.json", "b.json"]
+    assert without_braces("x{a,b{c,d/e}}") == ["xa", "xbc", "xa", "xbd/e"]
+    assert without_braces("a{b") == ["a{b"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches", "misses"),
+    [
+        ("s3://lake/in", "s3://lake/in/a", "s3://lake/in/a/b"),
+        ("s3://lake/{in,out}/*.json", "s3://lake/out/a.json", "s3://lake/on/a.json"),
+        ("s3://lake/{a/b,c}/*", "s3://lake/a/b/x", "s3://lake/a/x"),
+        ("s3://lake/*", "s3://lake/a", "s3://lake/_a"),
+        ("s3://lake/_*", "s3://lake/_a", "s3://lake/.a"),
+    ],
+)
+def test_a_file_matches_as_on_disk(pattern, matches, misses):
+    assert is_match(matches, pattern)
+    assert not is_match(misses, pattern)
