@@ -24,7 +24,13 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
 from moldau.products.pipelines.checkpoints.found_files import FoundFile, FoundFiles, found_between
 from moldau.products.pipelines.page.page import parse_page
-from moldau.products.pipelines.sources.object_files import BLOCK_BYTES, ObjectFilesFeed, listed, parquet_columns
+from moldau.products.pipelines.sources.object_files import (
+    BLOCK_BYTES,
+    LONGEST_LINE_BYTES,
+    ObjectFilesFeed,
+    listed,
+    parquet_columns,
+)
 from moldau.spark.feeds import read_whole
 from tests.exactly_once.page_driver import POINTS
 from tests.exactly_once.spark_driver import AT_END
@@ -140,6 +146,13 @@ def test_lines_are_whole_where_a_large_file_is_read_in_pieces(bucket):
     bucket.put("in/a.txt", "\r\n".join(lines).encode())
     rows = pa.Table.from_batches(read_whole(feed_of(f"{bucket.address}/in")))
     assert rows.column("value").equals(pa.chunked_array([lines]))
+
+
+def test_a_line_without_an_end_is_refused_with_the_name_of_its_file(bucket):
+    """A small file may hold a long line, if it is compressed."""
+    bucket.put("in/a.json.gz", gzip.compress(b"x" * (LONGEST_LINE_BYTES + BLOCK_BYTES)))
+    with pytest.raises(MoldauError, match=r"in/a\.json\.gz cannot be read: one of its lines is longer than 64 MiB"):
+        read_lines(f"{bucket.address}/in")
 
 
 def test_a_batch_takes_so_many_files_as_the_page_says_and_one_look_serves_several(bucket, tmp_path):

@@ -36,6 +36,8 @@ LOOK_SHARE = 10
 """Of the time between two looks, at most one in so many parts is spent on looking."""
 BLOCK_BYTES = 8 << 20
 """Of a file of lines: a request to the store."""
+LONGEST_LINE_BYTES = 64 << 20
+"""As many as become one batch of Arrow of a topic's records. A task holds a line several times."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": True}
 """How a file is opened."""
@@ -262,20 +264,26 @@ def _lines(address: str) -> Iterator[list[pa.Array]]:
 
     system, path = opened(address)
     with system.open_input_stream(path, compression="detect", buffer_size=BLOCK_BYTES) as stream:
-        for block in _whole_lines(lambda: bytes(stream.read(BLOCK_BYTES))):
+        for block in whole_lines(lambda: bytes(stream.read(BLOCK_BYTES))):
             yield [pa.array(block.splitlines(), pa.binary()).view(pa.string())]
 
 
-def _whole_lines(read: Callable[[], bytes]) -> Iterator[bytes]:
-    """Blocks of whole lines. `read` gives the next bytes, and b"" behind the last ones."""
+def whole_lines(read: Callable[[], bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines. `read` gives the next bytes, and b"" behind the last ones. Raises ValueError."""
     open_line: list[bytes] = []
+    size = 0
     is_first = True
     while block := read():
-        head, end, tail = block.removeprefix(BYTE_ORDER_MARK if is_first else b"").rpartition(b"\n")
+        block = block.removeprefix(BYTE_ORDER_MARK) if is_first else block
         is_first = False
+        # a CR at the end of the block may be the first half of a CR LF
+        end = 1 + max(block.rfind(b"\n"), block.rfind(b"\r", 0, -1))
         if end:
-            yield b"".join([*open_line, head, end])
-            open_line = []
-        open_line.append(tail)
-    if rest := b"".join(open_line):
-        yield rest
+            yield b"".join([*open_line, block[:end]])
+            open_line, size = [], 0
+        open_line.append(block[end:])
+        size += len(open_line[-1])
+        if size > LONGEST_LINE_BYTES:
+            raise ValueError(f"one of its lines is longer than {LONGEST_LINE_BYTES >> 20} MiB")
+    if size:
+        yield b"".join(open_line)
