@@ -64,6 +64,21 @@ def test_pages_that_share_a_name_are_refused(tmp_path: Path, capsys: pytest.Capt
     ]
 
 
+def test_a_page_with_the_name_of_another_pages_query_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short, long = page(tmp_path, "shop.eu", sql="group: own\nsql"), tmp_path / "shop.yaml"
+    long.write_text(
+        "name: shop\nbootstrap_servers: localhost:9092\nsources:\n  orders: {topic: orders, format: string}\n"
+        "targets:\n  eu: {from: orders, path: out}\n"
+    )
+    for first, second in ((short, str(long)), (str(long), short)):
+        assert main(["pipeline", "check", first, second]) == 2
+        assert capsys.readouterr().err.splitlines() == [
+            f"{second}: its query shop.eu has the name of one of {first}: write another `name`"
+        ]
+
+
 @pytest.mark.parametrize(
     ("sink", "other", "place"),
     [

@@ -76,20 +76,21 @@ def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
     wanted = page(servers, topic, cluster.topic(), "group: shared")
     offsets = GroupOffsets(servers, "shared")
 
-    def commit(partition: int, pipeline: str) -> None:
-        note = note_of(pipeline, "worker-7", None, [])
+    def commit(partition: int, pipeline: str, page: str) -> None:
+        note = note_of(page, pipeline, "worker-7", None, [])
         offsets.commit({TopicPartition(topic, partition): 0}, metadata_of(9 - partition, note.text()))
 
-    commit(0, "p")
+    commit(0, "p", "p")
     check_cluster(wanted)  # the same page, on another machine
-    commit(1, "shop")
-    with pytest.raises(PreflightError) as refused:
-        check_cluster(wanted)
-    assert str(refused.value) == (
-        "group 'shared' shows how far the pipeline 'shop' is, and cannot show 'p' too: name another one with `group`, "
-        "or, if 'shop' does not run any more, delete this one: moldau groups delete shared --bootstrap-server "
-        + servers
-    )
+    for pipeline, named in (("shop", "'shop'"), ("p", "'p' of the page 'shop'")):
+        commit(1, pipeline, "shop")
+        with pytest.raises(PreflightError) as refused:
+            check_cluster(wanted)
+        assert str(refused.value) == (
+            f"group 'shared' shows how far the pipeline {named} is, and cannot show 'p' too: name another one with "
+            f"`group`, or, if {named} does not run any more, delete this one: moldau groups delete shared "
+            f"--bootstrap-server {servers}"
+        )
     offsets.close()
 
 

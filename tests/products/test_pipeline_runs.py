@@ -234,7 +234,7 @@ def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
 def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]):
     loaded = load_page(page)
     offsets = GroupOffsets(cluster.bootstrap_servers, loaded.queries[1].group)
-    offsets.commit({TopicPartition(loaded.name, 0): 2}, metadata_of(7, note_of("other", "a", None, []).text()))
+    offsets.commit({TopicPartition(loaded.name, 0): 2}, metadata_of(7, note_of("other", "other", "a", None, []).text()))
     code, _, error = told(capsys, "reset", str(page), "--to", "latest")
     group = loaded.queries[1].group
     assert (code, error.startswith(f"moldau pipeline: group '{group}' shows how far the pipeline 'other' is")) == (
@@ -242,7 +242,7 @@ def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, page: Pa
         True,
     )
     assert not loaded.checkpoint.exists()
-    assert offsets.why_not_of(loaded.queries[1].name) is not None
+    assert offsets.why_not_of(loaded.name, loaded.queries[1].name) is not None
     offsets.close()
 
 

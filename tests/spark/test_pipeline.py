@@ -163,12 +163,12 @@ targets:
     cluster = LookedAt(bootstrap_servers)
     for name in ("again", "twice", "files"):
         group = cluster.group(f"moldau.noted.{name}")
-        note = PipelineNote(f"noted.{name}", socket.gethostname(), 9700, ("noted.dead-letters",))
+        note = PipelineNote(f"noted.{name}", socket.gethostname(), 9700, ("noted.dead-letters",), "noted")
         assert (group.lag, group.note) == (0, CommitNote(0, note))
     produce(source, [(None, b'{"a": 2}')])
     run_page(text, name="noted")
     assert cluster.group("moldau.noted.again").note == CommitNote(
-        1, PipelineNote("noted.again", socket.gethostname(), None, ("noted.dead-letters",))
+        1, PipelineNote("noted.again", socket.gethostname(), None, ("noted.dead-letters",), "noted")
     )
     cluster.close()
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from moldau.products.pipelines.core.note import CommitNote, PipelineNote, metadata_of, note_of, read_notes
+from moldau.products.pipelines.core.note import CommitNote, PipelineNote, metadata_of, note_of, others_in, read_notes
 
 NOTE = PipelineNote("shop.lake", "worker-7", 9700, ("shop.dead-letters",))
 
@@ -19,15 +19,23 @@ def test_what_is_written_is_read_and_the_newest_batch_counts() -> None:
 
 
 def test_what_readers_would_not_take_is_not_written() -> None:
-    note = note_of("shop", "a host", None, ["a", "b", "a", *map(str, range(20))])
+    note = note_of("shop", "shop.lake", "a host", None, ["a", "b", "a", *map(str, range(20))])
     assert (note.host, note.dead_letters[:3], len(note.dead_letters)) == (None, ("a", "b", "0"), 16)
     assert read_notes([metadata_of(0, note.text())]).pipeline == note
 
 
 def test_a_note_of_the_longest_names_is_one_that_kafkas_brokers_take() -> None:
-    note = note_of("p" * 301, "h" * 64, 65_535, [f"{number:0249}" for number in range(20)])
+    note = note_of("p" * 200, "p" * 301, "h" * 64, 65_535, [f"{number:0249}" for number in range(20)])
     assert len(note.dead_letters) == 4
     assert len(metadata_of((1 << 63) - 1, note.text())) < 4_096
+
+
+def test_a_page_and_a_target_of_another_page_may_have_one_name() -> None:
+    notes = [note_of(page, pipeline, "a", None, ()) for page, pipeline in (("shop", "shop.eu"), ("b", "b.c"))]
+    notes.append(PipelineNote("shop.eu"))  # as older releases write it
+    metadata = [metadata_of(7, note.text()) for note in notes]
+    assert others_in(metadata, "shop", "shop.eu") == ["'b.c'"]
+    assert others_in(metadata, "shop.eu", "shop.eu") == ["'b.c'", "'shop.eu' of the page 'shop'"]
 
 
 def test_the_note_of_a_sinks_own_transaction_has_its_batch() -> None:

@@ -34,13 +34,15 @@ _Batch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class PipelineNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`pipeline`: the name of the query. `dead_letters`: the topics for its records that do not parse. `board_port`: on
-    the loopback of `host`; None where the run serves no board."""
+    """`pipeline`: the name of the query; `page`: that of its page, which older releases do not say. `dead_letters`: the
+    topics for its records that do not parse. `board_port`: on the loopback of `host`; None where the run serves no
+    board."""
 
     pipeline: _Name
     host: _Name | None = None
     board_port: _Port | None = None
     dead_letters: Annotated[tuple[_Name, ...], msgspec.Meta(max_length=MAX_DEAD_LETTERS)] = ()
+    page: _Name | None = None
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -58,7 +60,7 @@ class _Metadata(msgspec.Struct):
     note: str | None = None
 
 
-def note_of(pipeline: str, host: str, board_port: int | None, dead_letters: Iterable[str]) -> PipelineNote:
+def note_of(page: str, pipeline: str, host: str, board_port: int | None, dead_letters: Iterable[str]) -> PipelineNote:
     """As readers take it: a host whose name they would not take is left out, and so are the dead-letter topics behind
     MAX_DEAD_LETTERS or MAX_NAMED."""
     topics: list[str] = []
@@ -66,7 +68,7 @@ def note_of(pipeline: str, host: str, board_port: int | None, dead_letters: Iter
         if len(topics) == MAX_DEAD_LETTERS or sum(map(len, topics)) + len(topic) > MAX_NAMED:
             break
         topics.append(topic)
-    return PipelineNote(pipeline, host if re.match(_NAME, host) else None, board_port, tuple(topics))
+    return PipelineNote(pipeline, host if re.match(_NAME, host) else None, board_port, tuple(topics), page)
 
 
 def metadata_of(batch_id: int, note: str) -> str:
@@ -85,10 +87,16 @@ def read_notes(metadata: Iterable[str]) -> CommitNote:
     return newest
 
 
-def pipelines_in(metadata: Iterable[str]) -> list[str]:
-    """The names of all pipelines that have left a note, sorted. Nothing here raises."""
-    notes = (_read_note(text).pipeline for text in metadata)
-    return sorted({note.pipeline for note in notes if note is not None})
+def others_in(metadata: Iterable[str], page: str, pipeline: str) -> list[str]:
+    """All pipelines but this one that have left a note, in words, sorted. The short page `shop.eu` and the target `eu`
+    of the page `shop` have one name: their pages tell them apart. Nothing here raises."""
+    found: set[str] = set()
+    for note in (_read_note(text).pipeline for text in metadata):
+        if note is not None and note.pipeline != pipeline:
+            found.add(repr(note.pipeline))
+        elif note is not None and note.page not in (None, page):
+            found.add(f"{note.pipeline!r} of the page {note.page!r}")
+    return sorted(found)
 
 
 def _read_note(text: str) -> CommitNote:

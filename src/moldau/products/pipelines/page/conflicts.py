@@ -8,17 +8,22 @@ from pathlib import Path
 from moldau.products.pipelines.core.plan import TargetStep
 from moldau.products.pipelines.page.page import PipelinePage
 
+QUERY = "query"
+
 
 def find_conflicts(pages: Mapping[Path, PipelinePage]) -> list[str]:
-    """A sentence for each page that has the name, a checkpoint, a group or a transactional id of one before it, or
-    writes where that one writes."""
+    """A sentence for each page that has the name, a query's name, a checkpoint, a group or a transactional id of one
+    before it, or writes where that one writes."""
     owners: dict[tuple[str, str], Path] = {}
     found: list[str] = []
     for file, page in pages.items():
         for key, value in _own(page):
             owner = owners.setdefault((key, value), file)
             if owner != file:
-                found.append(f"{file}: `{key}` {value} is that of {owner}: each page needs its own")
+                what = f"`{key}` {value} is that of {owner}: each page needs its own"
+                if key == QUERY:
+                    what = f"its query {value} has the name of one of {owner}: write another `name`"
+                found.append(f"{file}: {what}")
                 break  # a page with the same name has the same checkpoint and group by default
     return [*found, *_double_places(pages)]
 
@@ -42,6 +47,8 @@ def _double_places(pages: Mapping[Path, PipelinePage]) -> Iterator[str]:
 
 def _own(page: PipelinePage) -> Iterator[tuple[str, str]]:
     yield "name", page.name
+    for query in page.queries:
+        yield QUERY, query.name
     yield "checkpoint", str(page.checkpoint.absolute())
     for query in page.queries:
         yield "checkpoint", str(query.checkpoint.absolute())

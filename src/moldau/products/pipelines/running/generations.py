@@ -97,7 +97,7 @@ def _refuse_other_groups(page: PipelinePage) -> None:
     for query in page.queries:
         for source in query.streams().values():
             with _group(page, source, query.group) as group:
-                refusal = group.why_not_of(query.name)
+                refusal = group.why_not_of(page.name, query.name)
             if refusal is not None:
                 raise ResetError(refusal)
 

@@ -14,7 +14,7 @@ from moldau.client.blocking.offsets import commit_offsets, committed_offsets, li
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError
-from moldau.products.pipelines.core.note import pipelines_in
+from moldau.products.pipelines.core.note import others_in
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition, Uuid
@@ -62,10 +62,10 @@ class GroupOffsets:
         except KafkaError as error:
             raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
 
-    def why_not_of(self, pipeline: str) -> str | None:
+    def why_not_of(self, page: str, pipeline: str) -> str | None:
         """As `why_not_of`, of this group. Raises GroupError."""
         try:
-            return why_not_of(self._client, self._servers, self._group, pipeline)
+            return why_not_of(self._client, self._servers, self._group, page, pipeline)
         except KafkaError as error:
             raise GroupError(f"the offsets of group {self._group} could not be read: {error}") from error
 
@@ -112,16 +112,17 @@ class GroupOffsets:
         self._client.close()
 
 
-def why_not_of(client: ClusterClient, servers: str, group: str, pipeline: str) -> str | None:
-    """A sentence where another pipeline notes in the group how far it is; None where none does. Each would put its note
+def why_not_of(client: ClusterClient, servers: str, group: str, page: str, pipeline: str) -> str | None:
+    """A sentence where another pipeline notes in the group how far it is; None where none does. `pipeline`: the name of
+    a query of the page `page`. Each would put its note
     in the place of the other's, by which a sink knows which batch it has written. Raises KafkaError."""
     noted = (position.metadata for position in committed_offsets(client, group).values())
-    others = [name for name in pipelines_in(noted) if name != pipeline]
+    others = others_in(noted, page, pipeline)
     if not others:
         return None
     return (
-        f"group {group!r} shows how far the pipeline {others[0]!r} is, and cannot show {pipeline!r} too: name another "
-        f"one with `group`, or, if {others[0]!r} does not run any more, delete this one: moldau groups delete {group} "
+        f"group {group!r} shows how far the pipeline {others[0]} is, and cannot show {pipeline!r} too: name another "
+        f"one with `group`, or, if {others[0]} does not run any more, delete this one: moldau groups delete {group} "
         f"--bootstrap-server {servers}"
     )
 

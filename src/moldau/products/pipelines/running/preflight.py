@@ -116,7 +116,7 @@ def _check_query(client: ClusterClient, page: PipelinePage, servers: str, query:
         _find_or_make(client, servers, query.target.topic)
     if sources or is_written_to:
         _check_group(client, query.group)
-        refusal = why_not_of(client, servers, query.group, query.name)
+        refusal = why_not_of(client, servers, query.group, page.name, query.name)
         if refusal is not None:
             raise PreflightError(refusal)
 

@@ -193,7 +193,7 @@ def _start_all(
             raise StoppedOnPurpose
 
     for query, checkpoint_id in zip(page.queries, ids, strict=True):
-        note = _note(query, board_port)
+        note = _note(page, query, board_port)
         progress = QueryProgress(spark, page, query, note)
         stack.callback(progress.close)
         start = partial(
@@ -215,11 +215,11 @@ def _start_all(
             supervised.wait_until_reading()
 
 
-def _note(query: PipelineQuery, board_port: int | None) -> str:
+def _note(page: PipelinePage, query: PipelineQuery, board_port: int | None) -> str:
     """What whoever looks at the cluster shall know of the query."""
     sources = [source for source in query.sources.values() if isinstance(source, RecordSource)]
     letters = [source.dead_letters for source in sources if source.dead_letters is not None]
-    return note_of(query.name, socket.gethostname(), board_port, letters).text()
+    return note_of(page.name, query.name, socket.gethostname(), board_port, letters).text()
 
 
 def _until_the_end(
