@@ -211,6 +211,24 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
     assert [query["lag"] for query in standing["queries"]] == [4 - sum(starts)] * 2
 
 
+def test_a_reset_tells_which_sources_begin_at_their_first_row(page: Path, capsys: pytest.CaptureFixture[str]):
+    name = load_page(page).name
+    more = "sources:\n  lines: {files: in, format: text}\n  users: {sqlite: a.db, table: t, as: table}"
+    text = page.read_text().replace("sources:", more)
+    flow = "value from lines union all select name from users"
+    page.write_text(text.replace("value from orders", f"{flow} union all select value from orders"))
+    code, said, error = told(capsys, "reset", str(page), "--to", "latest")
+    assert (code, said.splitlines()[:3]) == (
+        0,
+        [
+            f"{name}-0 begins at 3",
+            f"{name}-1 begins at 1",
+            "`sources.lines` begins at its first row: only a topic can begin elsewhere",
+        ],
+    ), error
+    assert "users" not in said
+
+
 def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
     cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -70,7 +70,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="begin a page anew, at offsets that you choose",
         description="Gives the page a new generation of its checkpoint, which begins at the offsets of --to, and shows "
         "them in its groups. The old generation is kept beside it. What is read twice is written twice. A page that "
-        "runs is refused.",
+        "runs is refused. A source that is no topic begins at its first row.",
         examples=(
             "moldau pipeline reset orders.yaml --to earliest",
             "moldau pipeline reset orders.yaml --to 2026-01-31T12:00:00",
@@ -193,5 +193,9 @@ def reset_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
     kept, starts = reset(page, arguments.to)
     for partition, offset in sorted(starts.items()):
         print(f"{partition} begins at {offset}")
+    topics = {name for query in page.queries for name in query.streams()}
+    for source in page.plan.sources:
+        if source.is_stream and source.name not in topics:
+            print(f"`{source.place}` begins at its first row: only a topic can begin elsewhere")
     print(f"The old generation is kept in {kept}; once it is not needed any more: rm -r {kept}")
     return 0
