@@ -21,7 +21,7 @@ from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.targets import all_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from moldau.spark import DataFrame
     from moldau.spark.auto_cdc import DefinedChanges
@@ -86,6 +86,7 @@ def _written(defined: ModuleDefinitions) -> WrittenModule:
         if output.kind != "view":
             keys = {"mode": _MODES[output.kind]} if output.kind != "sink" else {}
             targets.append(_entry(output.name, {**keys, **_target_keys(output), "from": name}, output.line))
+    _check_sources(changes.values(), [*defined.sources, *flows])
     sources = [_entry(name, source.keys, source.line) for name, source in defined.sources.items()]
     entries = [_entry(key, value, head.line) for key, value in head.keys.items()]
     entries += [(_node("sources", head.line), _mapping(sources, head.line))]
@@ -132,6 +133,14 @@ def _changes_by_target(defined: ModuleDefinitions, flows: Mapping[str, DefinedFl
             raise PlanError(changes.line, f"`spark_conf` of {to} has {_NO_SETTINGS}")
         found[to] = changes
     return found
+
+
+def _check_sources(changes: Iterable[DefinedChanges], views: Sequence[str]) -> None:
+    """A page would name the key `from`, which no module has. Raises PlanError."""
+    for one in changes:
+        if one.source.lower() not in map(str.lower, views):
+            reason = f"`source` of create_auto_cdc_flow is {one.source}, which is no source and no flow"
+            raise PlanError(one.line, reason + _near(one.source, views))
 
 
 def _near(name: str, known: Iterable[str]) -> str:
