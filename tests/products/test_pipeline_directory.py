@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -173,6 +174,38 @@ def test_a_stop_asks_all_pages_at_once_also_while_a_changed_one_is_waited_for(tm
             connection.sendall(b".")
         assert serving.wait(60) == 0
         assert [line_of(one) for one in said] == ["", ""], "asked once: a second time cuts a batch short"
+    listener.close()
+
+
+def test_a_page_that_stops_slowly_holds_up_no_other_one_but_itself_under_a_new_name(tmp_path: Path):
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(60)
+    (port,) = listener.getsockname()[1:]
+
+    def begun() -> tuple[str, socket.socket, IO[str]]:
+        connection = listener.accept()[0]
+        said = connection.makefile("r")
+        return line_of(said), connection, said
+
+    slow, quick = (DEAF.format(name=name, port=port) for name in ("slow", "quick"))
+    write(tmp_path / "quick.py", quick)
+    write(tmp_path / "slow.py", slow)
+    with running([sys.executable, "-m", "moldau", "pipeline", "serve", str(tmp_path)]) as serving:
+        (_, quick_one, of_quick), (_, slow_one, of_slow) = sorted((begun(), begun()), key=lambda one: one[0])
+        (tmp_path / "slow.py").rename(tmp_path / "anew.py")
+        assert line_of(of_slow) == "slow is asked to end\n"
+        write(tmp_path / "quick.py", quick.replace("a:1", "a:2"))
+        assert line_of(of_quick) == "quick is asked to end\n"
+        quick_one.sendall(b".")
+        again = begun()
+        slow_one.sendall(b".")
+        anew = begun()
+        assert (again[0], anew[0]) == ("quick has begun\n", "slow has begun\n")
+        serving.terminate()
+        for _, connection, said in (again, anew):
+            assert line_of(said).endswith("is asked to end\n")
+            connection.sendall(b".")
+        assert serving.wait(60) == 0
     listener.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,6 +30,10 @@ class Finding(msgspec.Struct, frozen=True):
     refusal: str | None = None
     is_same: bool = False
 
+    @property
+    def is_gone(self) -> bool:
+        return self.page is None and self.refusal is None
+
 
 class _Known(msgspec.Struct, frozen=True):
     """`page`: the last one that could be run."""
@@ -47,19 +51,21 @@ class PageDirectory:
         self._parameters = parameters
         self._known: dict[Path, _Known] = {}
 
-    def look(self) -> Iterator[Finding]:
-        """What is new. A page that was refused is read again at each look, others when one of their files changed.
-        Nothing while the directory cannot be read (another one takes its name, a file server is away): what runs of it
-        goes on."""
+    def look(self, busy: Collection[Path] = ()) -> Iterator[Finding]:
+        """What is new, but of the files that are `busy`: a later look finds that. A page that was refused is read again
+        at each look, others when one of their files changed. Nothing while the directory cannot be read (another one
+        takes its name, a file server is away): what runs of it goes on."""
         try:
             paths = list(self._directory.iterdir())
         except OSError:
             return
         files = sorted(path for path in paths if path.suffix in SUFFIXES and path.name[:1] not in "._")
-        for file in [file for file in self._known if file not in files]:
+        for file in [file for file in self._known if file not in files and file not in busy]:
             del self._known[file]
             yield Finding(file)
         for file in files:
+            if file in busy:
+                continue
             before = self._known.get(file)
             if before is None or before.refusal is not None or before.stamp != _stamp([one[0] for one in before.stamp]):
                 yield from self._read(file, before or _Known((), None, None))

@@ -10,7 +10,7 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,23 +48,33 @@ async def _serve(directory: Path, parameters: Mapping[str, str], words: Sequence
 
 
 async def _follow(found: PageDirectory, pages: dict[Path, ServedPage], words: Sequence[str]) -> None:
-    """Takes what changes, until it is cancelled."""
+    """Takes what changes, until it is cancelled. A page that stops slowly holds up its own file alone."""
     start_one = asyncio.Lock()
-    while True:
-        for finding in found.look():
-            if finding.file not in pages:
-                pages[finding.file] = ServedPage(finding.file, start_one, words)
-            await take(pages[finding.file], finding)
-        await asyncio.sleep(LOOK_EVERY_S)
+    taking: dict[Path, asyncio.Task[None]] = {}
+    leaving: set[asyncio.Task[None]] = set()
+    async with asyncio.TaskGroup() as group:
+        while True:
+            for finding in found.look([file for file, task in taking.items() if not task.done()]):
+                if finding.file not in pages:
+                    pages[finding.file] = ServedPage(finding.file, start_one, words)
+                task = group.create_task(take(pages[finding.file], finding, tuple(leaving)))
+                taking[finding.file] = task
+                if finding.is_gone:
+                    leaving.add(task)
+                    task.add_done_callback(leaving.discard)
+            await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def take(served: ServedPage, finding: Finding) -> None:
-    """Does with the page of a file what became of it."""
+async def take(served: ServedPage, finding: Finding, leaving: Collection[asyncio.Task[None]] = ()) -> None:
+    """Does with the page of a file what became of it. `leaving`: the stops of pages whose files are gone. A page that
+    did not run waits for them: it may be one of them under another name."""
     if finding.refusal is not None:
         served.tell(("goes on as it was, for " if served.is_kept else "is not run: ") + finding.refusal)
         return
     if finding.is_same and served.is_kept:
         return
+    if leaving and not served.is_kept:
+        await asyncio.wait(leaving)
     await served.stop()
     if finding.page is not None:
         served.start(finding.page)
