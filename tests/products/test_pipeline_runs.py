@@ -32,7 +32,7 @@ from moldau.products.pipelines.running.generations import (
     starting_offsets,
 )
 from moldau.products.pipelines.running.group import GroupOffsets
-from moldau.products.pipelines.running.watching import QueryProgress
+from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.spark.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
 from moldau.types import TopicPartition

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.running.supervision import MOST_RETRIES, Supervised
-from moldau.products.pipelines.running.watching import QueryProgress
 
 PAGE = """\
 name: copy

@@ -23,8 +23,8 @@ from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.page.page import PipelinePage, load_page, parse_page
 from moldau.products.pipelines.running.failing_record import RecordSearch
 from moldau.products.pipelines.running.progress import PipelineState
+from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.running.runner import AS_ONE_SECONDS, run_pipeline
-from moldau.products.pipelines.running.watching import QueryProgress
 from tests.support.postgresql import PostgresqlServer
 
 MOST_LOOKS = 3_000

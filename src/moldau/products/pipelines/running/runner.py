@@ -37,6 +37,7 @@ from moldau.products.pipelines.running.generations import (
 from moldau.products.pipelines.running.logs import logs_to
 from moldau.products.pipelines.running.preflight import check_owner, check_page
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
+from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.running.refreshing import KeptTables
 from moldau.products.pipelines.running.supervision import (
     LOOK_SECONDS,
@@ -44,7 +45,6 @@ from moldau.products.pipelines.running.supervision import (
     STOP_WITHIN_SECONDS,
     Supervised,
 )
-from moldau.products.pipelines.running.watching import QueryProgress
 from moldau.products.pipelines.sources.records import RecordSource
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.running.progress import PipelineState
-from moldau.products.pipelines.running.watching import QueryProgress
+from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.spark import spark_error
 
 if TYPE_CHECKING:
