@@ -462,6 +462,8 @@ def test_paths_of_a_page_that_comes_through_a_pipe_start_at_the_working_director
         ("{topic: t, format: json, schema: 'a int, amount dobule'}",
          "`schema` gives the column `amount` the type `dobule`, which Spark does not know; did you mean `double`?"),
         ("{files: in, format: csv, schema: 'a datetime'}", "`schema` gives the column `a` the type `datetime`, which"),
+        ("{files: in, format: csv, schema: 'Id int, at date, id int'}",
+         "`schema` has the columns `Id` and `id`, which SQL does not tell apart: upper and lower case are one"),
         ("{topic: t, format: json, schema: a int b int}",
          "`schema` must be names and Spark types, such as `user string, amount double`: before `b`, a comma is"),
         ("{topic: t, format: json, schema: 'a int, at timestamp', event_time: a, watermark: 1 minute}",

@@ -9,6 +9,7 @@ import pytest
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views
+from moldau.products.pipelines.sources.topic import TopicSource
 
 PAGE = """\
 name: pipe
@@ -79,6 +80,30 @@ def test_two_columns_of_one_name_are_refused(result_of, sink: str):
 
 def test_json_may_have_two_names_that_differ_in_case(result_of):
     result_of("select user, amount as User from source", "topic: out")
+
+
+FIELDS = {
+    "json": '{"properties": {"Id": {"type": "string"}, "id": {"type": "integer"}}}',
+    "avro": '{"type": "record", "name": "r", "fields": [{"name": "Id", "type": "string"},'
+    ' {"name": "id", "type": "int"}]}',
+    "protobuf": 'syntax = "proto3"; message R { string Id = 1; int32 id = 2; }',
+}
+
+
+@pytest.mark.parametrize("record_format", FIELDS)
+def test_fields_whose_names_differ_in_case_alone_are_refused(spark, tmp_path: Path, record_format: str):
+    (tmp_path / "fields.proto").write_text(FIELDS[record_format])
+    text = (
+        "name: p\nbootstrap_servers: a:1\n"
+        f"source: {{topic: t, format: {record_format}, schema_file: fields.proto}}\n"
+        "sql: select 1 as one from source\nsink: {path: out}"
+    )
+    page = parse_page(text, file_name="page.yaml", directory=tmp_path)
+    loaded = spark.createDataFrame([], TopicSource.GIVEN_COLUMNS)
+    with pytest.raises(
+        FlowError, match=r"page\.yaml:3: `source`: the schema has 'Id' and 'id', which SQL does not tell"
+    ):
+        make_views(spark, page, {"source": loaded})
 
 
 @pytest.mark.parametrize("key", ["column_list", "except_column_list"])

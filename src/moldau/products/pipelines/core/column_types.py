@@ -69,6 +69,14 @@ def columns_of(text: str) -> Mapping[str, str]:
     reader = _Reader(text)
     found = reader.columns(with_colons=False)
     reader.expect_end()
+    seen: dict[str, str] = {}
+    for name, _ in found:
+        if name.lower() in seen:
+            raise ColumnsError(
+                f"has the columns `{seen[name.lower()]}` and `{name}`, which SQL does not tell apart: upper and lower "
+                "case are one"
+            )
+        seen[name.lower()] = name
     return dict(found)
 
 

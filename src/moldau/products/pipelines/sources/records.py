@@ -7,10 +7,11 @@ The query counts such records batch by batch, and they are kept as dead letters 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from moldau.products.pipelines.core.column_types import TIMES
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.note import DEAD_LETTERS_SUFFIX, PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -101,6 +102,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
         else:
             frame = frame.where(f"not ({DOES_NOT_PARSE})")
         fields = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
+        _refuse_double_fields(fields)
         return frame.selectExpr(*(f"_value.{quoted(name)}" for name in fields), *record)
 
     @abstractmethod
@@ -128,3 +130,15 @@ class RecordSource(Source, frozen=True, kw_only=True):
         key = "key" if "key" in records.columns else "cast(null as binary)"
         headers = f"concat({theirs}, array({', '.join(structs)}))"
         return found.selectExpr(f"{key} as key", "cast(value as binary) as value", f"{headers} as headers")
+
+
+def _refuse_double_fields(fields: Iterable[str]) -> None:
+    """Raises FlowError where SQL would find two fields by one name."""
+    seen: dict[str, str] = {}
+    for name in fields:
+        first = seen.setdefault(name.lower(), name)
+        if first != name:
+            raise FlowError(
+                f"the schema has {first!r} and {name!r}, which SQL does not tell apart: read the records with a schema "
+                "that leaves one out"
+            )
