@@ -14,7 +14,7 @@ from moldau.products.pipelines.page.page import describe, load_page, parse_page
 MODULE = """\
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, udf
+from pyspark.sql.functions import col, lit, udf
 
 from moldau.spark.pipelines import pipeline, source
 
@@ -182,6 +182,8 @@ def test_layout_and_comments_of_a_function_are_no_part_of_it_and_what_it_calls_i
         ('checkpoint="state"', "flows={}", "pipeline(", "`flows` stands in the module itself"),
         ("LEAST = 100", "LEAST = spark.range(1)", "LEAST =", "this needs Spark"),
         ("LEAST = 100", 'LEAST = col("a")', "LEAST =", "this needs Spark, .* move it into the function"),
+        ("LEAST = 100", 'LEAST = col("a") > 1', "LEAST =", "this needs Spark, .* move it into the function"),
+        ("LEAST = 100", 'LEAST = lit(1)', "LEAST =", "this needs Spark, .* move it into the function"),
         ("LEAST = 100", '@udf("double")\ndef f(x): return x', "@udf", "this needs Spark, .* such as DoubleType"),
         ("LEAST = 100", "LEAST = 1 / 0", "LEAST =", "ZeroDivisionError: division by zero"),
         ("LEAST = 100", "LEAST = = 100", "LEAST =", "SyntaxError"),
@@ -274,17 +276,30 @@ def test_a_flow_of_changes_may_read_a_source_and_name_its_columns_as_spark_does(
     assert query.step.facts()["targets.users.column_list"] == "id, a.b, name"
 
 
+HISTORY = CHANGES.replace(
+    "stored_as_scd_type=1", 'stored_as_scd_type=2,\n    track_history_except_column_list=["name"]'
+)
+HISTORY_PAGE = CHANGES_PAGE + "    stored_as_scd_type: 2\n    track_history_except_column_list: name\n"
+
+
+def test_a_flow_of_changes_may_make_a_history(load, tmp_path: Path):
+    module, page = load(HISTORY), parse_page(HISTORY_PAGE, file_name="mirror.yaml", directory=tmp_path)
+    target = module.queries[0].target
+    assert target == page.queries[0].target
+    assert target.key == ("id", "__START_AT")
+    assert (target.changes.has_history, target.changes.untracked) == (True, ("name",))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "at", "reason"),
     [
-        ("stored_as_scd_type=1", "stored_as_scd_type=2", "dp.create_auto", "no target keeps the history of a row"),
-        ("stored_as_scd_type=1", 'track_history_column_list=["name"]', "dp.create_auto", "no target keeps the history"),
-        ("stored_as_scd_type=1", "stored_as_scd_type=3", "dp.create_auto", "`stored_as_scd_type` must be 1, not 3"),
+        ("stored_as_scd_type=1", 'track_history_column_list=["name"]', "dp.create_auto", "needs `stored_as_scd_type"),
+        ("stored_as_scd_type=1", "stored_as_scd_type=3", "dp.create_auto", "`stored_as_scd_type` must be 1 or 2, not"),
         ("stored_as_scd_type=1", 'spark_conf={"a": "b"}', "dp.create_auto", "`spark_conf` of users has no meaning"),
         ("stored_as_scd_type=1", 'column_list=["id"]', "dp.create_auto", "`column_list` and `except_column_list` say"),
         ("stored_as_scd_type=1", "scd_type=1", "dp.create_auto", "TypeError: create_auto_cdc_flow.* 'scd_type'"),
         ('except_column_list=["version", "op"]', 'column_list=["name"]', "dp.create_auto", "must have .* the `key`"),
-        ('except_column_list=["version", "op"]', 'column_list="id"', "dp.create_auto", "must be a list of texts"),
+        ('except_column_list=["version", "op"]', 'column_list="id"', "dp.create_auto", "be a list of texts"),
         ('except_column_list=["version", "op"]', 'except_column_list=["id"]', "dp.create_auto", "leave out the `key`"),
         ('["id"]', "[]", "dp.create_auto", "`keys` must name a column"),
         ('["id"]', '["raw.id"]', "dp.create_auto", "`keys` must name columns, not 'raw.id': .* in backticks"),

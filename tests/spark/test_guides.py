@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -141,6 +142,8 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
         names["test_minutes"](case)
     assert "no JSON" in shown[-1], shown  # what did not parse is kept
     assert polars.read_delta(str(tmp_path / "tables" / "users")).rows() == [("ann", 2.5)]
+    with sqlite3.connect(tmp_path / "out" / "users.db") as connection:
+        assert connection.execute("select * from history_of_users").fetchall() == [("ann", 2.5, 0, None)]
     assert [path.suffix for path in (tmp_path / "out" / "big").glob("*.parquet")] == [".parquet"]
     assert pq.read_table(tmp_path / "out" / "paid").to_pylist() == [
         {"user": "ann", "amount": Decimal("12.50"), "at": datetime(2026, 1, 1, tzinfo=UTC)}

@@ -11,8 +11,8 @@ from pyiceberg.table import Table
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.targets import iceberg_upsert
+from moldau.products.pipelines.targets.changes import Changes
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
-from moldau.products.pipelines.targets.table_target import Changes
 from tests.support.upserts import REFUSED_ROWS
 
 
@@ -211,7 +211,7 @@ def test_what_a_killed_driver_left_is_removed(spark, writer, table, tmp_path):
 
 
 def test_changes_that_remove_what_is_not_there_make_no_snapshot(spark, target_query, table, tmp_path):
-    target = target_of(tmp_path, key=("id",), changes=Changes("at", "gone", ("gone",)))
+    target = target_of(tmp_path, key=("id",), changes=Changes(("id",), "at", "gone", ("gone",)))
     batches = [spark.sql(f"select 1 as id, {at} as at, {gone} as _moldau_deleted") for at, gone in [(1, "true")] * 2]
     write = target.writer(target_query)
     for batch_id, batch in enumerate(batches):

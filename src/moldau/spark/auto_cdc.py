@@ -39,13 +39,8 @@ def create_auto_cdc_flow(
     spark_conf: dict[str, str] | None = None,
 ) -> DefinedChanges:
     """What the call says. `name`, which nothing reads, has no effect. Raises MoldauError."""
-    if str(stored_as_scd_type) == "2" or track_history_column_list or track_history_except_column_list:
-        raise MoldauError(
-            "no target keeps the history of a row (`stored_as_scd_type=2` and its `track_history` lists): write 1 for "
-            "the newest row of each key, or keep all changes with a `table` that reads them"
-        )
-    if stored_as_scd_type is not None and str(stored_as_scd_type) != "1":
-        raise MoldauError(f"`stored_as_scd_type` must be 1, not {stored_as_scd_type!r}")
+    if stored_as_scd_type is not None and str(stored_as_scd_type) not in ("1", "2"):
+        raise MoldauError(f"`stored_as_scd_type` must be 1 or 2, not {stored_as_scd_type!r}")
     if not keys:
         raise MoldauError("`keys` must name a column")
     words: dict[str, object] = {
@@ -55,9 +50,15 @@ def create_auto_cdc_flow(
     }
     if apply_as_deletes is not None:
         words["apply_as_deletes"] = _text("apply_as_deletes", apply_as_deletes)
-    for word, columns in (("column_list", column_list), ("except_column_list", except_column_list)):
-        if columns:
-            words[word] = _columns(word, columns)
+    if str(stored_as_scd_type) == "2":
+        words["stored_as_scd_type"] = 2
+    lists = {
+        "column_list": column_list,
+        "except_column_list": except_column_list,
+        "track_history_column_list": track_history_column_list,
+        "track_history_except_column_list": track_history_except_column_list,
+    }
+    words |= {word: _columns(word, columns) for word, columns in lists.items() if columns}
     return DefinedChanges(_text("target", target), _text("source", source), words, bool(spark_conf))
 
 
@@ -65,7 +66,7 @@ def _columns(word: str, columns: object) -> list[str]:
     """Their names. Raises MoldauError."""
     if not isinstance(columns, list):
         raise MoldauError(f"`{word}` of create_auto_cdc_flow must be a list of texts")
-    return [_name(word, _text(word, column)) for column in columns]
+    return [_name(word, _text(word, one)) for one in columns]
 
 
 def _text(word: str, value: object) -> str:

@@ -20,7 +20,7 @@ from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_page
-from moldau.products.pipelines.targets.table_target import DELETED
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.service.look.words import show_size
 from moldau.spark import QUICK_START, open_session, spark_error
 from moldau.spark.connect import REMOTE

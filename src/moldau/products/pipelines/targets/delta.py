@@ -26,9 +26,9 @@ from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.databases.names import quoted
 from moldau.products.pipelines.targets import folder_owner
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
-    DELETED,
     TableTarget,
     check_keys,
     check_not_ahead,
@@ -65,10 +65,11 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> DeltaTarget:
         mode = cls.parse_mode(sink)
+        key, changes = cls.parse_rows(sink, mode)
         return cls(
             mode=mode,
-            key=cls.parse_key(sink, mode),
-            changes=cls.parse_changes(sink, mode),
+            key=key,
+            changes=changes,
             location=sink.place("delta", directory),
             compact_every=parse_compact_every(sink),
         )

@@ -27,9 +27,9 @@ from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
 from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
-    DELETED,
     TableTarget,
     check_keys,
     check_not_ahead,
@@ -79,10 +79,11 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         if mode == "append" and sink.has("compact_every"):
             sink.refuse("compact_every", "is for the mode update; with append another engine joins small files")
         table, warehouse, catalog = parse_table(sink, directory)
+        key, changes = cls.parse_rows(sink, mode)
         return cls(
             mode=mode,
-            key=cls.parse_key(sink, mode),
-            changes=cls.parse_changes(sink, mode),
+            key=key,
+            changes=changes,
             table=table,
             warehouse=warehouse,
             catalog=catalog,

@@ -36,6 +36,7 @@ from moldau.products.pipelines.databases.postgresql import (
     table_of,
 )
 from moldau.products.pipelines.formats.json_text import json_of_column
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.sql_table import (
     BATCHES,
     BATCHES_COLUMNS,
@@ -47,7 +48,6 @@ from moldau.products.pipelines.targets.sql_table import (
     primary_key,
 )
 from moldau.products.pipelines.targets.table_target import (
-    DELETED,
     TableTarget,
     check_not_ahead,
     evaluate,
@@ -89,7 +89,7 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> PostgresqlTarget:
         mode = cls.parse_mode(sink)
-        key, changes = cls.parse_key(sink, mode), cls.parse_changes(sink, mode)
+        key, changes = cls.parse_rows(sink, mode)
         return cls(mode=mode, key=key, changes=changes, server=server_of(sink), table=table_of(sink))
 
     def describe(self) -> tuple[str, str]:

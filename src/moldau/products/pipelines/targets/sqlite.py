@@ -20,6 +20,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, quoted
 from moldau.products.pipelines.formats.json_text import json_of_column
+from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.sql_table import (
     BATCHES,
     BATCHES_COLUMNS,
@@ -31,7 +32,6 @@ from moldau.products.pipelines.targets.sql_table import (
     primary_key,
 )
 from moldau.products.pipelines.targets.table_target import (
-    DELETED,
     TableTarget,
     check_keys,
     check_not_ahead,
@@ -69,7 +69,7 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
     def parse(cls, sink: Section, directory: Path) -> SqliteTarget:
         mode = cls.parse_mode(sink)
         file, table = sink.local_path("sqlite", directory), sink.text("table")
-        key, changes = cls.parse_key(sink, mode), cls.parse_changes(sink, mode)
+        key, changes = cls.parse_rows(sink, mode)
         return cls(mode=mode, key=key, changes=changes, file=file, table=table)
 
     def describe(self) -> tuple[str, str]:

@@ -3,10 +3,7 @@
 A table takes a batch and the batch's number in one commit of its own. So a batch that Spark runs again after a crash
 is found there, and is evaluated without being written again.
 
-With `sequence_by` the rows are changes of the table's rows, such as a database's log has them, in any order: of each
-key Spark's state keeps the newest change, so that an older one that comes later changes nothing. Where
-`apply_as_deletes` says so, a change removes the row of its key. (As `create_auto_cdc_flow` of Spark Declarative
-Pipelines, SCD type 1.)
+With `sequence_by` the rows are changes of the table's rows: see `changes`.
 """
 
 from __future__ import annotations
@@ -16,12 +13,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-import msgspec
-
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.core.statement import literal, quoted
+from moldau.products.pipelines.targets import changes as row_changes
+from moldau.products.pipelines.targets.changes import Changes, check_key, parse_changes
 from moldau.products.pipelines.targets.target import Target, TargetError, TargetQuery, refuse_double_columns
 
 if TYPE_CHECKING:
@@ -29,114 +25,46 @@ if TYPE_CHECKING:
 
     from moldau.spark import DataFrame
 
-
 logger = logging.getLogger("moldau.pipelines")
-
 
 COMPACT_EVERY = 100
 MOST_BATCHES = 1_000_000
-DELETED = "_moldau_deleted"
-"""The column of a change that says whether it removes its row; not there without `apply_as_deletes`."""
-
-
-class Changes(msgspec.Struct, frozen=True):
-    """SQL over the columns of a row: `sequence_by` orders the changes of a key, `deletes` says which remove the row;
-    None: none does. `kept`: the columns that the table gets; (): all but those `left_out`."""
-
-    sequence_by: str
-    deletes: str | None = None
-    kept: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-
-    def not_in_table(self, names: Sequence[str]) -> list[str]:
-        """Which columns of the SQL's result, `names`, the table does not get. Raises FlowError."""
-        known = [name.lower() for name in names]
-        for key, listed in (("column_list", self.kept), ("except_column_list", self.left_out)):
-            missing = [name for name in listed if name.lower() not in known]
-            if missing:
-                raise FlowError(f"`{key}` names {missing[0]!r}, but the SQL gives {', '.join(names)}")
-        kept, left_out = {name.lower() for name in self.kept}, {name.lower() for name in self.left_out}
-        return [name for name in names if name.lower() in left_out or (kept and name.lower() not in kept)]
 
 
 class TableTarget(Target, frozen=True, kw_only=True):
-    """`key`: in the mode update, the columns by which a row takes the place of an older one. `changes`: how the newest
-    row of a key is found; None: each row is newer than those before it."""
+    """`key`: in the mode update, the columns by which a row takes the place of an older one. `changes`: what the rows
+    of the page's SQL are changes of; None: each row is newer than those before it."""
 
     LACKS: ClassVar[tuple[str, ...]] = ()
     """Types of Spark that the table has no columns for."""
-    KEYS: ClassVar[tuple[str, ...]] = (
-        *Target.KEYS, "key", "sequence_by", "apply_as_deletes", "column_list", "except_column_list"
-    )  # fmt: skip
+    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", *row_changes.KEYS)
 
     key: tuple[str, ...] = ()
     changes: Changes | None = None
 
     @staticmethod
-    def parse_key(sink: Section, mode: str) -> tuple[str, ...]:
-        key = sink.names("key")
+    def parse_rows(sink: Section, mode: str) -> tuple[tuple[str, ...], Changes | None]:
+        """`key` and `changes`. Raises PageError."""
+        key, changes = sink.names("key"), parse_changes(sink)
         if mode == "update" and not key:
             sink.refuse("mode", "update needs `key`: the columns by which a row takes the place of an older one")
-        if mode == "append" and key:
-            sink.refuse("key", "is for the mode update; with append every row is another one")
-        return key
-
-    @staticmethod
-    def parse_changes(sink: Section, mode: str) -> Changes | None:
-        if not sink.has("sequence_by"):
-            for key in ("apply_as_deletes", "column_list", "except_column_list"):
-                if sink.has(key):
-                    sink.refuse(key, "needs `sequence_by`: SQL that orders the changes of a key")
-            return None
-        if mode != "update":
-            sink.refuse("sequence_by", "is for the mode update; with append every row is another one")
-        deletes, columns_of_key = sink.text("apply_as_deletes", default="") or None, set(sink.names("key"))
-        kept, left_out = sink.names("column_list"), sink.names("except_column_list")
-        if kept and left_out:
-            sink.refuse("column_list", "and `except_column_list` say the same in two ways: write one of them")
-        if kept and not columns_of_key <= set(kept):
-            sink.refuse("column_list", "must have the columns of the `key` too")
-        if columns_of_key & set(left_out):
-            sink.refuse("except_column_list", "must not leave out the `key`")
-        return Changes(sink.text("sequence_by"), deletes, kept, left_out)
+        for word in ("key", "sequence_by"):
+            if mode == "append" and sink.has(word):
+                sink.refuse(word, "is for the mode update; with append every row is another one")
+        return (key, None) if changes is None else (changes.key_in_table, changes)
 
     def facts(self) -> Facts:
-        if self.changes is None:
-            return {}
-        changes = self.changes
-        return {
-            "key": ", ".join(self.key),
-            "sequence_by": changes.sequence_by,
-            "apply_as_deletes": changes.deletes,
-            "column_list": ", ".join(changes.kept) or None,
-            "except_column_list": ", ".join(changes.left_out) or None,
-        }
+        return {} if self.changes is None else self.changes.facts()
 
     def newest(self, result: DataFrame) -> DataFrame:
-        """Raises FlowError. With DELETED, where changes delete."""
+        """Raises FlowError."""
         if self.changes is None:
             return result
-        from moldau.spark import expression  # a page is checked without Spark
-
-        refuse_double_columns(result.columns)
-        self.check_key(result.columns)
-        not_in_table = self.changes.not_in_table(result.columns)
-        if self.changes.deletes is not None:
-            result = result.withColumn(DELETED, expression(f"coalesce({self.changes.deletes}, false)"))
-        changes = expression(_is_in_sequence(self.changes.sequence_by))
-        newest = expression(f"max_by(struct(*), {self.changes.sequence_by}) as newest")
-        groups = result.where(changes).groupBy(*(quoted(name) for name in self.key)).agg(newest)
-        return groups.select("newest.*").drop(*not_in_table)
-
-    def check_key(self, names: Sequence[str]) -> None:
-        """`names`: the columns of the SQL's result. Raises FlowError."""
-        missing = [name for name in self.key if name not in names]
-        if missing:
-            raise FlowError(f"sink.key names the column {missing[0]!r}, but the SQL gives {', '.join(names)}")
+        return self.changes.rows(result)
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns)
-        self.check_key(result.columns)
+        check_key(result.columns, self.key)
         self.check_types(result)
         return result
 
@@ -155,12 +83,6 @@ class TableTarget(Target, frozen=True, kw_only=True):
 def parse_compact_every(sink: Section) -> int:
     """After how many batches the table joins its small files."""
     return sink.number("compact_every", COMPACT_EVERY, least=1, most=MOST_BATCHES)
-
-
-def _is_in_sequence(sequence_by: str) -> str:
-    """A condition in SQL. `max_by` passes over a row without a place, and so over a change of the table."""
-    what = f"a row has no place in `sequence_by: {sequence_by}`, which is null: leave such rows out (`where`)"
-    return f"if(({sequence_by}) is null, cast(raise_error({literal(what)}) as boolean), true)"
 
 
 def commit_again(
