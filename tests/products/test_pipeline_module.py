@@ -276,8 +276,28 @@ def test_a_flow_of_changes_may_read_a_source_and_name_its_columns_as_spark_does(
     assert query.step.facts()["targets.users.column_list"] == "id, a.b, name"
 
 
+def test_columns_of_a_flow_of_changes_are_what_their_texts_say(load):
+    with_texts = load(CHANGES).queries[0]
+    text = CHANGES.replace('["id"]', '[col("id")]').replace('sequence_by="version"', 'sequence_by=col("version")')
+    text = text.replace("\"op = 'd'\"", "expr(\"op = 'd'\")").replace(
+        '["version", "op"]', '[F.column("version"), col("op")]'
+    )
+    with_columns = load(
+        text.replace("from pyspark.sql.f", "from pyspark.sql import functions as F\nfrom pyspark.sql.f")
+    )
+    assert text.count("col(") == 3
+    assert with_columns.queries[0].target == with_texts.target
+    assert with_columns.queries[0].step.facts() == with_texts.step.facts()
+
+
+def test_a_column_has_any_name_that_spark_finds(load):
+    text = CHANGES.replace('["id"]', '[col("`a.b`"), col("the id")]').replace('"version",\n', 'col("at.the hour"),\n')
+    target = load(text).queries[0].target
+    assert (target.key, target.changes.sequence_by) == (("a.b", "the id"), "`at`.`the hour`")
+
+
 HISTORY = CHANGES.replace(
-    "stored_as_scd_type=1", 'stored_as_scd_type=2,\n    track_history_except_column_list=["name"]'
+    "stored_as_scd_type=1", 'stored_as_scd_type=2,\n    track_history_except_column_list=[col("name")]'
 )
 HISTORY_PAGE = CHANGES_PAGE + "    stored_as_scd_type: 2\n    track_history_except_column_list: name\n"
 
@@ -299,13 +319,13 @@ def test_a_flow_of_changes_may_make_a_history(load, tmp_path: Path):
         ("stored_as_scd_type=1", 'column_list=["id"]', "dp.create_auto", "`column_list` and `except_column_list` say"),
         ("stored_as_scd_type=1", "scd_type=1", "dp.create_auto", "TypeError: create_auto_cdc_flow.* 'scd_type'"),
         ('except_column_list=["version", "op"]', 'column_list=["name"]', "dp.create_auto", "must have .* the `key`"),
-        ('except_column_list=["version", "op"]', 'column_list="id"', "dp.create_auto", "be a list of texts"),
+        ('except_column_list=["version", "op"]', 'column_list="id"', "dp.create_auto", "be a list of texts or columns"),
         ('except_column_list=["version", "op"]', 'except_column_list=["id"]', "dp.create_auto", "leave out the `key`"),
         ('["id"]', "[]", "dp.create_auto", "`keys` must name a column"),
         ('["id"]', '["raw.id"]', "dp.create_auto", "`keys` must name columns, not 'raw.id': .* in backticks"),
         ('sequence_by="version"', "sequence_by=1", "dp.create_auto", "`sequence_by` .* no text but a int: write the"),
-        ('sequence_by="version"', 'sequence_by=col("version")', "sequence_by", "this needs Spark, .* as its text"),
-        ('"op = \'d\'"', 'expr("op = \'d\'")', "apply_as_deletes", "this needs Spark, .* as its text"),
+        ('"op = \'d\'"', 'col("op") == "d"', "apply_as_deletes", r"this needs Spark, .* as SQL: expr\("),
+        ('["id"]', '[col("raw.id")]', "dp.create_auto", "`keys` must name columns, not 'raw.id'"),
         ('sequence_by="version"', 'sequence_by=" "', "dp.create_auto", "`sequence_by` must be a text"),
         ('target="users"', 'target="user"', "dp.create_auto", r"to user, which is no table .*\(did you mean users\?\)"),
         ('source="changes"', 'source="change"', "dp.create_auto", r"`source` .* is change, .* mean changes\?\)$"),

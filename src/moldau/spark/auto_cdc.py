@@ -1,7 +1,8 @@
 """`create_auto_cdc_flow`, as a pipeline's module finds it in `pyspark.pipelines` while the module is read.
 
 Spark's own function makes columns of Spark Connect of its arguments: it needs grpc, and only a server of Spark Connect
-understands these columns. The targets of a page take SQL, so here the arguments stay the texts that they are.
+understands these columns. The targets of a page take SQL, so here the arguments become texts: of `col` and `expr` of
+`pyspark.sql.functions` those that they were given.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import re
 
 import msgspec
+from pyspark.sql import Column
 
 from moldau.errors import MoldauError
+from moldau.spark.late_session import ColumnText
 
 
 class DefinedChanges(msgspec.Struct, frozen=True):
@@ -26,16 +29,16 @@ class DefinedChanges(msgspec.Struct, frozen=True):
 def create_auto_cdc_flow(
     target: str,
     source: str,
-    keys: list[str],
-    sequence_by: str,
-    apply_as_deletes: str | None = None,
-    column_list: list[str] | None = None,
-    except_column_list: list[str] | None = None,
+    keys: list[str] | list[Column],
+    sequence_by: str | Column,
+    apply_as_deletes: str | Column | None = None,
+    column_list: list[str] | list[Column] | None = None,
+    except_column_list: list[str] | list[Column] | None = None,
     stored_as_scd_type: int | str | None = None,
     name: str | None = None,
     *,
-    track_history_column_list: list[str] | None = None,
-    track_history_except_column_list: list[str] | None = None,
+    track_history_column_list: list[str] | list[Column] | None = None,
+    track_history_except_column_list: list[str] | list[Column] | None = None,
     spark_conf: dict[str, str] | None = None,
 ) -> DefinedChanges:
     """What the call says. `name`, which nothing reads, has no effect. Raises MoldauError."""
@@ -46,10 +49,10 @@ def create_auto_cdc_flow(
     words: dict[str, object] = {
         "mode": "update",
         "key": _columns("keys", keys),
-        "sequence_by": _text("sequence_by", sequence_by),
+        "sequence_by": _sql("sequence_by", sequence_by),
     }
     if apply_as_deletes is not None:
-        words["apply_as_deletes"] = _text("apply_as_deletes", apply_as_deletes)
+        words["apply_as_deletes"] = _sql("apply_as_deletes", apply_as_deletes)
     if str(stored_as_scd_type) == "2":
         words["stored_as_scd_type"] = 2
     lists = {
@@ -65,8 +68,18 @@ def create_auto_cdc_flow(
 def _columns(word: str, columns: object) -> list[str]:
     """Their names. Raises MoldauError."""
     if not isinstance(columns, list):
-        raise MoldauError(f"`{word}` of create_auto_cdc_flow must be a list of texts")
-    return [_name(word, _text(word, one)) for one in columns]
+        raise MoldauError(f"`{word}` of create_auto_cdc_flow must be a list of texts or columns")
+    return [_name(word, one.text if isinstance(one, ColumnText) else _text(word, one)) for one in columns]
+
+
+def _sql(word: str, value: object) -> str:
+    """Raises MoldauError."""
+    if not isinstance(value, ColumnText):
+        return _text(word, value)
+    if value.function == "expr" or re.fullmatch(r"[A-Za-z_]\w*", value.text):
+        return value.text
+    # `col` reads any character but these as one of the name
+    return re.sub("[^`.]+", lambda part: f"`{part[0]}`", value.text) if "`" not in value.text else value.text
 
 
 def _text(word: str, value: object) -> str:

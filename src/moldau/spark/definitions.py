@@ -24,17 +24,19 @@ from pyspark.pipelines.graph_element_registry import (
     graph_element_registration_context,
 )
 from pyspark.pipelines.output import MaterializedView, Output, Sink, Table, TemporaryView
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from moldau.errors import MoldauError
 from moldau.spark.auto_cdc import DefinedChanges, create_auto_cdc_flow
 from moldau.spark.function_code import Part, code_of, is_below
-from moldau.spark.late_session import NO_SPARK, LateSession, no_session, replaced, session_is
+from moldau.spark.late_session import NO_SPARK, ColumnText, LateSession, no_session, replaced, session_is
 
 MODULE = "__pipeline__"
 """The name of the module while it is read: that of its file may be another module's."""
 _AUTO_CDC = ((pipelines, "create_auto_cdc_flow"), (pipelines.api, "create_auto_cdc_flow"))
 """Where a module may import the word from."""
+_TO_JVM = (functions.builtin, "_invoke_function")
+"""The way of `col`, `expr` and their like to the JVM."""
 
 
 class DefinitionError(MoldauError):
@@ -98,6 +100,7 @@ class Definitions(GraphElementRegistry):
         self.sources: dict[str, Declared] = {}
         self.outputs: dict[str, DefinedOutput] = {}
         self.changes: list[DefinedChanges] = []
+        self._columns: list[ColumnText] = []
         self._flows: list[tuple[Flow, int]] = []
         self._path = path
 
@@ -149,6 +152,20 @@ class Definitions(GraphElementRegistry):
         """Stands for Spark's own while the module is read."""
         changes = create_auto_cdc_flow(*arguments, **named)
         self.changes.append(msgspec.structs.replace(changes, line=self._line()))
+        given = [value for one in (*arguments, *named.values()) for value in (one if isinstance(one, list) else [one])]
+        self._columns = [column for column in self._columns if not any(column is one for one in given)]
+
+    def column(self, function: str, *arguments: Any) -> Column:
+        """Stands for `_invoke_function` of Spark while the module is read."""
+        if function not in ("col", "expr"):
+            raise MoldauError(NO_SPARK)
+        self._columns.append(ColumnText(function, arguments[0], self._line()))
+        return self._columns[-1]
+
+    def check_columns(self) -> None:
+        """Once the module is run. Raises DefinitionError for a column that no create_auto_cdc_flow took."""
+        for column in self._columns:
+            raise DefinitionError(column.line, NO_SPARK)
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
         reason = "this create_auto_cdc_flow was imported before the module is read: import it there"
@@ -182,8 +199,10 @@ def read_module(path: Path) -> ModuleDefinitions:
     sys.path.insert(0, str(directory))
     try:
         auto_cdc = dict.fromkeys(_AUTO_CDC, definitions.create_auto_cdc_flow)
-        with graph_element_registration_context(definitions), no_session(), replaced(auto_cdc):
+        instead = {**auto_cdc, _TO_JVM: definitions.column}
+        with graph_element_registration_context(definitions), no_session(), replaced(instead):
             spec.loader.exec_module(module)
+        definitions.check_columns()
         for name in _loaded(before, directory):
             vars(sys.modules[name]).setdefault("spark", LateSession())
         return ModuleDefinitions(

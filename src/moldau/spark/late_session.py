@@ -1,5 +1,8 @@
 """The session that a pipeline's module finds, as the name `spark` and as what `SparkSession.active()` gives: none is
 there while the module is read, and inside a flow's function it is the session of the run.
+
+A column needs a session too, but `create_auto_cdc_flow` takes columns, and outside of any function: there `col` and
+`expr` give a `ColumnText`.
 """
 
 from __future__ import annotations
@@ -9,14 +12,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, errors
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.column import Column
 
 from moldau.errors import MoldauError
 
 NO_SPARK = (
     "this needs Spark, which is not there while the module is read: move it into the function of a flow, give a type "
-    "as a value, such as DoubleType(), in place of its name, or a column of create_auto_cdc_flow as its text"
+    "as a value, such as DoubleType(), in place of its name, or a column of create_auto_cdc_flow as SQL: "
+    'expr("op = \'d\'") for col("op") == "d"'
 )
 _session: ContextVar[SparkSession] = ContextVar("session of a flow's function")
 
@@ -74,9 +79,25 @@ def no_session() -> Iterator[None]:
             (SparkSession.Builder, "getOrCreate"): give_late,
             # a session that runs already is not the module's either
             (SparkContext, "_active_spark_context"): None,
+            # a function of Spark asks the session once whether to note where it was called
+            (errors.utils, "_enable_debugging_cache"): False,
         }
     ):
         yield
+
+
+class ColumnText(Column):
+    """A column of which nothing is known but the text. `line`: of the module."""
+
+    def __init__(self, function: str, text: str, line: int) -> None:
+        self.function = function
+        self.text = text
+        self.line = line
+
+    @property
+    def _jc(self) -> Any:
+        """What all that Spark does with a column begins with."""
+        raise MoldauError(NO_SPARK)
 
 
 @contextmanager
