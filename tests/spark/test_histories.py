@@ -6,6 +6,8 @@ import json
 import random
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
@@ -13,13 +15,14 @@ from typing import NamedTuple
 import polars
 import psycopg
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from moldau.cli.main import main
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views
-from moldau.products.pipelines.targets.changes import DELETED, history_steps
+from moldau.products.pipelines.targets.changes import DELETED, Changes, history_steps
 
 
 class Change(NamedTuple):
@@ -201,6 +204,53 @@ def test_a_table_keeps_the_history_of_each_key(
 
 def _newest_metadata(warehouse: Path) -> str:
     return str(max((warehouse / "shop" / "users" / "metadata").glob("*.metadata.json")))
+
+
+def test_a_state_of_changes_with_other_columns_is_refused(spark, tmp_path: Path):
+    """A reader of a schema registry may give another column after a restart."""
+    (tmp_path / "in").mkdir()
+    changes = Changes(("id",), "version", has_history=True)
+
+    def run(schema: str, change: str) -> None:
+        (tmp_path / "in" / f"{len(schema)}.json").write_text(change, "utf-8")
+        stream = changes.rows(spark.readStream.schema(schema).json(str(tmp_path / "in"))).writeStream.format("noop")
+        stream = stream.outputMode("update").option("checkpointLocation", str(tmp_path / "state"))
+        stream.trigger(availableNow=True).start().awaitTermination()
+
+    run("id int, name string, version int", '{"id": 1, "name": "a", "version": 1}')
+    with pytest.raises(StreamingQueryException, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"):
+        run("id int, name string, version int, more int", '{"id": 1, "name": "a", "version": 2, "more": 1}')
+
+
+TIMES = """
+sources:
+  changes: {topic: TOPIC, format: json, schema: "id decimal(9, 2), at timestamp"}
+flows:
+  rows: select id, at as moment from changes
+targets:
+  lake: {from: rows, delta: lake, HISTORY}
+  berg: {from: rows, iceberg: shop.users, warehouse: berg, HISTORY}
+  file: {from: rows, sqlite: shop.db, table: users, HISTORY}
+  server: {from: rows, postgresql: "SERVER", table: TABLE, HISTORY}
+""".replace("HISTORY", "mode: update, key: id, sequence_by: moment, column_list: id, stored_as_scd_type: 2")
+
+
+def test_a_row_that_begins_sooner_leaves_no_other_one_where_it_began(
+    run_page, new_topic, produce, postgresql, tmp_path: Path
+):
+    topic, table = new_topic(), f"users_{token_hex(4)}"
+    page = TIMES.replace("TOPIC", topic).replace("SERVER", postgresql.url).replace("TABLE", table)
+    for second in (7, 5):
+        produce(topic, [(None, f'{{"id": 1.50, "at": "2026-01-01T00:00:{second:02}.25Z"}}'.encode())])
+        run_page(page)
+    begin = datetime(2026, 1, 1, 0, 0, 5, 250_000, tzinfo=UTC)
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        assert connection.execute("select * from users").fetchall() == [("1.50", "2026-01-01 00:00:05.250000Z", None)]
+    with psycopg.connect(postgresql.url) as server:
+        assert server.execute(f"select * from {table}").fetchall() == [(Decimal("1.50"), begin, None)]
+    assert polars.read_delta(str(tmp_path / "lake")).rows() == [(Decimal("1.50"), begin, None)]
+    of_berg = polars.scan_iceberg(_newest_metadata(tmp_path / "berg")).collect().rows()
+    assert of_berg == [(Decimal("1.50"), begin, None)]
 
 
 DELTA = "delta: lake, mode: update, key: user, sequence_by: version, stored_as_scd_type: 2"

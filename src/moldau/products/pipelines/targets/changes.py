@@ -37,7 +37,7 @@ NEEDS_SEQUENCE = (
 KEYS = ("sequence_by", *NEEDS_SEQUENCE)
 """Of a page's target."""
 
-_CHANGES = "_moldau_changes"
+_CHANGES, _ONE = "_moldau_changes", "_moldau_one_change"
 _NOT_COMPARED = re.compile(r"(^|[<,:])(map|variant)\b(?!:)")
 _NESTED = ("struct", "array", "map", "variant")
 
@@ -106,7 +106,10 @@ class Changes(msgspec.Struct, frozen=True):
         key = [quoted(name) for name in self.key]
         # a step before the aggregate, in which Spark takes no time of a batch
         groups = result.selectExpr(*key, change).groupBy(*key)
-        told = groups.agg(expression(f"collect_list({_CHANGES}) as {_CHANGES}")).selectExpr(f"{_CHANGES} as changes")
+        # to Spark a list in its state is bytes, which it would read as rows of any columns; it refuses another type of
+        # the one change beside the list
+        kept = (f"collect_list({_CHANGES}) as {_CHANGES}", f"any_value({_CHANGES}) as {_ONE}")
+        told = groups.agg(*map(expression, kept)).selectExpr(f"if({_ONE} is null, null, {_CHANGES}) as changes")
         for step in history_steps(tracked):
             told = told.selectExpr(*step)
         rows = told.selectExpr(
