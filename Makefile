@@ -19,7 +19,7 @@ help:
 	@echo "make exactly-once-java       the same with Kafka's own copier and with Kafka Streams (Java)"
 	@echo "make exactly-once-spark [RECORDS=2000000 BROKER=moldau]   Spark copies while drivers and executors die"
 	@echo "make exactly-once-flink [BROKER=moldau]   Flink's Kafka connectors copy while Flink dies (Java)"
-	@echo "make kills-pipelines [RECORDS=1000000 BROKER=moldau]   a page writes to every kind of target while Spark dies"
+	@echo "make kills-pipelines [RECORDS=1000000 BROKER=moldau TARGETS='delta topic']   a page writes to every kind of target while Spark dies"
 	@echo "make soak-pipelines [MINUTES=30]   the memory of pages that run must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
@@ -118,7 +118,7 @@ exactly-once-flink: .venv/.test
 
 # A driver dies at each named point of a batch and at random, executors in the middle of one.
 kills-pipelines: .venv/.test
-	$(BIN)/python -m tests.exactly_once.pages --records $(or $(RECORDS),1000000) --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.exactly_once.pages --records $(or $(RECORDS),1000000) --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
 
 soak-pipelines: .venv/.test
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)

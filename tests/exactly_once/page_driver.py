@@ -3,7 +3,7 @@ tests.exactly_once.page_driver PAGE`.
 
 The killing wraps the targets' own functions here, in the driver. Each query that has come to the point waits there for
 the others; then JVM and driver are killed with -9 at once, so that one life tries the point with every target. A line
-is printed for each batch that Spark has noted as finished by all queries, and one when the whole source is read.
+is printed for each batch that Spark has noted as finished in this life, and one when the whole source is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from moldau.products.pipelines.targets.topic import TopicTarget
 from moldau.spark import open_session, source
 from moldau.spark.sink import TopicBatchWriter
 from moldau.spark.source import TopicDataSource
-from tests.exactly_once.spark_driver import AT_END, BATCH, JVM, Killer
+from tests.exactly_once.spark_driver import AT_END, BATCH, JVM, Killer, newest_commit
 from tests.exactly_once.tables import KINDS
 
 POINTS = ("before the write", "before the commit", "before Spark's commit log", "after Spark's commit log")
@@ -122,16 +122,14 @@ class MortalDataSource(TopicDataSource):
 
 def tell_of_batches(page: PipelinePage, killer: Killer) -> None:
     """The last point, in a thread of its own."""
-    noted, pause = -1, threading.Event()
+    told, pause = [newest_commit(query.checkpoint) for query in page.queries], threading.Event()
     while not pause.wait(0.02):
-        newest = [
-            max((int(path.name) for path in (query.checkpoint / "commits").glob("[0-9]*")), default=-1)
-            for query in page.queries
-        ]
-        if min(newest) > noted:
-            noted = min(newest)
-            print(BATCH, noted, flush=True)
-            killer.reach(POINTS[3], noted)
+        noted = [newest_commit(query.checkpoint) for query in page.queries]
+        for query, before, now in zip(page.queries, told, noted, strict=True):
+            for number in range(before + 1, now + 1):
+                print(BATCH, number, query.name, flush=True)
+        told = noted
+        killer.reach(POINTS[3], min(noted))
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Drivers on a standalone cluster of Spark do a piece of work while they and their executors are killed with -9.
 
-The cluster has two workers. A driver dies once at each named point of a batch, and so often at any moment after it has
-finished one; an executor dies in the middle of a query.
+The cluster has two workers. A driver dies once at each named point of a batch, and so often at random: some moments
+after one of its batches, whichever. An executor dies at such a moment too.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ AT_RANDOM, EXECUTOR = "the driver, at random", "an executor"
 
 
 class Work(Protocol):
-    """What the drivers do with the records of SOURCE. `points`: where a driver can kill itself."""
+    """What the drivers do with the records of SOURCE. `points`: where a driver can kill itself. `queries`: how many it
+    runs."""
 
     points: Sequence[str]
+    queries: int
 
     @abstractmethod
     def begin(self, bootstrap_servers: str) -> None:
@@ -146,8 +148,9 @@ class SparkCampaign:
             # not in the first batch, which may be one that an earlier life has begun: so each life gets on
             return self.end_of(self.driver("--point", victim, "--batch", str(self.work.noted() + 2)))
         driver = self.driver()
+        before = self.choices.randint(1, self.work.queries * (BATCHES_OF_A_LIFE - 1))
         try:
-            if self.says(driver, BATCH):
+            if all(self.says(driver, BATCH) for _ in range(before)):
                 driver.live_on(self.choices.uniform(0.1, 2.0))
                 self.kill(victim, driver)
         except BaseException:
@@ -194,21 +197,22 @@ class SparkCampaign:
         self.say(f"the last life {end}")
 
 
-def newest_commit(checkpoint: Path) -> int:
-    """The last batch that Spark has noted in the checkpoint of a query; -1 before the first."""
-    return max((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), default=-1)
-
-
-def run_campaign(name: str, make_work: Callable[[Path], Work], records: int, driver_kills: int) -> int:
-    """The program `name`: reads its arguments, whose defaults are `records` and `driver_kills`. Gives the exit code."""
-    parser = argparse.ArgumentParser(prog=f"python -m {name}")
-    parser.add_argument("--records", type=int, default=records)
-    parser.add_argument("--driver-kills", type=int, default=driver_kills)
+def campaign_arguments(name: str, what: str, records: int, driver_kills: int) -> argparse.ArgumentParser:
+    """Of the program `name`, which does `what`. The numbers are defaults."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {name}", description=what, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=int, default=records, help=f"{records:,} if it is not given")
+    parser.add_argument("--driver-kills", type=int, default=driver_kills, help="at random, beside the named points")
     parser.add_argument("--executor-kills", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=120.0, help="after these no victim is killed any more")
     parser.add_argument("--broker", choices=("moldau", "kafka"), default="moldau")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    options = parser.parse_args()
+    return parser
+
+
+def run_campaign(options: argparse.Namespace, make_work: Callable[[Path], Work]) -> int:
+    """`options`: as `campaign_arguments` reads them. Gives the exit code of the program."""
     print(f"seed {options.seed}", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="moldau-spark-") as directory:

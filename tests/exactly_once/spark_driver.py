@@ -3,7 +3,7 @@ tests.exactly_once.spark_driver`.
 
 The killing wraps the sink's own functions here, in the class of a data source that Spark carries to its Python
 processes: driver, JVM and the process itself are killed with -9 at once. A line is printed for each batch that Spark
-has noted as finished, and one when the whole source is copied.
+has noted as finished in this life, and one when the whole source is copied.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class Killer:
         if point == self.point and batch_id >= self.batch_id:
             for process in (*self.processes, os.getpid()):
                 os.kill(process, signal.SIGKILL)
+
+
+def newest_commit(checkpoint: Path) -> int:
+    """The last batch that Spark has noted in the checkpoint of a query; -1 before the first."""
+    return max((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), default=-1)
 
 
 class MortalWriter(TopicStreamWriter):
@@ -94,8 +99,9 @@ class MortalDataSource(TopicDataSource):
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("--bootstrap-server", "--source", "--target", "--checkpoint"):
+    for name in ("--bootstrap-server", "--source", "--target"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--point", choices=POINTS)
     parser.add_argument("--batch", type=int, default=0, help="the first one in which the point counts")
     parser.add_argument("--records-per-batch", type=int, default=1_000)
@@ -112,14 +118,13 @@ def main() -> None:
     frame = stream.option("maxOffsetsPerTrigger", str(arguments.records_per_batch)).load().select("key", "value")
     rows = by_target_partition(frame, arguments.bootstrap_server, arguments.target)
     writer = rows.writeStream.format("moldau").option("kafka.bootstrap.servers", arguments.bootstrap_server)
-    writer = writer.option("topic", arguments.target).option("checkpointLocation", arguments.checkpoint)
+    writer = writer.option("topic", arguments.target).option("checkpointLocation", str(arguments.checkpoint))
+    told = newest_commit(arguments.checkpoint)
     query = writer.trigger(availableNow=True).start()
-    commits = Path(arguments.checkpoint) / "commits"
-    noted = -1
     while not query.awaitTermination(0.05):
-        finished = [int(path.name) for path in commits.glob("[0-9]*")]
-        if finished and max(finished) > noted:
-            noted = max(finished)
+        noted = newest_commit(arguments.checkpoint)
+        if noted > told:
+            told = noted
             print(BATCH, noted, flush=True)
             killer.reach(POINTS[5], noted)
     print(AT_END, flush=True)
