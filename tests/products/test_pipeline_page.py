@@ -190,6 +190,35 @@ def test_one_query_cannot_read_a_topic_of_one_name_on_two_clusters(shop):
         shop(joined)
 
 
+def test_a_topic_target_may_be_on_a_cluster_of_its_own(shop):
+    page = shop(SHOP.replace("topic: counts,", "topic: counts, bootstrap_servers: 'c:3,d:4',"))
+    assert [(one.bootstrap_servers, one.places) for one in page.queries[1:]] == [
+        ("c:3,d:4", ("topic counts on c:3,d:4",)),
+        ("a:1", ("topic raw",)),
+    ]
+    facts = describe(page)
+    assert (facts["cluster"], facts["source prices"]) == (
+        "a:1", "topics prices-.* (string), first run from the earliest offsets, on b:2",
+    )  # fmt: skip
+    assert facts["target counts"] == "topic counts on c:3,d:4 (update), exactly once: one transaction for each batch"
+
+
+@pytest.mark.parametrize(
+    ("sink", "reason"),
+    [
+        ("topic: out, bootstrap_servers: c:x", "5: `bootstrap_servers` must be host:port, or several with commas"),
+        ("topic: t, bootstrap_servers: b:2", "5: `sink` writes to the topic t, which `source` reads"),
+        ("path: out, bootstrap_servers: b:2", "5: `bootstrap_servers` is not known here"),
+    ],
+)
+def test_a_cluster_that_a_target_cannot_have_is_refused(sink: str, reason: str):
+    source = "name: n\nbootstrap_servers: a:1\nsource: {topic: t, format: string, bootstrap_servers: 'b:2'}\n"
+    with pytest.raises(PageError, match=f"^page.yaml:{reason}"):
+        parse(f"{source}sql: select value from source\nsink: {{{sink}}}\n")
+    # the cluster of the page has another topic of that name
+    parse(f"{source}sql: select value from source\nsink: {{topic: t}}\n")
+
+
 def test_a_page_without_a_target_is_refused(shop):
     with pytest.raises(PageError, match=r"shop\.yaml:12: `targets` must name a target"):
         shop(SHOP[: SHOP.index("targets:")] + "targets: {}\n")

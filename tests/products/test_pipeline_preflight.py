@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,22 @@ def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
             f"--bootstrap-server {servers}"
         )
     offsets.close()
+
+
+def test_topic_and_group_of_a_target_are_looked_at_in_its_own_cluster(cluster: Cluster):
+    source = cluster.topic()
+    with Cluster(settings={"auto.create.topics.enable": "false"}) as other:
+        sink = other.topic("only-there")
+        servers = other.bootstrap_servers
+        wanted = page(cluster.bootstrap_servers, source, f"{sink}, bootstrap_servers: '{servers}'", "group: far")
+        check_cluster(wanted)
+        with pytest.raises(PreflightError, match=f"topic '{source}' does not exist on {servers}"):
+            check_cluster(page(cluster.bootstrap_servers, source, f"{source}, bootstrap_servers: '{servers}'"))
+        with closing(GroupOffsets(servers, "far")) as offsets:
+            note = note_of("shop", "shop", "worker-7", None, [])
+            offsets.commit({TopicPartition(sink, 0): 0}, metadata_of(1, note.text()))
+        with pytest.raises(PreflightError, match=rf"group 'far' shows .* 'shop' is.*--bootstrap-server {servers}$"):
+            check_cluster(wanted)
 
 
 def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():

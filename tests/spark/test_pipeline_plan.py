@@ -86,16 +86,17 @@ checkpoint: state
     assert values(bootstrap_servers, counts)[-1] == {"user": "ann", "n": 3}
 
 
-def test_a_page_reads_topics_of_several_clusters_by_name_and_by_pattern(run_text, new_topic, new_name, produce,
-                                                                      bootstrap_servers):  # fmt: skip
+def test_a_page_reads_and_writes_topics_of_several_clusters_by_name_and_by_pattern(
+    run_text, new_topic, new_name, produce, bootstrap_servers
+):
     name = new_name("two")
-    here, joined, both = new_topic(), new_topic(), new_topic()
+    here, joined = new_topic(), new_topic()
     new_topic(name=f"{name}-eu"), new_topic(name=f"{name}-us")
     produce(here, [(b"1", b"ann")])
     produce(f"{name}-eu", [(b"1", b"x")])
     produce(f"{name}-us", [(b"1", b"y")])
     with Cluster() as other:
-        there = other.topic()
+        there, both = other.topic(), other.topic()
         other.produce(there, "far", key="1")
         states = run_text(f"""
 name: {name}
@@ -109,14 +110,14 @@ flows:
   both: select value from all_of_them
 targets:
   joined: {{topic: {joined}}}
-  both: {{topic: {both}}}
+  both: {{topic: {both}, bootstrap_servers: "{other.bootstrap_servers}"}}
 checkpoint: state
 """)
         assert [(state.state, state.lag) for state in states] == [("finished", 0), ("finished", 0)]
         assert values(bootstrap_servers, joined) == [{"here": "ann", "there": "far"}]
         assert other.lag(f"moldau.{name}.joined") == 0
-    rows = [row for batch in read_topic(bootstrap_servers, both) for row in batch.column("value").to_pylist()]
-    assert sorted(rows) == [b"x", b"y"]
+        assert sorted(record.value or b"" for record in other.records(both)) == [b"x", b"y"]
+    assert [committed(bootstrap_servers, f"moldau.{name}.both", f"{name}-{one}") for one in ("eu", "us")] == [1, 1]
 
 
 def test_a_topic_is_mirrored_to_the_same_name_on_another_cluster(

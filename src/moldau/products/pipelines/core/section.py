@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import yaml
 from yaml.constructor import ConstructorError
 
+from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
 
@@ -180,6 +181,15 @@ class Section:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):
             self.refuse(key, f"is no name of a topic: `{name}`")
         return name
+
+    def servers(self, key: str) -> str:
+        """The addresses of a cluster's brokers."""
+        servers = self.text(key)
+        try:
+            parse_bootstrap_servers(servers)
+        except ValueError as error:
+            self.refuse(key, f"must be host:port, or several with commas: {error}")
+        return servers
 
     def web_address(self, key: str, example: str) -> str:
         """One that a request can be sent to, without user and password. `example`: of such a one."""

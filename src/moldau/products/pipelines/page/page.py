@@ -59,7 +59,7 @@ from moldau.products.pipelines.page.module import WrittenModule, read_pipeline
 from moldau.products.pipelines.sources import all_sources
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import COMMON_KEYS, PageHead, Source
-from moldau.products.pipelines.sources.topic import TopicSource, servers_of
+from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets import all_targets
 from moldau.products.pipelines.targets.target import Target
 
@@ -74,13 +74,15 @@ Kind = TypeVar("Kind", Source, Target)
 
 class PipelineQuery(msgspec.Struct, frozen=True):
     """One streaming query of the page, and what belongs to it alone. `sources`: by the names of their views.
-    `dead_letters_of`: those of its sources whose dead letters this query keeps: of a source that several read, the
-    first."""
+    `bootstrap_servers`: the cluster of its target, if that is a topic, else the page's: what a target commits with its
+    batches is in the group there. `dead_letters_of`: those of its sources whose dead letters this query keeps: of a
+    source that several read, the first."""
 
     name: str
     step: Query
     sources: dict[str, Source]
     target: Target
+    bootstrap_servers: str
     checkpoint: Path
     group: str
     transactional_id: str
@@ -90,7 +92,10 @@ class PipelineQuery(msgspec.Struct, frozen=True):
     def places(self) -> tuple[str, ...]:
         """Where its rows go, in words that are the same in every page. A topic is one too, though it may have several
         writers."""
-        return self.target.places() or (() if self.target.topic is None else (f"topic {self.target.topic}",))
+        topic, servers = self.target.topic, self.target.bootstrap_servers
+        if topic is None:
+            return self.target.places()
+        return (f"topic {topic}" if servers is None else f"topic {topic} on {servers}",)
 
     def topics(self) -> Iterator[TopicSource]:
         return (source for source in self.sources.values() if isinstance(source, TopicSource))
@@ -102,9 +107,10 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
 
 class PipelinePage(msgspec.Struct, frozen=True):
-    """`checkpoint`: of all queries; the lease of the one driver is on it. `files`: what it was read from, if from
-    files. `functions`: those flows that are no SQL. `cases`: the tests that the page carries. `batch_interval_ms`:
-    micro-batches begin at multiples of it; 0: as soon as they can."""
+    """`bootstrap_servers`: the cluster of dead letters, and of the topics that name none of their own. `checkpoint`:
+    of all queries; the lease of the one driver is on it. `files`: what it was read from, if from files. `functions`:
+    those flows that are no SQL. `cases`: the tests that the page carries. `batch_interval_ms`: micro-batches begin at
+    multiples of it; 0: as soon as they can."""
 
     plan: Plan
     bootstrap_servers: str
@@ -166,7 +172,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     if not _is_name(name, 200):
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
     checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
-    head = PageHead(name, servers_of(page), directory, checkpoint)
+    head = PageHead(name, page.servers("bootstrap_servers"), directory, checkpoint)
     if is_long:
         flows, files = (written.flows, written.files) if written else _parse_flows(page, directory)
         parts = _long_form(page, head, flows)
@@ -329,7 +335,8 @@ def _queries(plan: Plan, parts: _Parts, head: PageHead, group: str, *, is_long: 
         name = step.target.name
         own = {source.name: sources[source.name] for source in step.sources}
         _refuse_mixed_offsets(step, own)
-        _refuse_circle(step, own, target, head.bootstrap_servers)
+        servers = target.bootstrap_servers or head.bootstrap_servers
+        _refuse_circle(step, own, target, servers)
         dead_letters_of = tuple(name for name in own if name not in kept)
         kept.update(dead_letters_of)
         yield PipelineQuery(
@@ -337,6 +344,7 @@ def _queries(plan: Plan, parts: _Parts, head: PageHead, group: str, *, is_long: 
             step=step,
             sources=own,
             target=target,
+            bootstrap_servers=servers,
             checkpoint=head.checkpoint / name if is_long else head.checkpoint,
             group=f"{group}.{name}" if is_long else group,
             transactional_id=f"{plan.name}.{name if is_long else target.topic or name}",
@@ -385,7 +393,10 @@ def describe(page: PipelinePage) -> Mapping[str, str]:
     is_long = page.queries[0].checkpoint != page.checkpoint
     dead_letters: dict[str, None] = {}
     for name, source in page.sources().items():
-        facts[f"{'table' if source.as_table else 'source'} {name}" if is_long else "from"] = source.describe()
+        what = source.describe()
+        if isinstance(source, TopicSource) and source.bootstrap_servers != page.bootstrap_servers:
+            what += f", on {source.bootstrap_servers}"
+        facts[f"{'table' if source.as_table else 'source'} {name}" if is_long else "from"] = what
         if source.as_table:
             when = f"every {source.refresh_ms / 1_000:g} s" if source.refresh_ms else "by each batch"
             facts[f"table {name}"] += f", read again {when}"

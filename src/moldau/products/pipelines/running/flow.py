@@ -153,11 +153,11 @@ def start_query(
         checkpoint_id=checkpoint_id,
         group=query.group,
         transactional_id=query.transactional_id,
-        bootstrap_servers=page.bootstrap_servers,
+        bootstrap_servers=query.bootstrap_servers,
         times=times_of(page),
         note=note,
         source_topics=tuple(
-            source.names for source in query.streams().values() if source.bootstrap_servers == page.bootstrap_servers
+            source.names for source in query.streams().values() if source.bootstrap_servers == query.bootstrap_servers
         ),
     )
     write: Callable[[DataFrame, int], None]

@@ -88,24 +88,24 @@ def check_cluster(page: PipelinePage) -> None:
 
     A target's topic that is not there is made by a cluster that makes topics by itself.
     """
-    clusters = {page.bootstrap_servers: None} | {
-        source.bootstrap_servers: None for query in page.queries for source in query.topics()
-    }
+    clusters = {page.bootstrap_servers: None}
+    for query in page.queries:
+        clusters |= dict.fromkeys([query.bootstrap_servers, *(source.bootstrap_servers for source in query.topics())])
     for servers in clusters:
         try:
             with _client(page, servers) as client:
                 client.retry(client.any_connection)
                 for query in page.queries:
-                    _check_query(client, page, servers, query)
+                    _check_query(client, page.name, servers, query)
         except KafkaError as error:
             raise PreflightError(str(error)) from error
         except ProtocolError as error:
             raise PreflightError(f"{servers} does not answer as a Kafka broker: {error}") from error
 
 
-def _check_query(client: ClusterClient, page: PipelinePage, servers: str, query: PipelineQuery) -> None:
+def _check_query(client: ClusterClient, page: str, servers: str, query: PipelineQuery) -> None:
     sources = [source for source in query.topics() if source.bootstrap_servers == servers]
-    is_written_to = servers == page.bootstrap_servers
+    is_written_to = servers == query.bootstrap_servers
     for source in sources:
         if source.topic is None:
             if not any(source.reads(name) for name in client.list_topics()):
@@ -116,7 +116,7 @@ def _check_query(client: ClusterClient, page: PipelinePage, servers: str, query:
         _find_or_make(client, servers, query.target.topic)
     if sources or is_written_to:
         _check_group(client, query.group)
-        refusal = why_not_of(client, servers, query.group, page.name, query.name)
+        refusal = why_not_of(client, servers, query.group, page, query.name)
         if refusal is not None:
             raise PreflightError(refusal)
 

@@ -187,7 +187,7 @@ class QueryProgress:
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
             metadata = metadata_of(done.batch_id, self._note)
             for servers, group in self._groups.items():
-                if not (self._query.target.commits_offsets and servers == self._page.bootstrap_servers):
+                if not (self._query.target.commits_offsets and servers == self._query.bootstrap_servers):
                     here = {one: offset for one, offset in offsets.items() if one in bounds[servers]}
                     group.commit(here, metadata)
             self._published = done

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.products.pipelines.core.failures import FlowError, Offsets
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -98,7 +97,9 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             key = "dead_letters" if source.has("dead_letters") else "pattern"
             source.refuse(key, "must not be the topic that is read: what does not parse would be read again")
         return cls(
-            bootstrap_servers=servers_of(source) if source.has("bootstrap_servers") else head.bootstrap_servers,
+            bootstrap_servers=(
+                source.servers("bootstrap_servers") if source.has("bootstrap_servers") else head.bootstrap_servers
+            ),
             topic=topic,
             pattern=pattern,
             format=record_format,
@@ -270,16 +271,6 @@ def _bytes(value: object) -> str | None:
     if not isinstance(value, bytes):
         value = (value if isinstance(value, str) else json_text(value)).encode()
     return base64.b64encode(value).decode()
-
-
-def servers_of(section: Section) -> str:
-    """The addresses under `bootstrap_servers`. Raises PageError."""
-    servers = section.text("bootstrap_servers")
-    try:
-        parse_bootstrap_servers(servers)
-    except ValueError as error:
-        section.refuse("bootstrap_servers", f"must be host:port, or several with commas: {error}")
-    return servers
 
 
 def _pattern(source: Section) -> str | None:

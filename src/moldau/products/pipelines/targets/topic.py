@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 class TopicTarget(Target, frozen=True, kw_only=True):
     NAMED_BY = "topic"
-    KEYS = (*Target.KEYS, "key", "delivery", "format", *keys_of(writable_formats()))
+    KEYS = (*Target.KEYS, "bootstrap_servers", "key", "delivery", "format", *keys_of(writable_formats()))
 
     key: str | None
     delivery: str = EXACTLY_ONCE
@@ -46,15 +46,17 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return cls(
             mode=mode,
             topic=sink.topic("topic"),
+            bootstrap_servers=sink.servers("bootstrap_servers") if sink.has("bootstrap_servers") else None,
             key=sink.text("key", default="") or None,
             delivery=delivery,
             format=parse_written(sink, directory),
         )
 
     def describe(self) -> tuple[str, str]:
+        where = f"topic {self.topic}" + (f" on {self.bootstrap_servers}" if self.bootstrap_servers else "")
         if self.delivery == AT_LEAST_ONCE:
-            return f"topic {self.topic}", "at least once: a batch that a crash cuts short is written again"
-        return f"topic {self.topic}", "exactly once: one transaction for each batch"
+            return where, "at least once: a batch that a crash cuts short is written again"
+        return where, "exactly once: one transaction for each batch"
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns, in_any_case=False)
