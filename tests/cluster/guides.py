@@ -9,6 +9,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 ADDRESS = "127.0.0.1:9092"
 """Where the examples expect a broker; a test puts its own broker's address there."""
+OTHER_ADDRESSES = ("127.0.0.1:9192", "127.0.0.1:9292")
+"""Where the examples expect brokers of other clusters."""
 REGISTRY = "http://127.0.0.1:8081"
 """The same of a schema registry."""
 

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from moldau.cli.main import main
+from moldau.errors import KafkaError
 from moldau.products.pipelines.checkpoints.checkpoint import (
     CheckpointError,
     claim_checkpoint,
@@ -339,6 +340,30 @@ def test_a_run_shows_the_lag_behind_what_was_chosen_from_its_start(
         assert progress.look("running").lag == 6
         assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
         assert progress.look("running").lag == 0
+
+
+def test_a_run_shows_in_the_cluster_of_the_source_what_its_target_commits_in_another(
+    cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A target commits its batch with the sources' offsets of its own cluster, and with no others."""
+    with Cluster() as other:
+        near, far = cluster.topic(), other.topic()
+        text = page.read_text().replace("path: raw", f"topic: {far}, bootstrap_servers: '{other.bootstrap_servers}'")
+        page.write_text(text.replace("path: out", f"topic: {near}"))
+        loaded = load_page(page)
+        for number, query in enumerate(loaded.queries):
+            finish_batch(page, number, 7, {"0": 2, "1": 1})
+            with closing(QueryProgress(None, loaded, query, "")) as progress:  # type: ignore[arg-type]
+                assert progress.look("running").lag == 1
+        with pytest.raises(KafkaError, match="has committed nothing yet"):
+            cluster.lag(loaded.queries[0].group)
+        assert cluster.lag(loaded.queries[1].group) == 1
+        standing = json.loads(told(capsys, "status", str(page), "--json")[1])
+        assert [query["lag"] for query in standing["queries"]] == [1, 1]
+        assert told(capsys, "reset", str(page), "--to", "earliest")[0] == 0
+        assert [cluster.lag(query.group) for query in loaded.queries] == [4, 4]
+        with pytest.raises(KafkaError, match="has committed nothing yet"):
+            other.lag(loaded.queries[1].group)
 
 
 def test_the_status_says_which_topics_of_a_checkpoint_are_gone_or_were_made_anew(

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -21,8 +22,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.cli.main import main
 from moldau.products.pipelines import targets
+from moldau.testing import Cluster
 from moldau.testing.pipelines import pipeline_tests
-from tests.cluster.guides import ADDRESS, REGISTRY, Block, blocks
+from tests.cluster.guides import ADDRESS, OTHER_ADDRESSES, REGISTRY, Block, blocks
 from tests.support.schema_registry import SchemaRegistry
 
 ALL = [block for block in blocks() if block.needs_spark]
@@ -52,6 +54,17 @@ def of(language: str, *, page: str = "") -> list[Block]:
 def modules() -> list[str]:
     """Those that are pipelines."""
     return [block.text for block in of("python") if "@dp." in block.text]
+
+
+@pytest.fixture
+def others() -> Iterator[list[Cluster]]:
+    """The clusters beside that of the examples, with a topic of which one has a record."""
+    with ExitStack() as stack:
+        clusters = [stack.enter_context(Cluster()) for _ in OTHER_ADDRESSES]
+        for cluster in clusters:
+            cluster.create_topic("returns")
+        clusters[0].produce("returns", "a shoe")
+        yield clusters
 
 
 @pytest.fixture
@@ -106,13 +119,14 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     read_back: Callable[[str], list[tuple[bytes | None, bytes | None]]],
     bootstrap_servers: str,
     registry: str,
+    others: list[Cluster],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Each whole page of the guide, with each command of its block, in their order. In this process and its session: a
     session of its own costs half a minute of two cores."""
-    for topic in ("orders", "orders-per-minute", "spenders", "customers", "payments", "invoices", "trips"):
+    for topic in ("orders", "orders-per-minute", "spenders", "customers", "payments", "invoices", "trips", "returns"):
         new_topic(name=topic)
     (avro,) = of("json")
     (tmp_path / "payment.avsc").write_text(avro.text, encoding="utf-8")
@@ -120,6 +134,8 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     produce("orders", [(None, b'{"user": "ann", "amount": 2.5}'), (None, b"no JSON")])
     for page in of("yaml", page="pipelines.md"):
         text = page.text.replace(ADDRESS, bootstrap_servers).replace(REGISTRY, registry)
+        for address, cluster in zip(OTHER_ADDRESSES, others, strict=True):
+            text = text.replace(address, cluster.bootstrap_servers)
         name = text.partition("\n")[0].removeprefix("name: ")
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     for name in ("visits", "latest"):
@@ -151,6 +167,8 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     assert pq.read_table(tmp_path / "out" / "trips").to_pylist() == [
         {"user": "ann", "town": "Brno", "at": datetime(2026, 1, 1, tzinfo=UTC)}
     ]
+    assert [value for _, value in read_back("returns")] == [b"a shoe"]
+    assert [record.value for record in others[1].records("returns")] == [b"a shoe"]
     ((key, value),) = read_back("invoices")
     assert (key, value[:1], value[5:]) == (b"ann", b"\0", b"\0\n\x03ann\x11" + struct.pack("<d", 2.5))
 
