@@ -85,6 +85,8 @@ class GroupMember(Consumer):
         self.group = group
         self.member_id = ""
         self.generation = -1
+        self.life = 0
+        """Of the group, when this member asked to join."""
         self.instance_id = f"static-{name}" if self.random.random() < 0.2 else None
         self.positions = {}
         self.next_heartbeat = 0.0
@@ -199,7 +201,7 @@ class GroupMember(Consumer):
             # the committed offset is as old as the last loss: reading there again may fail legally
             self.positions[partition].legal_losses_seen = 0
         # a member that does not know where to begin joins again
-        self.generation = joined.generation_id
+        self.generation, self.life = joined.generation_id, known.life
         self.next_heartbeat = self.world.loop.time() + HEARTBEAT_S
 
     async def heartbeat(self, client: Client) -> None:
@@ -289,7 +291,8 @@ class GroupMember(Consumer):
             topic_id=self.topic.topic_id,
             partitions=tuple(OffsetCommitRequestPartition(p, NEVER_COMMITTED) for p in self.positions),
         )
-        is_older = self.stale.random() < 0.5 and self.generation > 0
+        # after a loss of power an older generation may be that of the group again
+        is_older = self.stale.random() < 0.5 and self.generation > 0 and self.life == self.group.lives
         request = OffsetCommitRequest(
             self.group.group,
             self.generation - 1 if is_older else self.generation,

@@ -296,15 +296,23 @@ def _pages() -> Iterator[Case]:
     yield _page("from behind the last topic", (), cursor=("zzz", 0), expected=((), None))
 
 
-def _elect(name: str, *rows: tuple[str, tuple[int, ...]], refusals: tuple[str, ...], **fields: Any) -> Case:
+def _elect(
+    name: str,
+    *rows: tuple[str, tuple[int, ...]],
+    refusals: tuple[str, ...],
+    otherwise: tuple[str, ...] | None = None,
+    **fields: Any,
+) -> Case:
     asked = tuple(ElectionTopicPartitions(*row) for row in rows)
     request = ElectLeadersRequest(topic_partitions=asked, **fields)
-    return Case(f"ElectLeaders {name}", request, refusals, (1, 2))
+    return Case(f"ElectLeaders {name}", request, refusals, (1, 2), otherwise)
 
 
 def _elections() -> Iterator[Case]:
-    for kind in (0, 1):
-        yield _elect(f"{kind}", (PLAIN, (0, 1)), refusals=("ELECTION_NOT_NEEDED",) * 2, election_type=kind)
+    not_needed = "ELECTION_NOT_NEEDED"
+    yield _elect("0", (PLAIN, (0, 1)), refusals=(not_needed, not_needed), election_type=0)
+    # a partition whose directory has failed has no leader, and begins anew: so of the one without records
+    yield _elect("1", (PLAIN, (1, 1)), refusals=(not_needed, not_needed), otherwise=(not_needed,), election_type=1)
     unknown = ((UNKNOWN, (0,)), (PLAIN, (9, -1)))
     yield _elect("of none such", *unknown, refusals=("UNKNOWN_TOPIC_OR_PARTITION",) * 3)
     yield _elect("of a kind 7", (PLAIN, (0,)), refusals=("INVALID_REQUEST",) * 2, election_type=7)
