@@ -7,13 +7,14 @@ import os
 import socket
 import sys
 import threading
+from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from moldau.cli.served_pages.directory import Finding, PageDirectory
-from moldau.cli.served_pages.supervisor import ServedPage, take
+from moldau.cli.served_pages.supervisor import ServedPage, _end_of, _running, take
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.page.page import load_page
@@ -273,3 +274,13 @@ def test_parameters_stand_in_lists_and_tests_too(directory: Path):
     assert found.queries[0].target.key == ("value",)  # type: ignore[attr-defined]
     with pytest.raises(PageError, match=r"`\$\{WHO\}` in `orders` has no value"):
         load_page(page, {"KEY": "value"})
+
+
+def test_a_page_that_prints_a_long_line_is_seen_to_run():
+    async def run() -> None:
+        code = "print('x' * 200_000); print('q: running, 1')"
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=PIPE)
+        await _running(process)
+        assert await _end_of(process) == 0
+
+    asyncio.run(run())

@@ -23,6 +23,8 @@ MAIN = "urn:moldau:schema"
 """The name of the schema itself."""
 VALUES = ("enum", "const", "default", "examples")
 """Keywords that hold documents, not schemas."""
+BY_NAMES = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies")
+"""Keywords that hold schemas by names, which may be those of keywords: a property may be called `default`."""
 
 
 class JsonSchemaError(MoldauError):
@@ -74,25 +76,30 @@ class JsonSchema:
         return self._kind(node, registry=self._registry)
 
 
-def _named(node: Node, name: str) -> Node:
-    """With its references to places in itself as references to the text of that name."""
+def _named(node: Node, name: str, *, is_by_names: bool = False) -> Node:
+    """With its references to places in itself as references to the text of that name. `is_by_names`: `node` is what one
+    of BY_NAMES holds."""
     if isinstance(node, list):
         return [_named(inside, name) for inside in node]
     if not isinstance(node, dict):
         return node
-    found = {key: value if key in VALUES else _named(value, name) for key, value in node.items()}
+    if is_by_names:
+        return {key: _named(value, name) for key, value in node.items()}
+    found = {
+        key: value if key in VALUES else _named(value, name, is_by_names=key in BY_NAMES) for key, value in node.items()
+    }
     if isinstance(reference := node.get("$ref"), str) and reference.startswith("#"):
         found["$ref"] = name + reference
     return found
 
 
-def _references(node: Node) -> Iterator[str]:
+def _references(node: Node, *, is_by_names: bool = False) -> Iterator[str]:
     if isinstance(node, dict):
-        if isinstance(node.get("$ref"), str):
+        if not is_by_names and isinstance(node.get("$ref"), str):
             yield node["$ref"]
         for name, inside in node.items():
-            if name not in VALUES:
-                yield from _references(inside)
+            if is_by_names or name not in VALUES:
+                yield from _references(inside, is_by_names=not is_by_names and name in BY_NAMES)
     elif isinstance(node, list):
         for inside in node:
             yield from _references(inside)

@@ -23,7 +23,7 @@ STEADY_S = 60.0
 """A process that lived so long is started again after the first pause."""
 START_WITHIN_S, STOP_WITHIN_S = 60.0, 150.0
 """A stop: more than a run itself gives the batches that are being written."""
-RUNS = ": running, "
+RUNS = b": running, "
 """In the lines that a run prints of each query."""
 _NO_PAGE = 2
 """The exit code of a run whose page cannot be meant: as long as its file stays as it is, so does the code."""
@@ -156,9 +156,10 @@ class ServedPage:
 
 async def _running(process: Process) -> None:
     """Returns once a query runs, or the process has ended."""
-    while process.stdout is not None and (line := await process.stdout.readline()):
-        if RUNS in line.decode(errors="replace"):
-            break
+    seen = b""
+    # in blocks: a page's own code may print a line that is longer than a stream's `readline` takes
+    while process.stdout is not None and RUNS not in seen and (block := await process.stdout.read(1 << 16)):
+        seen = seen[-len(RUNS) :] + block
 
 
 async def _end_of(process: Process) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.products.pipelines.sources.file_patterns import is_match, split_pattern, without_braces
+from moldau.products.pipelines.sources.file_patterns import fits, is_match, split_pattern, without_braces
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,13 @@ def test_braces_stand_for_one_text_or_the_other():
 def test_a_file_matches_as_on_disk(pattern, matches, misses):
     assert is_match(matches, pattern)
     assert not is_match(misses, pattern)
+
+
+def test_a_caret_in_brackets_stands_for_no_such_letter_as_for_hadoop():
+    assert fits("b.json", "[^a].json")
+    assert not fits("a.json", "[^a].json")
+
+
+def test_two_slashes_before_a_pattern_are_one():
+    assert split_pattern("s3://lake/in//*.json") == ("s3://lake/in", "*.json")
+    assert is_match("s3://lake/in/a_1.json", "s3://lake/in//*.json")

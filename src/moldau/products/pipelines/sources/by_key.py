@@ -106,6 +106,8 @@ def _array(field: pa.Field, values: Sequence[object]) -> pa.Array:
     import pyarrow as pa
 
     try:
+        if pa.types.is_integer(field.type):  # of 1.5 Arrow makes 1
+            _refuse_fractions(field, values)
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError):
         for value in values:
@@ -115,6 +117,12 @@ def _array(field: pa.Field, values: Sequence[object]) -> pa.Array:
                 reason = f"the column {field.name!r} has {value!r}, which is not {field.type}"
                 raise DatabaseSourceError(reason) from error
         raise
+
+
+def _refuse_fractions(field: pa.Field, values: Sequence[object]) -> None:
+    for value in values:
+        if isinstance(value, float) and not value.is_integer():
+            raise DatabaseSourceError(f"the column {field.name!r} has {value!r}, which is not {field.type}")
 
 
 def bounds(column: str, span: Span, mark: str) -> tuple[str, list[Key]]:

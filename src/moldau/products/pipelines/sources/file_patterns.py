@@ -20,10 +20,10 @@ def is_pattern(text: str) -> bool:
 
 def split_pattern(pattern: str) -> tuple[str, str]:
     """The folder that all of its files are below, and the pattern of their names there: `*` where it is the folder's
-    own name."""
+    own name. The folder ends with no slash, for those who count its letters."""
     parts = pattern.split("/")
     plain = list(takewhile(lambda part: not is_pattern(part), parts))
-    return "/".join(plain), "/".join(parts[len(plain) :]) or "*"
+    return "/".join(plain).rstrip("/"), "/".join(parts[len(plain) :]) or "*"
 
 
 def without_braces(pattern: str) -> list[str]:
@@ -41,12 +41,13 @@ def is_match(file: str, pattern: str) -> bool:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """`name`: with slashes, as `pattern`. A `*` stands for no slash, and, as for Spark, for no file that hides."""
+    """`name`: with slashes, as `pattern`. A `*` stands for no slash, and, as for Spark, for no file that hides; `[^` is
+    `[!`, which alone `fnmatch` knows."""
     return any(_fits(name.split("/"), one.split("/")) for one in without_braces(pattern))
 
 
 def _fits(names: list[str], patterns: list[str]) -> bool:
     return len(names) == len(patterns) and all(
-        fnmatchcase(one, wanted) and (one[:1] not in ("_", ".") or wanted[:1] == one[:1])
+        fnmatchcase(one, wanted.replace("[^", "[!")) and (one[:1] not in ("_", ".") or wanted[:1] == one[:1])
         for one, wanted in zip(names, patterns, strict=True)
     )
