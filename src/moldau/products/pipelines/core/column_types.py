@@ -7,7 +7,7 @@ texts with both. What a text means is told in Spark's words for a type (`DataTyp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -64,19 +64,29 @@ class ColumnsError(ValueError):
     """The text declares no columns; the message says what is wrong with it, and what to write instead."""
 
 
+def double_name(names: Iterable[str], *, in_any_case: bool = True) -> tuple[str, str] | None:
+    """The first of the `names` by which SQL finds an earlier one, behind that one. `in_any_case`: whether two names
+    that differ in upper and lower case alone are one."""
+    seen: dict[str, str] = {}
+    for name in names:
+        known = name.lower() if in_any_case else name
+        if known in seen:
+            return seen[known], name
+        seen[known] = name
+    return None
+
+
 def columns_of(text: str) -> Mapping[str, str]:
     """The declared columns, in their order. Raises ColumnsError."""
     reader = _Reader(text)
     found = reader.columns(with_colons=False)
     reader.expect_end()
-    seen: dict[str, str] = {}
-    for name, _ in found:
-        if name.lower() in seen:
-            raise ColumnsError(
-                f"has the columns `{seen[name.lower()]}` and `{name}`, which SQL does not tell apart: upper and lower "
-                "case are one"
-            )
-        seen[name.lower()] = name
+    double = double_name(name for name, _ in found)
+    if double is not None:
+        raise ColumnsError(
+            f"has the columns `{double[0]}` and `{double[1]}`, which SQL does not tell apart: upper and lower case are "
+            "one"
+        )
     return dict(found)
 
 

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
-from moldau.products.pipelines.core.column_types import TIMES
+from moldau.products.pipelines.core.column_types import TIMES, double_name
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.note import DEAD_LETTERS_SUFFIX, PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.plan import Facts
@@ -134,11 +134,9 @@ class RecordSource(Source, frozen=True, kw_only=True):
 
 def _refuse_double_fields(fields: Iterable[str]) -> None:
     """Raises FlowError where SQL would find two fields by one name."""
-    seen: dict[str, str] = {}
-    for name in fields:
-        first = seen.setdefault(name.lower(), name)
-        if first != name:
-            raise FlowError(
-                f"the schema has {first!r} and {name!r}, which SQL does not tell apart: read the records with a schema "
-                "that leaves one out"
-            )
+    double = double_name(fields)
+    if double is not None:
+        raise FlowError(
+            f"the schema has {double[0]!r} and {double[1]!r}, which SQL does not tell apart: read the records with a "
+            "schema that leaves one out"
+        )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.column_types import double_name
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -28,12 +29,9 @@ class TargetError(MoldauError):
 def refuse_double_columns(names: Sequence[str], *, in_any_case: bool = True) -> None:
     """`names`: the columns of the SQL's result. `in_any_case`: whether two names that differ in upper and lower case
     alone are one. Raises FlowError."""
-    seen: set[str] = set()
-    for name in names:
-        known = name.lower() if in_any_case else name
-        if known in seen:
-            raise FlowError(f"the SQL gives two columns {name!r}: give each a name of its own (`as`)")
-        seen.add(known)
+    double = double_name(names, in_any_case=in_any_case)
+    if double is not None:
+        raise FlowError(f"the SQL gives two columns {double[1]!r}: give each a name of its own (`as`)")
 
 
 class TargetQuery(msgspec.Struct, frozen=True):
