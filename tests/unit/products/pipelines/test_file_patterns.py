@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.products.pipelines.sources.file_patterns import fits, is_match, split_pattern, without_braces
+from moldau.products.pipelines.sources.file_patterns import fits, is_match, python_patterns, split_pattern
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,14 @@ def test_a_pattern_begins_behind_the_last_folder_that_has_a_plain_name(pattern, 
 
 
 def test_braces_stand_for_one_text_or_the_other():
-    assert without_braces("a") == ["a"]
-    assert without_braces("{a,b}{c,}.json") == ["ac.json", "a.json", "bc.json", "b.json"]
-    assert without_braces("x{a,b{c,d/e}}") == ["xa", "xbc", "xa", "xbd/e"]
-    assert without_braces("a{b") == ["a{b"]
+    assert python_patterns("a") == ["a"]
+    assert python_patterns("{a,b}{c,}.json") == ["ac.json", "a.json", "bc.json", "b.json"]
+    assert python_patterns("x{a,b{c,d/e}}") == ["xa", "xbc", "xa", "xbd/e"]
+    assert python_patterns("a{b") == ["a{b"]
+
+
+def test_python_is_given_a_caret_as_it_knows_it():
+    assert python_patterns("/in/{[^a],b}.json") == ["/in/[!a].json", "/in/b.json"]
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ def split_pattern(pattern: str) -> tuple[str, str]:
     return "/".join(plain).rstrip("/"), "/".join(parts[len(plain) :]) or "*"
 
 
-def without_braces(pattern: str) -> list[str]:
-    """The patterns that one with braces stands for."""
+def python_patterns(pattern: str) -> list[str]:
+    """The patterns that it stands for, as `glob` and `fnmatch` know them: without braces, and with `[!` for `[^`."""
     braces = _BRACES.search(pattern)
     if braces is None:
-        return [pattern]
+        return [pattern.replace("[^", "[!")]
     before, behind = pattern[: braces.start()], pattern[braces.end() :]
-    return [one for text in braces[1].split(",") for one in without_braces(f"{before}{text}{behind}")]
+    return [one for text in braces[1].split(",") for one in python_patterns(f"{before}{text}{behind}")]
 
 
 def is_match(file: str, pattern: str) -> bool:
@@ -41,13 +41,12 @@ def is_match(file: str, pattern: str) -> bool:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """`name`: with slashes, as `pattern`. A `*` stands for no slash, and, as for Spark, for no file that hides; `[^` is
-    `[!`, which alone `fnmatch` knows."""
-    return any(_fits(name.split("/"), one.split("/")) for one in without_braces(pattern))
+    """`name`: with slashes, as `pattern`. A `*` stands for no slash, and, as for Spark, for no file that hides."""
+    return any(_fits(name.split("/"), one.split("/")) for one in python_patterns(pattern))
 
 
 def _fits(names: list[str], patterns: list[str]) -> bool:
     return len(names) == len(patterns) and all(
-        fnmatchcase(one, wanted.replace("[^", "[!")) and (one[:1] not in ("_", ".") or wanted[:1] == one[:1])
+        fnmatchcase(one, wanted) and (one[:1] not in ("_", ".") or wanted[:1] == one[:1])
         for one, wanted in zip(names, patterns, strict=True)
     )

@@ -32,7 +32,7 @@ from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
-from moldau.products.pipelines.sources.file_patterns import is_match, is_pattern, split_pattern, without_braces
+from moldau.products.pipelines.sources.file_patterns import is_match, is_pattern, python_patterns, split_pattern
 from moldau.products.pipelines.sources.object_files import (
     ObjectFilesError,
     ObjectFilesFeed,
@@ -153,7 +153,7 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         from moldau.products.pipelines.checkpoints.file_log import files_read  # a page is checked without Spark
 
-        roots = {Path(name) for pattern in without_braces(self.files) for name in glob.glob(pattern)}
+        roots = {Path(name) for pattern in python_patterns(self.files) for name in glob.glob(pattern)}
         paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
         return self._lines(spark.read.text(paths)) if paths else None
 
