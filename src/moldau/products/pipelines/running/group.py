@@ -113,9 +113,9 @@ class GroupOffsets:
 
 
 def why_not_of(client: ClusterClient, servers: str, group: str, page: str, pipeline: str) -> str | None:
-    """A sentence where another pipeline notes in the group how far it is; None where none does. `pipeline`: the name of
-    a query of the page `page`. Each would put its note
-    in the place of the other's, by which a sink knows which batch it has written. Raises KafkaError."""
+    """A sentence where another pipeline notes in the group how far it is; None where none does. Each would put its note
+    in the place of the other's, by which a sink knows which batch it has written. `pipeline`: the name of a query of
+    the page `page`. Raises KafkaError."""
     noted = (position.metadata for position in committed_offsets(client, group).values())
     others = others_in(noted, page, pipeline)
     if not others:

@@ -34,7 +34,7 @@ NEEDS_SEQUENCE = (
     "apply_as_deletes", "column_list", "except_column_list", "stored_as_scd_type", "track_history_column_list",
     "track_history_except_column_list",
 )  # fmt: skip
-KEYS = ("sequence_by", *NEEDS_SEQUENCE)
+CHANGE_KEYS = ("sequence_by", *NEEDS_SEQUENCE)
 """Of a page's target."""
 
 _CHANGES, _ONE = "_moldau_changes", "_moldau_one_change"

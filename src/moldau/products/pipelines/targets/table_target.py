@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
-from moldau.products.pipelines.targets import changes as row_changes
-from moldau.products.pipelines.targets.changes import Changes, check_key, parse_changes
+from moldau.products.pipelines.targets.changes import CHANGE_KEYS, Changes, check_key, parse_changes
 from moldau.products.pipelines.targets.target import Target, TargetError, TargetQuery, refuse_double_columns
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class TableTarget(Target, frozen=True, kw_only=True):
 
     LACKS: ClassVar[tuple[str, ...]] = ()
     """Types of Spark that the table has no columns for."""
-    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", *row_changes.KEYS)
+    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", *CHANGE_KEYS)
 
     key: tuple[str, ...] = ()
     changes: Changes | None = None
