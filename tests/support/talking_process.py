@@ -61,8 +61,11 @@ class TalkingProcess:
         self._lines.put(None)
 
     def next_line(self, end_s: float) -> str | None:
-        """None behind the last one. Raises queue.Empty where none has come until then."""
-        return self._lines.get(timeout=max(0.0, end_s - time.monotonic()))
+        """None behind the last one, each time. Raises queue.Empty where none has come until then."""
+        line = self._lines.get(timeout=max(0.0, end_s - time.monotonic()))
+        if line is None:
+            self._lines.put(None)
+        return line
 
     def wait_for(self, is_it: Callable[[str], bool], end_s: float) -> bool:
         """Whether such a line came before the process ended."""
