@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.loaders.steps import cpu_seconds, event_log_settings, seconds_of_steps
 from benchmarks.peers import CACHE, Peer, PeerError, python_with
 from benchmarks.spark_peer import ROOT, fetch_connector, spark_python
 
@@ -72,7 +73,7 @@ def as_avro(one: dict[str, Any]) -> bytes:
 
 @dataclass
 class Program:
-    """A task in one of its three forms. `folder`: its state and its files."""
+    """A task in one of its three forms. `folder`: its state and its files; `spark`: settings of Spark, for a page."""
 
     task: str
     form: str
@@ -80,23 +81,25 @@ class Program:
     folder: Path
     python: str
     environment: dict[str, str]
+    spark: dict[str, str]
     process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
         if self.form == PAGE:
             words = [self.python, "-m", "moldau.cli.main", "pipeline", "run", str(source_of(self.task, PAGE))]
+            words += options("--spark", self.spark)
             return [*words, "--set", f"SERVERS={self.servers}", "--set", f"FOLDER={self.folder}"]
         return [self.python, str(source_of(self.task, self.form)), self.servers, str(self.folder)]
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> Iterator[subprocess.Popen[bytes]]:
         """The program runs, as a group of processes that is dead afterwards."""
         with (self.folder / "output.txt").open("ab") as output:
             self.process = subprocess.Popen(
                 self.command(), stdout=output, stderr=output, env=self.environment, start_new_session=True
             )
         try:
-            yield
+            yield self.process
         finally:
             self.kill()
 
@@ -123,6 +126,10 @@ class Program:
         if self.process is not None and self.process.poll() is not None:
             lines = (self.folder / "output.txt").read_text(errors="replace").strip().splitlines()
             raise PeerError(f"{self.task}, {self.form}: ended with {self.process.returncode}: {lines[-12:]}")
+
+
+def options(flag: str, settings: dict[str, str]) -> list[str]:
+    return [word for name, value in settings.items() for word in (flag, f"{name}={value}")]
 
 
 def source_of(task: str, form: str) -> Path:
@@ -233,10 +240,13 @@ class Trial:
         self.peer, self.task, self.form = peer, task, form
         folder.mkdir(parents=True)
         environment = page_environment()
+        self._events = folder / "events"
+        spark = event_log_settings(self._events)
         if form == PLAIN:
-            environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {fetch_connector(CACHE)} pyspark-shell"
+            words = ["--jars", fetch_connector(CACHE), *options("--conf", spark), "pyspark-shell"]
+            environment["PYSPARK_SUBMIT_ARGS"] = " ".join(words)
             environment["PYTHONPATH"] = ""
-        self.program = Program(task, form, peer.bootstrap_servers, folder, python_of(form), environment)
+        self.program = Program(task, form, peer.bootstrap_servers, folder, python_of(form), environment, spark)
         self.orders: list[dict[str, Any]] = []
         self._producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "linger.ms": 5, "log_level": 0})
         self._create_topics()
@@ -268,20 +278,23 @@ class Trial:
             raise PeerError("records were not acknowledged")
         self.orders += orders
 
-    def until_whole(self) -> float:
-        """Starts the program, and stops it when its output has what the orders ask for; the seconds between. Raises
-        PeerError where it does not come."""
+    def until_whole(self) -> dict[str, float]:
+        """Starts the program, and stops it when its output has what the orders ask for: `whole_s` between the two, the
+        CPU time of that, and for a program on Spark the steps of its batches. Raises PeerError where the output does
+        not come."""
         wanted, begin = expected(self.task, self.orders).total(), time.perf_counter()
-        with self.program.running():
+        broker_before = self.peer.cpu_seconds()
+        with self.program.running() as process:
             while self.output.size() < wanted:
                 self.program.check()
                 if time.perf_counter() - begin > PATIENCE_S:
                     raise PeerError(f"{self.task}, {self.form}: {self.output.size()} of {wanted} rows")
                 time.sleep(0.02)
-            took = time.perf_counter() - begin
+            took = {"whole_s": time.perf_counter() - begin, **cpu_seconds(process.pid)}
+            took["broker_cpu_s"] = self.peer.cpu_seconds() - broker_before
             time.sleep(SETTLE_S)
             self.program.stop()
-        return took
+        return took if self.form == QUIX else took | seconds_of_steps(self._events)
 
     def judge(self) -> dict[str, int]:
         """How the output differs from what it should be; nothing where it does not."""
@@ -321,16 +334,17 @@ def late(number: int) -> list[dict[str, Any]]:
 
 def measure(trial: Trial, records: int) -> dict[str, float]:
     """`first_s` until all records are worked off, `restart_s`, and `rate` in records a second of what the one is longer
-    than the other. Raises PeerError for an output that lacks something; rows that a stop made come twice are counted
-    by `kill`."""
+    than the other; then what the first start spent its time on: CPU seconds, and with Spark the steps of its batches.
+    Raises PeerError for an output that lacks something; rows that a stop made come twice are counted by `kill`."""
     trial.feed([order(number) for number in range(records)])
-    first_s = trial.until_whole()
+    spent = trial.until_whole()
+    first_s = spent.pop("whole_s")
     trial.feed(late(records))
-    restart_s = trial.until_whole()
+    restart_s = trial.until_whole()["whole_s"]
     wrong = trial.judge()
     if wrong.keys() - {"twice"}:
         raise PeerError(f"{trial.task}, {trial.form}: the output is not what it should be: {wrong}")
-    return {"rate": records / max(first_s - restart_s, 0.001), "first_s": first_s, "restart_s": restart_s}
+    return {"rate": records / max(first_s - restart_s, 0.001), "first_s": first_s, "restart_s": restart_s, **spent}
 
 
 def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
