@@ -72,6 +72,17 @@ def test_writers_of_partitions_are_waited_for(connection, postgresql):
     assert [row["id"] for row in reader.batch()] == [1, 2]
 
 
+def test_writers_of_tables_that_inherit_the_table_are_waited_for(table, feed, connection, postgresql):
+    connection.execute(f"create table child_{table} () inherits ({table})")
+    connection.execute(f"create table grandchild_{table} () inherits (child_{table})")
+    reader = Reader(feed())
+    with psycopg.connect(postgresql.url) as late:
+        late.execute(f"insert into grandchild_{table} (name) values ('late')")
+        connection.execute(f"insert into {table} (name) values ('early')")
+        assert reader.batch() == []
+    assert sorted(row["name"] for row in reader.batch()) == ["early", "late"]
+
+
 def test_by_a_time_young_rows_wait(feed, table, connection):
     reader = Reader(feed("at", delay_ms=3_600_000))
     connection.execute(f"insert into {table} (name, at) values ('old', now() - interval '2 hours'), ('young', now())")

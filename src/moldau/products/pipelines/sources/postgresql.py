@@ -57,11 +57,15 @@ select attname, format_type(atttypid, null), format_type(atttypid, atttypmod) fr
 where attrelid = to_regclass($1) and attnum > 0 and not attisdropped order by attnum
 """
 _WRITERS = """
+with recursive tables(relid) as (
+  select to_regclass($1)::oid union select inhrelid from pg_inherits join tables on inhparent = relid
+)
 select coalesce(array_agg(distinct virtualtransaction), array[]::text[]) from pg_locks
 where locktype = 'relation' and mode = 'RowExclusiveLock' and pid is distinct from pg_backend_pid()
   and database = (select oid from pg_database where datname = current_database())
-  and relation in (select to_regclass($1)::oid union select relid::oid from pg_partition_tree(to_regclass($1)))
+  and relation in (select relid from tables)
 """
+"""A SELECT of a table has the rows of its partitions and of the tables that inherit it."""
 _KIND = "select relkind from pg_class where oid = to_regclass($1)"
 _STILL_WRITING = "select count(*) from pg_locks where virtualtransaction = any($1)"
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
