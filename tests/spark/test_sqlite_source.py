@@ -69,6 +69,21 @@ def test_a_batch_may_end_at_the_number_0(file):
     assert [[row["id"] for row in reader.batch()] for _ in range(4)] == [[-1], [0], [1], []]
 
 
+@pytest.mark.parametrize("key", ["'soon'", "x'41'", "1e300"])
+def test_a_key_that_is_no_number_is_passed_over_by_no_row(tmp_path: Path, key: str):
+    file = tmp_path / "loose.db"
+    run(file, "create table loose (id integer, name text)", "insert into loose values (1, 'a')")
+    reader = Reader(feed(file, "loose"))
+    assert [row["id"] for row in reader.batch()] == [1]
+    run(file, f"insert into loose values ({key}, 'b')", "insert into loose values (2, 'c')")
+    with pytest.raises(MoldauError, match=r"the column 'id' has .*, which is no whole number"):
+        reader.batch()
+    run(file, "update loose set id = 3 where name = 'b'")
+    assert sorted(row["id"] for row in reader.batch()) == [2, 3]
+    run(file, "insert into loose values (4, 'd')")
+    assert [row["id"] for row in reader.batch()] == [4]
+
+
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 

@@ -98,7 +98,12 @@ class SqliteFeed(ByKeyFeed):
 
     def _newest(self, after: Key) -> Key:
         newest = self._outermost("max", after)
-        if newest is None or self._key_kind == NUMBER:
+        if newest is None:
+            return None
+        if self._key_kind == NUMBER:
+            # SQLite keeps a text in such a column too, and each is greater than all numbers: none would be read again
+            if not isinstance(newest, int):
+                raise DatabaseSourceError(f"the column {self._source.by!r} has {newest!r}, which is no whole number")
             return newest
         form = self._form_of(newest)
         first = self._outermost("min", None) if after is None else after
