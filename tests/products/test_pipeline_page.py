@@ -182,12 +182,21 @@ def test_a_parameter_has_its_value_also_in_a_file_and_a_backslash_keeps_it(shop,
     ]
 
 
-def test_one_query_cannot_read_a_topic_of_one_name_on_two_clusters(shop):
-    joined = SHOP.replace("    pattern: prices-.*", "    topic: orders").replace(
+@pytest.mark.parametrize(
+    ("orders", "prices", "both"),
+    [
+        ("topic: orders", "topic: orders", "topic orders"),
+        ("topic: orders", "pattern: ord.*", "topic orders"),
+        ("pattern: ord.*", "topic: orders", "topic orders"),
+        ("pattern: ord.*", "pattern: ord.*", r"topics ord\.\*"),
+    ],
+)
+def test_one_query_cannot_read_topics_of_one_name_on_two_clusters(shop, orders: str, prices: str, both: str):
+    joined = SHOP.replace("    pattern: prices-.*", f"    {prices}").replace(
         "  counts: {sql_file: counts.sql}", "  counts: select o.user from orders o join prices p on o.user = p.value"
     )
-    with pytest.raises(PageError, match=r"shop\.yaml:14: `targets\.counts` reads the topic orders of a:1 and of b:2"):
-        shop(joined)
+    with pytest.raises(PageError, match=rf"shop\.yaml:14: `targets\.counts` reads the {both} of a:1 and of b:2"):
+        shop(joined.replace("topic: orders", orders, 1))
 
 
 def test_a_topic_target_may_be_on_a_cluster_of_its_own(shop):

@@ -34,6 +34,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -375,16 +376,20 @@ def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, s
 
 def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
     """A query's checkpoint and dead letters know a topic by its name alone. Raises PlanError."""
-    clusters: dict[str | None, str] = {}
-    for source in step.sources:
-        topic = sources[source.name]
-        if isinstance(topic, TopicSource) and topic.topic is not None and source.is_stream:
-            first = clusters.setdefault(topic.topic, topic.bootstrap_servers)
-            if first != topic.bootstrap_servers:
-                what = (
-                    f"`{step.target.place}` reads the topic {topic.topic} of {first} and of {topic.bootstrap_servers}"
-                )
-                raise PlanError(step.target.line, f"{what}: one query cannot tell their offsets from each other")
+    streams = [sources[source.name] for source in step.sources if source.is_stream]
+    for one, other in combinations((source for source in streams if isinstance(source, TopicSource)), 2):
+        both = _read_by_both(one, other) if one.bootstrap_servers != other.bootstrap_servers else None
+        if both is not None:
+            what = f"`{step.target.place}` reads the {both} of {one.bootstrap_servers} and of {other.bootstrap_servers}"
+            raise PlanError(step.target.line, f"{what}: one query cannot tell their offsets from each other")
+
+
+def _read_by_both(one: TopicSource, other: TopicSource) -> str | None:
+    """In words, as far as the page tells: whether two patterns match one name shows when there is such a topic."""
+    if one.pattern is not None and one.pattern == other.pattern:
+        return f"topics {one.pattern}"
+    named = ((one.topic, other), (other.topic, one))
+    return next((f"topic {topic}" for topic, source in named if topic is not None and source.reads(topic)), None)
 
 
 def describe(page: PipelinePage) -> Mapping[str, str]:
