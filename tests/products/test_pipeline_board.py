@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from moldau.cli.main import main
 from moldau.errors import MoldauError
@@ -20,6 +21,7 @@ from moldau.products.pipelines.looking.picture import boxes_and_edges
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, Box, Edge, draw_plan
+from moldau.spark.query_states import QueryState
 
 PAGE = """
 name: shop
@@ -169,6 +171,17 @@ def test_a_trouble_is_noted_when_it_begins_and_their_number_is_bounded(page: Pip
     assert [each.reason for each in board.troubles()] == [
         f"trouble {number}" for number in reversed(range(3, MOST_ERRORS + 3))
     ]
+
+
+def test_the_metrics_give_no_rate_to_a_query_that_does_not_run(page: PipelinePage) -> None:
+    report = QueryState("shop.lake", batch_id=4, batches=5, input_rate=20.0, processed_rate=30.0)
+    rate = re.compile(r"^moldau_spark_query_(?:input|processed)_records_per_second\S* (\S+)$", re.MULTILINE)
+    with Board(page, 0) as board:
+        for trouble, expected in ((None, [20.0, 30.0]), ("away", [0.0, 0.0])):
+            board.show([replace(state("lake", trouble=trouble), report=report)])
+            _, metrics = get(board, "metrics")
+            assert [float(found) for found in rate.findall(metrics)] == expected
+            assert 'moldau_spark_query_batches_total{query="shop.lake"} 5' in metrics
 
 
 def test_the_stream_tells_what_is_new(page: PipelinePage) -> None:

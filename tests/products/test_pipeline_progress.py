@@ -32,6 +32,8 @@ class Reports:
 
     def _keep(self, number: int, rows: int, durations: dict[str, int], observed: dict[str, Any]) -> None:
         report = {"name": "orders", "batchId": number, "sources": [{"numInputRows": rows}], "durationMs": durations}
+        report |= {"inputRowsPerSecond": 2.0 * rows, "processedRowsPerSecond": 3.0 * rows}
+        report |= {"stateOperators": [{"numRowsTotal": 7, "memoryUsedBytes": 70}] if "addBatch" in durations else []}
         self.kept = [*self.kept[-99:], {**report, "batchDuration": 9, "observedMetrics": observed}]
 
     @property
@@ -90,3 +92,20 @@ def test_a_query_that_was_started_again_goes_on_being_counted() -> None:
     second.idle(3)
     look(counter, second)
     assert (counter.batches, counter.reported_to) == (3, 2)
+
+
+def test_an_idle_query_has_no_rates_and_keeps_its_state() -> None:
+    counter, first, second = BatchCounter(), Reports(), Reports()
+    first.idle(0)
+    look(counter, first)
+    assert counter.report is None, "there was no batch yet"
+    first.batch(0)
+    look(counter, first)
+    assert counter.report is not None
+    assert (counter.report.input_rate, counter.report.processed_rate, counter.report.state_rows) == (20.0, 30.0, 7)
+    for reports in (first, second):  # in one run of the query, and at the begin of the next
+        reports.idle(1)
+        look(counter, reports)
+        assert (counter.report.input_rate, counter.report.processed_rate) == (0.0, 0.0)
+        assert (counter.report.batches, counter.report.batch_ms) == (1, 9)
+        assert (counter.report.state_rows, counter.report.state_bytes) == (7, 70)

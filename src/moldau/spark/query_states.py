@@ -135,8 +135,9 @@ class QueryState(msgspec.Struct, frozen=True):
             processed_rate=float(progress.get("processedRowsPerSecond") or 0.0),
             batch_ms=int(progress.get("batchDuration") or 0) if is_batch else self.batch_ms,
             phases_ms=_phases(progress["durationMs"]) if is_batch else self.phases_ms,
-            state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators),
-            state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+            # before the first batch of a query that was started again, Spark reports no operators
+            state_rows=sum(one.get("numRowsTotal", 0) for one in operators) if is_batch else self.state_rows,
+            state_bytes=sum(one.get("memoryUsedBytes", 0) for one in operators) if is_batch else self.state_bytes,
             late_rows=self.late_rows + (late if is_batch else 0),
             partitions=partitions,
         )

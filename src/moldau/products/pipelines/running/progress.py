@@ -79,11 +79,15 @@ class BatchCounter:
 
     def look(self, query: StreamingQuery) -> None:
         for progress in self._new_reports(query):
-            # an idle query reports too, with the number of the batch that it will run next
-            if progress["batchId"] <= self.reported_to or "addBatch" not in progress["durationMs"]:
+            if progress["batchId"] <= self.reported_to:
+                continue
+            # an idle query reports too, with the number of the batch that it will run next: its rates are 0 then
+            is_batch = "addBatch" in progress["durationMs"]
+            if is_batch or self.report is not None:
+                self.report = (self.report or QueryState(progress["name"])).after(progress)
+            if not is_batch:
                 continue
             self.reported_to = progress["batchId"]
-            self.report = (self.report or QueryState(progress["name"])).after(progress)
             observed = [observed_row(progress, name) for name in self._metrics]
             counts = [row[DEAD_LETTERS_METRIC] for row in observed if row is not None]
             if counts and len(counts) == len(observed):

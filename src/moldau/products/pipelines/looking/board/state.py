@@ -63,11 +63,7 @@ class BoardState:
     def reports(self) -> list[QueryState]:
         """Of the queries that Spark has reported, in the order of the page."""
         with self._lock:
-            return [
-                msgspec.structs.replace(state.report, is_running=state.state == "running", error=state.trouble)
-                for state in self._states
-                if state.report is not None
-            ]
+            return [_as_it_is_now(state, state.report) for state in self._states if state.report is not None]
 
     def troubles(self) -> list[Trouble]:
         """The newest first; the last MOST_ERRORS."""
@@ -100,3 +96,9 @@ def _samples(states: Sequence[PipelineState]) -> dict[str, float | None]:
         samples[f"lag:{state.name}"] = state.lag
         samples[f"batch:{state.name}"] = state.batch_ms
     return samples
+
+
+def _as_it_is_now(state: PipelineState, report: QueryState) -> QueryState:
+    """A query that does not run has no rates, whatever its last batch had."""
+    now = msgspec.structs.replace(report, is_running=state.state == "running", error=state.trouble)
+    return now if now.is_running else msgspec.structs.replace(now, input_rate=0.0, processed_rate=0.0)
