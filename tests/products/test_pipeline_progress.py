@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyspark.sql import Row
 
+from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.progress import BatchCounter
+from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
 
 if TYPE_CHECKING:
-    from moldau.spark import StreamingQuery
+    from moldau.spark import SparkSession, StreamingQuery
 
+PAGE = """\
+name: shop
+bootstrap_servers: 127.0.0.1:9092
+sources:
+  orders: {topic: orders, format: json, schema: n int}
+targets:
+  keeps: {from: orders, topic: keeps}
+  other: {from: orders, topic: other}
+"""
 METRIC = "dead_letters_of_orders"
+
+
+class Observed(dict[str, Any]):
+    """`asked`: the names that somebody looked for."""
+
+    def __init__(self, metrics: Mapping[str, Any]) -> None:
+        super().__init__(metrics)
+        self.asked: list[str] = []
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.append(name)
+        return super().get(name, default)
 
 
 class Reports:
@@ -25,7 +51,7 @@ class Reports:
 
     def batch(self, number: int, rows: int = 10, bad: int = 0) -> None:
         durations = {"addBatch": 5, "triggerExecution": 9}
-        self._keep(number, rows, durations, {METRIC: Row(**{DEAD_LETTERS_METRIC: bad})})
+        self._keep(number, rows, durations, Observed({METRIC: Row(**{DEAD_LETTERS_METRIC: bad})}))
 
     def idle(self, next_number: int) -> None:
         self._keep(next_number, 0, {"latestOffset": 1, "triggerExecution": 1}, {})
@@ -109,3 +135,14 @@ def test_an_idle_query_has_no_rates_and_keeps_its_state() -> None:
         assert (counter.report.input_rate, counter.report.processed_rate) == (0.0, 0.0)
         assert (counter.report.batches, counter.report.batch_ms) == (1, 9)
         assert (counter.report.state_rows, counter.report.state_bytes) == (7, 70)
+
+
+def test_a_query_counts_those_dead_letters_that_it_keeps_and_no_others(tmp_path: Path) -> None:
+    """What no query keeps is never taken out of the counts: they would grow with each batch."""
+    page = parse_page(PAGE, file_name="page.yaml", directory=tmp_path)
+    for query, expected in zip(page.queries, ([METRIC], []), strict=True):
+        with closing(QueryProgress(cast("SparkSession", None), page, query, "")) as progress:
+            reports = Reports()
+            reports.batch(0, bad=1)
+            progress.count(cast("StreamingQuery", reports))
+            assert (progress.batches, reports.kept[0]["observedMetrics"].asked) == (1, expected)

@@ -58,13 +58,13 @@ class QueryProgress:
         self._page = page
         self._query = query
         streams = query.streams()
-        parsed = {
+        kept = {
             name: source
             for name, source in query.sources.items()
-            if isinstance(source, RecordSource) and source.dead_letters is not None
+            if isinstance(source, RecordSource) and source.dead_letters is not None and name in query.dead_letters_of
         }
-        kept = {name: source for name, source in parsed.items() if name in query.dead_letters_of}
-        self._counter = BatchCounter([metric_of(name) for name in parsed])
+        # of the other sources another query keeps them: nobody would take out what is counted here
+        self._counter = BatchCounter([metric_of(name) for name in kept])
         self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None
         self._groups = {
             source.bootstrap_servers: GroupOffsets(
