@@ -121,10 +121,10 @@ def test_a_query_that_was_started_again_goes_on_being_counted() -> None:
 
 
 def test_an_idle_query_has_no_rates_and_keeps_its_state() -> None:
-    counter, first, second = BatchCounter(), Reports(), Reports()
+    new, counter, first, second = BatchCounter(), BatchCounter(), Reports(), Reports()
     first.idle(0)
-    look(counter, first)
-    assert counter.report is None, "there was no batch yet"
+    look(new, first)
+    assert new.report is None, "there was no batch yet"
     first.batch(0)
     look(counter, first)
     assert counter.report is not None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.looking.report import FIRST_INTERVAL_S, MOST_SAMPLES, RunReport
@@ -58,6 +60,16 @@ def test_a_run_without_a_batch_is_drawn_too(tmp_path: Path) -> None:
     with RunReport("shop", tmp_path / "run.png"):
         pass
     assert (tmp_path / "run.png").exists()
+
+
+def test_a_lag_that_is_not_known_is_no_number(tmp_path: Path) -> None:
+    with RunReport("shop", tmp_path / "run.svg") as report:
+        for number, lag in enumerate((None, 40, None, 20, 10)):
+            report.note(float(number), [replace(state("totals", number), lag=lag)])
+        assert [sample.lag for sample in report.samples["totals"]] == [None, 40, None, 20, 10]
+    drawn = (tmp_path / "run.svg").read_text("utf-8")
+    _, lag_line, *_ = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none; stroke: #1f77b4', drawn)
+    assert lag_line.count("M") == 2, "a gap between what is known"
 
 
 def test_of_a_long_run_samples_become_fewer_and_span_all_of_it(tmp_path: Path) -> None:

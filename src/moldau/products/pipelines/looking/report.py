@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -28,11 +29,11 @@ MOST_QUERIES = 8
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """`at_s`: since the run began. `phases_ms`: of the newest batch, by PHASES."""
+    """`at_s`: since the run began. `lag`: None where it is not known. `phases_ms`: of the newest batch, by PHASES."""
 
     at_s: float
     records: int
-    lag: int
+    lag: int | None
     phases_ms: dict[str, int]
 
 
@@ -65,9 +66,7 @@ class RunReport:
         for state in states:
             samples = self.samples.setdefault(state.name, [])
             phases = state.report.phases_ms if state.report is not None else {}
-            before = samples[-1].lag if samples else 0
-            lag = before if state.lag is None else state.lag
-            samples.append(Sample(at_s, state.records_read, lag, phases))
+            samples.append(Sample(at_s, state.records_read, state.lag, phases))
         if any(len(samples) > MOST_SAMPLES for samples in self.samples.values()):
             self.samples = {name: samples[::2] for name, samples in self.samples.items()}
             self._interval_s *= 2
@@ -94,7 +93,8 @@ class RunReport:
         for name, samples in self.samples.items():
             times = [sample.at_s for sample in samples]
             rate.plot(times, _rates(samples), label=name)
-            lag.plot(times, [sample.lag for sample in samples], label=name)
+            # a gap where it is not known
+            lag.plot(times, [math.nan if sample.lag is None else sample.lag for sample in samples], label=name)
         rate.set_ylabel("records/s")
         lag.set_ylabel("records behind")
         for axes, name in zip(batches, slowest, strict=True):
