@@ -16,7 +16,12 @@ from moldau.products.pipelines.core.section import Section
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
 
-CONNECT_SECONDS = 10
+PARAMETERS = {
+    "connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}  # fmt: skip
+"""Of libpq, where the address says nothing. A machine that is gone without a word is noticed within a minute: the
+kernel alone would ask it after two hours, and send to it for a quarter of an hour."""
 
 
 class PostgresqlError(MoldauError):
@@ -43,6 +48,15 @@ def table_of(section: Section) -> tuple[str, ...]:
     return table
 
 
+def connect(server: str) -> Connection[Any]:
+    """Raises what psycopg does."""
+    import psycopg  # a page is checked without it
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    address = make_conninfo("", **{**PARAMETERS, **conninfo_to_dict(server)})
+    return psycopg.connect(address, cursor_factory=psycopg.RawCursor)
+
+
 @contextmanager
 def connected(server: str, refused: str) -> Iterator[Connection[Any]]:
     """One transaction, committed at the end. `refused`: how the sentence begins that says what went wrong in it. Raises
@@ -50,7 +64,7 @@ def connected(server: str, refused: str) -> Iterator[Connection[Any]]:
     import psycopg  # a page is checked without it
 
     try:
-        connection = psycopg.connect(server, connect_timeout=CONNECT_SECONDS, cursor_factory=psycopg.RawCursor)
+        connection = connect(server)
     except psycopg.OperationalError as error:
         raise UnreachableError(f"PostgreSQL cannot be reached: {sentence(error)}") from error
     except psycopg.Error as error:

@@ -27,8 +27,8 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, path_of, quoted
 from moldau.products.pipelines.databases.postgresql import (
-    CONNECT_SECONDS,
     UnreachableError,
+    connect,
     connected,
     execute,
     sentence,
@@ -289,7 +289,7 @@ def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Ite
     options = csv.WriteOptions(include_header=False, quoting_style="all_valid")
     try:
         with (
-            psycopg.connect(server, connect_timeout=CONNECT_SECONDS) as connection,
+            connect(server) as connection,
             connection.cursor() as cursor,
             cursor.copy(copy) as out,
         ):
