@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
+from moldau.cli.pipeline_pages import exit_code_of
+from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay, details_of
 from moldau.spark.query_states import Bounds, QueryState
 from moldau.types import TopicPartition
@@ -47,3 +51,23 @@ def test_a_terminal_shows_the_details_of_the_slowest_queries_under_the_table() -
     shown = console.file.getvalue()
     assert all(f"query-{number}: batch 1,326 ms" in shown for number in (4, 3, 2))
     assert "query-1: batch" not in shown
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_trouble_does_nothing_to_the_terminal(is_terminal: bool) -> None:
+    """It may have a value of a record in it, or what a server said."""
+    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=160)
+    with ProgressDisplay({"pipeline": "shop"}, console) as display:
+        display.show([replace(state("totals", 0, None), trouble="the value 'a\x1b]0;title\x07' is no number")])
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "\x1b]0;" not in shown
+    assert r"the value 'a\x1b]0;title\x07' is no number" in shown
+
+
+def test_an_error_does_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise PipelineFailedError("page.yaml:3: it answered 400 \x1b[2J\nand more")
+
+    assert exit_code_of(fail) == 1
+    assert capsys.readouterr().err == "moldau pipeline: page.yaml:3: it answered 400 \\x1b[2J\nand more\n"

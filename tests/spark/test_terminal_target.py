@@ -18,6 +18,14 @@ def test_the_first_rows_of_a_batch_are_shown_as_a_table(spark, target_query, cap
     assert "batch 5" not in shown
 
 
+def test_a_row_does_nothing_to_the_terminal(spark, target_query, capsys):
+    write = TerminalTarget(mode="append", rows=2).writer(target_query)
+    write(spark.sql(r"select 'a\u001b[2Jb' as word, encode('\u001b', 'UTF-8') as raw"), 1)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert r"a\x1b[2Jb" in shown
+
+
 def test_records_that_do_not_parse_are_counted_behind_the_rows_that_are_shown(run_page, new_topic, produce):
     source = new_topic(2)
     for partition in (0, 1):

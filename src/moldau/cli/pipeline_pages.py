@@ -85,14 +85,15 @@ def exit_code_of(action: Callable[[], int]) -> int:
     if not has_extra():
         return 2
     from moldau.products.pipelines.core.section import PageError
+    from moldau.products.service.look.words import visible
 
     try:
         return action()
     except PageError as error:
-        print(error, file=sys.stderr)
+        print(visible(str(error)), file=sys.stderr)
         return 2
-    except MoldauError as error:
-        print(f"moldau pipeline: {error}", file=sys.stderr)
+    except MoldauError as error:  # it may have words of a record, or of a server
+        print(f"moldau pipeline: {visible(str(error))}", file=sys.stderr)
         return 1
 
 

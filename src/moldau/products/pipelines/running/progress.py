@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
-from moldau.products.service.look.words import show_size
+from moldau.products.service.look.words import show_size, visible
 from moldau.spark.query_states import QueryState, input_rows, observed_row
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class ProgressDisplay:
             f"{state.name}: {state.state}, batch {state.batches}, read {state.records_read:,} records, "
             f"{per_second:,.0f}/s, lag {_lag(state)}, last batch {state.batch_ms:,} ms"
             + (f", dead letters {state.dead_letters:,}" if state.dead_letters else "")
-            + (f"; {state.trouble}" if state.trouble else "")
+            + (f"; {visible(state.trouble)}" if state.trouble else "")
         )
 
     def _say(self, line: str) -> None:
@@ -178,7 +178,7 @@ class ProgressDisplay:
             letters = "" if state.dead_letters is None else f"{state.dead_letters:,}"
             table.add_row(
                 Text(state.name),
-                Text(state.state if state.trouble is None else f"{state.state}: {state.trouble}",
+                Text(state.state if state.trouble is None else f"{state.state}: {visible(state.trouble)}",
                      style="red" if state.trouble else ""),
                 f"{state.records_read:,}",
                 f"{state.batches:,}",

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets.target import Target, TargetQuery
+from moldau.products.service.look.words import visible
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -49,9 +50,9 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
             title = f"{query.pipeline}, batch {batch_id}"
             shown = Table(title=title, caption="and more rows" if len(rows) > self.rows else None)
             for name in batch.columns:
-                shown.add_column(Text(name))
+                shown.add_column(Text(visible(name)))
             for row in rows[: self.rows]:
-                shown.add_row(*(Text("" if value is None else str(value)) for value in row))
+                shown.add_row(*(Text("" if value is None else visible(str(value))) for value in row))
             # to what standard output is now: the live table of the progress puts itself below what is printed there
             Console().print(shown)
 
