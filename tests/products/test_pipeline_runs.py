@@ -15,6 +15,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from moldau.cli.main import main
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.groups import read_committed
 from moldau.errors import KafkaError
 from moldau.products.pipelines.checkpoints.checkpoint import (
     CheckpointError,
@@ -23,8 +25,8 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     write_whole,
 )
 from moldau.products.pipelines.checkpoints.lease import LEASE_FILE, Lease
-from moldau.products.pipelines.core.note import metadata_of, note_of
-from moldau.products.pipelines.page.page import load_page
+from moldau.products.pipelines.core.note import CommitNote, metadata_of, note_of, read_notes
+from moldau.products.pipelines.page.page import PipelineQuery, load_page
 from moldau.products.pipelines.running.generations import (
     START_FILE,
     ChosenStarts,
@@ -32,8 +34,9 @@ from moldau.products.pipelines.running.generations import (
     forget_unfinished_reset,
     starting_offsets,
 )
-from moldau.products.pipelines.running.group import GroupOffsets
+from moldau.products.pipelines.running.group import GroupError, GroupOffsets
 from moldau.products.pipelines.running.query_progress import QueryProgress
+from moldau.shell.io.tcp import TCP
 from moldau.spark.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
@@ -233,17 +236,10 @@ def test_a_reset_tells_which_sources_begin_at_their_first_row(page: Path, capsys
 def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
     cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """A group with members takes no offsets from others."""
+    """As a group that gets a member between the look at it and the commit."""
     loaded = load_page(page)
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": loaded.queries[1].group}
-    consumer = Consumer(settings)
-    consumer.subscribe([loaded.name])
-    for _ in range(300):
-        consumer.poll(0.1)
-        if consumer.assignment():
-            break
-    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
-    consumer.close()
+    with cluster.faults.error("OffsetCommit", "UNKNOWN_MEMBER_ID", times=1):
+        code, _, error = told(capsys, "reset", str(page), "--to", "latest")
     kept = page.with_name("state.old-1")
     begins = f"moldau pipeline: the page begins anew, and its old generation is kept in {kept}, but its groups do not "
     assert (code, error.startswith(begins), kept.is_dir()) == (1, True, True)
@@ -261,8 +257,75 @@ def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, page: Pa
         True,
     )
     assert not loaded.checkpoint.exists()
-    assert offsets.why_not_of(loaded.name, loaded.queries[1].name) is not None
+    with pytest.raises(GroupError, match="shows how far the pipeline 'other' is"):
+        offsets.check(loaded.name, loaded.queries[1].name)
     offsets.close()
+
+
+def test_a_reset_that_its_groups_could_not_show_changes_nothing(
+    cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A group with members takes no offsets from others."""
+    loaded = load_page(page)
+    finish_batch(page, 0, 7, {"0": 2, "1": 1})
+    group = loaded.queries[1].group
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "client.id": "reader"})
+    consumer.subscribe([loaded.name])
+    for _ in range(300):
+        consumer.poll(0.1)
+        if consumer.assignment():
+            break
+    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+    consumer.close()
+    refused = f"moldau pipeline: group '{group}' has 1 members, the first is 'reader': "
+    assert (code, error.startswith(refused)) == (1, True), error
+    assert newest_finished_batch(loaded.queries[0].checkpoint) is not None
+    assert not page.with_name("state.old-1").exists()
+
+
+@pytest.fixture
+def far(page: Path) -> Iterator[tuple[Cluster, PipelineQuery, TopicPartition]]:
+    """The second query of the page, whose target is a topic of another cluster, and that topic's one partition."""
+    with Cluster() as other:
+        topic = other.topic()
+        there = f"topic: {topic}, bootstrap_servers: '{other.bootstrap_servers}'"
+        page.write_text(page.read_text().replace("path: raw", there))
+        yield other, load_page(page).queries[1], TopicPartition(topic, 0)
+
+
+def note_there(other: Cluster, query: PipelineQuery, partition: TopicPartition, page: str, pipeline: str) -> None:
+    """What a target leaves in its own cluster with batch 7, where none of its sources is."""
+    with closing(GroupOffsets(other.bootstrap_servers, query.group)) as group:
+        group.commit({partition: 0}, metadata_of(7, note_of(page, pipeline, "a", None, []).text()))
+
+
+def test_a_reset_takes_no_group_from_another_pipeline_on_the_cluster_of_a_target(
+    page: Path, far: tuple[Cluster, PipelineQuery, TopicPartition], capsys: pytest.CaptureFixture[str]
+):
+    other, query, partition = far
+    finish_batch(page, 0, 7, {"0": 2, "1": 1})
+    note_there(other, query, partition, "other", "other")
+    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+    refused = f"moldau pipeline: group '{query.group}' shows how far the pipeline 'other' is"
+    assert (code, error.startswith(refused), other.bootstrap_servers in error) == (1, True, True), error
+    assert newest_finished_batch(load_page(page).queries[0].checkpoint) is not None
+    assert not page.with_name("state.old-1").exists()
+
+
+def test_a_reset_takes_the_note_of_the_old_generation_from_the_cluster_of_a_target(
+    page: Path, far: tuple[Cluster, PipelineQuery, TopicPartition], capsys: pytest.CaptureFixture[str]
+):
+    """Else the page of that cluster would show batch 7 until the new generation has come as far."""
+    other, query, partition = far
+    note_there(other, query, partition, load_page(page).name, query.name)
+    with ClusterAdmin(TCP, other.bootstrap_servers, client_id="test") as admin:
+
+        def noted() -> list[str]:
+            return [position.metadata for position in read_committed(admin, query.group).values()]
+
+        assert read_notes(noted()).batch == 7
+        assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+        assert read_notes(noted()) == CommitNote()
 
 
 def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(

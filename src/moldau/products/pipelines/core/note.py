@@ -87,6 +87,11 @@ def read_notes(metadata: Iterable[str]) -> CommitNote:
     return newest
 
 
+def is_noted(metadata: str) -> bool:
+    """Whether the metadata of an offset says which batch it is of."""
+    return _read_note(metadata).batch is not None
+
+
 def others_in(metadata: Iterable[str], page: str, pipeline: str) -> list[str]:
     """All pipelines but this one that have left a note, in words, sorted. The short page `shop.eu` and the target `eu`
     of the page `shop` have one name: their pages tell them apart. Nothing here raises."""

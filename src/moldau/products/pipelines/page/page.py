@@ -98,6 +98,13 @@ class PipelineQuery(msgspec.Struct, frozen=True):
             return self.target.places()
         return (f"topic {topic}" if servers is None else f"topic {topic} on {servers}",)
 
+    @property
+    def clusters_of_group(self) -> list[str]:
+        """Where its group shows how far it is: on the clusters of its streams, and on that of a target that is a
+        topic."""
+        streams = [source.bootstrap_servers for source in self.streams().values()]
+        return list(dict.fromkeys(streams if self.target.topic is None else [self.bootstrap_servers, *streams]))
+
     def topics(self) -> Iterator[TopicSource]:
         return (source for source in self.sources.values() if isinstance(source, TopicSource))
 

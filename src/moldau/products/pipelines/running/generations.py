@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,7 +29,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.group import COMMAND_TIMEOUT_MS, GroupError, GroupOffsets
+from moldau.products.pipelines.running.group import GroupError, check_groups, opened_group
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.spark.offsets import StreamOffset, TopicIds, offset_from_dict, offset_to_dict, recreated_topics
 from moldau.spark.options import offsets_to_json
@@ -66,7 +65,7 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
     Raises LeaseError while the page runs, GroupError, ResetError."""
     chosen = _starts(page, to)
     starts = {name: start.offsets for name, start in chosen.items()}
-    _refuse_other_groups(page)
+    check_groups(page)
     # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
     nested = {name: EARLIEST if to == EARLIEST else offset_to_dict(start) for name, start in chosen.items()}
     note = _Note(tuple(query.step.target.name for query in page.queries), nested)
@@ -92,22 +91,13 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
     return kept, {one: offset for start in starts.values() for one, offset in start.items()}
 
 
-def _refuse_other_groups(page: PipelinePage) -> None:
-    """Raises ResetError where a group is that of another pipeline, and GroupError."""
-    for query in page.queries:
-        for source in query.streams().values():
-            with _group(page, source, query.group) as group:
-                refusal = group.why_not_of(page.name, query.name)
-            if refusal is not None:
-                raise ResetError(refusal)
-
-
 def _show(page: PipelinePage, starts: Mapping[str, Mapping[TopicPartition, int]]) -> None:
     """In the groups. Raises GroupError."""
     for query in page.queries:
-        for name, source in query.streams().items():
-            with _group(page, source, query.group) as group:
-                group.commit(starts[name])
+        for servers in query.clusters_of_group:
+            own = [starts[name] for name, one in query.streams().items() if one.bootstrap_servers == servers]
+            with opened_group(page, servers, query.group) as group:
+                group.begin({one: offset for of_source in own for one, offset in of_source.items()})
 
 
 def finish_reset(checkpoint: Path) -> None:
@@ -204,7 +194,7 @@ def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str
     if isinstance(start, str):
         return start
     chosen = offset_from_dict(start)
-    with _group(page, source, page.queries[0].group) as cluster:
+    with opened_group(page, source.bootstrap_servers, page.queries[0].group) as cluster:
         topics = cluster.topics_of(source)
         bounds, topic_ids = cluster.bounds(topics), cluster.topic_ids(topics)
     for lost in lost_topics(chosen.topic_ids, topic_ids):
@@ -218,25 +208,12 @@ def lost_topics(before: TopicIds, now: TopicIds) -> list[str]:
     return [*gone, *(f"topic {topic!r} was made anew" for topic in recreated_topics(before, now))]
 
 
-@contextmanager
-def _group(page: PipelinePage, source: TopicSource, name: str) -> Iterator[GroupOffsets]:
-    """On the source's own cluster."""
-    group = GroupOffsets(
-        source.bootstrap_servers,
-        name,
-        first_contact_timeout_ms=page.first_contact_timeout_ms,
-        retry_timeout_ms=COMMAND_TIMEOUT_MS,
-    )
-    with closing(group):
-        yield group
-
-
 def _starts(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
     """Of each source that is a topic, every partition's offset."""
     starts: dict[str, StreamOffset] = {}
     streams = {name: source for query in page.queries for name, source in query.streams().items()}
     for name, source in streams.items():
-        with _group(page, source, page.queries[0].group) as cluster:
+        with opened_group(page, source.bootstrap_servers, page.queries[0].group) as cluster:
             topics = cluster.topics_of(source)
             topic_ids = cluster.topic_ids(topics)
             bounds = cluster.bounds(topics)

@@ -7,17 +7,20 @@ the pipeline itself starts from Spark's checkpoint.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
-from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED
+from moldau.client.blocking.offsets import commit_offsets, committed_offsets, find_coordinator, list_offsets
+from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED, CommittedOffset
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS
-from moldau.errors import KafkaError, MoldauError
-from moldau.products.pipelines.core.note import others_in
+from moldau.errors import KafkaError, MoldauError, kafka_error
+from moldau.products.pipelines.core.note import is_noted, others_in
+from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition, Uuid
+from moldau.wire.protocol.messages.groups_classic import DescribedGroupMember, DescribeGroupsRequest
 
 CLIENT_ID = "moldau-pipeline"
 CONNECT_TIMEOUT_MS = 3_000
@@ -26,10 +29,12 @@ LOOK_TIMEOUT_MS = 1_000
 """How long one look tries: the caller shows what is wrong, and looks again."""
 COMMAND_TIMEOUT_MS = 10_000
 """How long a command tries, which does not look again: the first group of a cluster waits until its topic is made."""
+_UNKNOWN_GROUP_IS_DEAD = 5
+"""The last version of DescribeGroups in which a group that is not there is no error."""
 
 
 class GroupError(MoldauError):
-    """The cluster did not take the offsets, or did not give its own."""
+    """The cluster did not take the offsets, did not give its own, or has the group for somebody else."""
 
 
 class GroupOffsets:
@@ -62,10 +67,50 @@ class GroupOffsets:
         except KafkaError as error:
             raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
 
-    def why_not_of(self, page: str, pipeline: str) -> str | None:
-        """As `why_not_of`, of this group. Raises GroupError."""
+    def begin(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commits where a new generation of the checkpoint begins, and takes the notes of the old one away. What is no
+        source of this cluster has one too: the partition of a target (see `moldau.spark.transactions`), or a topic that
+        is not read any more. Raises GroupError."""
+        self.commit(offsets)
+        self.commit({one: at.offset for one, at in self._positions().items() if is_noted(at.metadata)})
+
+    def check(self, page: str, pipeline: str) -> None:
+        """Raises GroupError where the group cannot show how far a query is. It has members: offsets are committed from
+        outside, which it then refuses. Or another pipeline notes there how far that is: each would put its note in the
+        place of the other's, by which a sink knows which batch it has written. `pipeline`: the name of a query of the
+        page `page`."""
+        members = self._members()
+        if members:
+            raise GroupError(
+                f"group {self._group!r} has {len(members)} members, the first is {members[0].client_id!r}: only a "
+                "group without consumers can show a pipeline's progress; name another one with `group`"
+            )
+        others = others_in((position.metadata for position in self._positions().values()), page, pipeline)
+        if others:
+            raise GroupError(
+                f"group {self._group!r} shows how far the pipeline {others[0]} is, and cannot show {pipeline!r} too: "
+                f"name another one with `group`, or, if {others[0]} does not run any more, delete this one: "
+                f"moldau groups delete {self._group} --bootstrap-server {self._servers}"
+            )
+
+    def _members(self) -> tuple[DescribedGroupMember, ...]:
+        request = DescribeGroupsRequest(groups=(self._group,))
+
+        def describe() -> tuple[DescribedGroupMember, ...]:
+            coordinator = find_coordinator(self._client, self._group)
+            (found,) = coordinator.request(request, max_version=_UNKNOWN_GROUP_IS_DEAD).groups
+            if found.error_code:
+                raise kafka_error(found.error_code, f"group {self._group!r}")
+            return found.members
+
         try:
-            return why_not_of(self._client, self._servers, self._group, page, pipeline)
+            return self._client.retry(describe)
+        except KafkaError as error:
+            raise GroupError(f"the members of group {self._group} could not be listed: {error}") from error
+
+    def _positions(self) -> dict[TopicPartition, CommittedOffset]:
+        try:
+            return committed_offsets(self._client, self._group)
         except KafkaError as error:
             raise GroupError(f"the offsets of group {self._group} could not be read: {error}") from error
 
@@ -112,19 +157,26 @@ class GroupOffsets:
         self._client.close()
 
 
-def why_not_of(client: ClusterClient, servers: str, group: str, page: str, pipeline: str) -> str | None:
-    """A sentence where another pipeline notes in the group how far it is; None where none does. Each would put its note
-    in the place of the other's, by which a sink knows which batch it has written. `pipeline`: the name of a query of
-    the page `page`. Raises KafkaError."""
-    noted = (position.metadata for position in committed_offsets(client, group).values())
-    others = others_in(noted, page, pipeline)
-    if not others:
-        return None
-    return (
-        f"group {group!r} shows how far the pipeline {others[0]} is, and cannot show {pipeline!r} too: name another "
-        f"one with `group`, or, if {others[0]} does not run any more, delete this one: moldau groups delete {group} "
-        f"--bootstrap-server {servers}"
+@contextmanager
+def opened_group(page: PipelinePage, servers: str, name: str) -> Iterator[GroupOffsets]:
+    """A group on one cluster, for a command."""
+    group = GroupOffsets(
+        servers,
+        name,
+        first_contact_timeout_ms=page.first_contact_timeout_ms,
+        retry_timeout_ms=COMMAND_TIMEOUT_MS,
     )
+    with closing(group):
+        yield group
+
+
+def check_groups(page: PipelinePage) -> None:
+    """Looks at the group of each query on all clusters where it shows how far the query is. Raises GroupError, as
+    `GroupOffsets.check`."""
+    for query in page.queries:
+        for servers in query.clusters_of_group:
+            with opened_group(page, servers, query.group) as group:
+                group.check(page.name, query.name)
 
 
 def lag(bounds: Mapping[TopicPartition, tuple[int, int]], done: Mapping[TopicPartition, int]) -> int:

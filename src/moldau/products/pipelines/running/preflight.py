@@ -7,14 +7,12 @@ from functools import partial
 
 from moldau.client.admin.configs import TOPIC
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
-from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, why_not_of
+from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, GroupError, check_groups
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 CLUSTER_DEFAULT = -1
@@ -22,7 +20,6 @@ MAX_MESSAGE_BYTES, KAFKA_MESSAGE_BYTES = "max.message.bytes", 1_048_588
 """The setting of a topic, and its default."""
 MOST_MESSAGE_BYTES = 2**31 - 1
 """The setting's largest value."""
-_UNKNOWN_GROUP_IS_DEAD = 5
 _ANSWER_TIMEOUT_MS = 10_000
 
 
@@ -96,29 +93,28 @@ def check_cluster(page: PipelinePage) -> None:
             with _client(page, servers) as client:
                 client.retry(client.any_connection)
                 for query in page.queries:
-                    _check_query(client, page.name, servers, query)
+                    _check_topics(client, servers, query)
         except KafkaError as error:
             raise PreflightError(str(error)) from error
         except ProtocolError as error:
             raise PreflightError(f"{servers} does not answer as a Kafka broker: {error}") from error
+    try:
+        check_groups(page)
+    except GroupError as error:
+        raise PreflightError(str(error)) from error
 
 
-def _check_query(client: ClusterClient, page: str, servers: str, query: PipelineQuery) -> None:
-    sources = [source for source in query.topics() if source.bootstrap_servers == servers]
-    is_written_to = servers == query.bootstrap_servers
-    for source in sources:
+def _check_topics(client: ClusterClient, servers: str, query: PipelineQuery) -> None:
+    for source in query.topics():
+        if source.bootstrap_servers != servers:
+            continue
         if source.topic is None:
             if not any(source.reads(name) for name in client.list_topics()):
                 raise PreflightError(f"no topic on {servers} matches {source.pattern!r}")
         elif source.topic not in client.retry(partial(client.refresh, [source.topic])):
             raise PreflightError(_absent(servers, source.topic))
-    if is_written_to and query.target.topic is not None:
+    if servers == query.bootstrap_servers and query.target.topic is not None:
         _find_or_make(client, servers, query.target.topic)
-    if sources or is_written_to:
-        _check_group(client, query.group)
-        refusal = why_not_of(client, servers, query.group, page, query.name)
-        if refusal is not None:
-            raise PreflightError(refusal)
 
 
 def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
@@ -183,22 +179,3 @@ def _find_or_make(client: ClusterClient, servers: str, topic: str) -> None:
         if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
             raise
         raise PreflightError(_absent(servers, topic)) from error
-
-
-def _check_group(client: ClusterClient, group: str) -> None:
-    """The pipeline commits from outside, which a group with members refuses."""
-    request = DescribeGroupsRequest(groups=(group,))
-
-    def describe() -> DescribeGroupsResponse:
-        coordinator = find_coordinator(client, group)
-        found = coordinator.request(request, max_version=_UNKNOWN_GROUP_IS_DEAD)
-        if found.groups[0].error_code:
-            raise kafka_error(found.groups[0].error_code, found.groups[0].error_message or f"group {group!r}")
-        return found
-
-    members = client.retry(describe).groups[0].members
-    if members:
-        raise PreflightError(
-            f"group {group!r} has {len(members)} members, the first is {members[0].client_id!r}: only a group "
-            "without consumers can show a pipeline's progress; name another one with `group`"
-        )
