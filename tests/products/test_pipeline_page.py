@@ -212,6 +212,21 @@ def test_a_topic_target_may_be_on_a_cluster_of_its_own(shop):
     assert facts["target counts"] == "topic counts on c:3,d:4 (update), exactly once: one transaction for each batch"
 
 
+@pytest.mark.parametrize("servers", ["a:1,[::1]:9092", "[::1], a:1", "[::1]:9092,a:1,"])
+def test_one_list_of_addresses_is_one_cluster_however_it_is_written(shop, servers: str):
+    def on(sources: str, target: str) -> str:
+        text = SHOP.replace("bootstrap_servers: a:1", "bootstrap_servers: 'a:1,[::1]'")
+        return text.replace("b:2", sources).replace("topic: raw", f"topic: raw, bootstrap_servers: '{target}'")
+
+    raw = shop(on("b:2", servers)).queries[2]
+    assert (raw.bootstrap_servers, raw.places) == ("[::1]:9092,a:1", ("topic raw",))
+    assert raw.target.describe()[0] == "topic raw"
+    assert shop(on("b:2", "c:3,b:2")).queries[2].places == ("topic raw on b:2,c:3",)
+    circle = on(f"'{servers}'", servers).replace("prices-.*", "r.*")
+    with pytest.raises(PageError, match=r"`targets\.raw` writes to the topic raw, which `sources\.prices` reads"):
+        shop(circle)
+
+
 @pytest.mark.parametrize(
     ("sink", "reason"),
     [

@@ -111,6 +111,19 @@ def test_topic_and_group_of_a_target_are_looked_at_in_its_own_cluster(cluster: C
             check_cluster(wanted)
 
 
+def test_two_names_of_one_cluster_are_refused(cluster: Cluster):
+    """Whether a target writes to what its page reads, and where its rows are, is told by these texts."""
+    servers, topic, sink = cluster.bootstrap_servers, cluster.topic(), cluster.topic()
+    other = servers.replace("127.0.0.1", "localhost")
+    for names in ((servers, other), (other, servers)):
+        with pytest.raises(PreflightError) as refused:
+            check_cluster(page(names[0], topic, f"{sink}, bootstrap_servers: '{names[1]}'"))
+        assert str(refused.value) == (
+            f"{names[0]} and {names[1]} are one cluster: write its `bootstrap_servers` in the same way everywhere"
+        )
+    check_cluster(page(servers, topic, f"{sink}, bootstrap_servers: '{servers}'"))
+
+
 def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
     """A task's client is new, and would give up after the time of a first contact."""
     times = times_of(page("b:1", more="first_contact_timeout: 1 second\nretry_timeout: 1 minute"))

@@ -19,6 +19,7 @@ from yaml.constructor import ConstructorError
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
+from moldau.products.pipelines.core.places import one_list
 
 _UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(_UNITS_MS)})s?")
@@ -182,14 +183,14 @@ class Section:
             self.refuse(key, f"is no name of a topic: `{name}`")
         return name
 
-    def servers(self, key: str) -> str:
-        """The addresses of a cluster's brokers."""
-        servers = self.text(key)
+    def servers(self, key: str, default: str | None = None) -> str:
+        """The addresses of a cluster's brokers, as `one_list`: so two equal texts are one cluster."""
+        if default is not None and not self.has(key):
+            return default
         try:
-            parse_bootstrap_servers(servers)
+            return one_list(parse_bootstrap_servers(self.text(key)))
         except ValueError as error:
             self.refuse(key, f"must be host:port, or several with commas: {error}")
-        return servers
 
     def web_address(self, key: str, example: str) -> str:
         """One that a request can be sent to, without user and password. `example`: of such a one."""

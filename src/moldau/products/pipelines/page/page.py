@@ -96,7 +96,7 @@ class PipelineQuery(msgspec.Struct, frozen=True):
         topic, servers = self.target.topic, self.target.bootstrap_servers
         if topic is None:
             return self.target.places()
-        return (f"topic {topic}" if servers is None else f"topic {topic} on {servers}",)
+        return (f"topic {topic} on {servers}" if servers else f"topic {topic}",)
 
     @property
     def clusters_of_group(self) -> list[str]:
@@ -344,6 +344,8 @@ def _queries(plan: Plan, parts: _Parts, head: PageHead, group: str, *, is_long: 
         own = {source.name: sources[source.name] for source in step.sources}
         _refuse_mixed_offsets(step, own)
         servers = target.bootstrap_servers or head.bootstrap_servers
+        if target.bootstrap_servers == head.bootstrap_servers:
+            target = msgspec.structs.replace(target, bootstrap_servers="")  # as one that names none: one place
         _refuse_circle(step, own, target, servers)
         dead_letters_of = tuple(name for name in own if name not in kept)
         kept.update(dead_letters_of)

@@ -13,6 +13,7 @@ from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, GroupError, check_groups
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 CLUSTER_DEFAULT = -1
@@ -88,10 +89,11 @@ def check_cluster(page: PipelinePage) -> None:
     clusters = {page.bootstrap_servers: None}
     for query in page.queries:
         clusters |= dict.fromkeys([query.bootstrap_servers, *(source.bootstrap_servers for source in query.topics())])
+    names: dict[str, str] = {}
     for servers in clusters:
         try:
             with _client(page, servers) as client:
-                client.retry(client.any_connection)
+                _refuse_second_name(names, client, servers)
                 for query in page.queries:
                     _check_topics(client, servers, query)
         except KafkaError as error:
@@ -102,6 +104,17 @@ def check_cluster(page: PipelinePage) -> None:
         check_groups(page)
     except GroupError as error:
         raise PreflightError(str(error)) from error
+
+
+def _refuse_second_name(names: dict[str, str], client: ClusterClient, servers: str) -> None:
+    """Raises PreflightError where the cluster has another name in the page, by which it counts as another one. `names`:
+    by cluster id; takes this one."""
+    answer = client.retry(lambda: client.any_connection().request(MetadataRequest(topics=())))
+    first = names.setdefault(answer.cluster_id or servers, servers)
+    if first != servers:
+        raise PreflightError(
+            f"{first} and {servers} are one cluster: write its `bootstrap_servers` in the same way everywhere"
+        )
 
 
 def _check_topics(client: ClusterClient, servers: str, query: PipelineQuery) -> None:

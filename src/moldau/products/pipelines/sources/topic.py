@@ -97,9 +97,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             key = "dead_letters" if source.has("dead_letters") else "pattern"
             source.refuse(key, "must not be the topic that is read: what does not parse would be read again")
         return cls(
-            bootstrap_servers=(
-                source.servers("bootstrap_servers") if source.has("bootstrap_servers") else head.bootstrap_servers
-            ),
+            bootstrap_servers=source.servers("bootstrap_servers", default=head.bootstrap_servers),
             topic=topic,
             pattern=pattern,
             format=record_format,

@@ -66,7 +66,8 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic`: the one that must be there before Spark starts. `bootstrap_servers`: its cluster; None: the page's."""
+    """`topic`: the one that must be there before Spark starts. `bootstrap_servers`: its cluster; empty: the
+    page's."""
 
     NAMED_BY: ClassVar[str]
     """The key of the page's target that asks for this kind."""
@@ -77,7 +78,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: str
     topic: str | None = None
-    bootstrap_servers: str | None = None
+    bootstrap_servers: str = ""
 
     @classmethod
     @abstractmethod

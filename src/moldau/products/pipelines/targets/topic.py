@@ -46,7 +46,7 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return cls(
             mode=mode,
             topic=sink.topic("topic"),
-            bootstrap_servers=sink.servers("bootstrap_servers") if sink.has("bootstrap_servers") else None,
+            bootstrap_servers=sink.servers("bootstrap_servers", default=""),
             key=sink.text("key", default="") or None,
             delivery=delivery,
             format=parse_written(sink, directory),
