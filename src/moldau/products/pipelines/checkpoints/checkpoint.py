@@ -27,7 +27,7 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.spark.checkpoint_offsets import VERSION_LINE, offsets_if_topics
-from moldau.spark.offsets import FIRST_START, TopicIds, offset_from_dict, read_by_all, topic_offsets
+from moldau.spark.offsets import FIRST_START, StreamOffset, TopicIds, offset_from_dict, read_by_all, topic_offsets
 from moldau.types import TopicPartition
 
 NO_OFFSET = "-"
@@ -88,13 +88,19 @@ def unfinished_batch(checkpoint: Path) -> BatchSpan | None:
     return BatchSpan(checkpoint, planned, planned, starts, _source_offsets(checkpoint / "offsets" / str(planned)))
 
 
-def topic_ids(checkpoint: Path, batch_id: int) -> TopicIds:
-    """The ids of the topics that a batch ends in, as far as they are known. Raises CheckpointError."""
+def ends_by_source(checkpoint: Path, batch_id: int) -> list[StreamOffset]:
+    """Where a batch ends in each of its sources that are topics. Empty where Spark no longer has it. Raises
+    CheckpointError."""
     path = checkpoint / "offsets" / str(batch_id)
     if not path.exists():
-        return {}
-    of_topics = [offset_from_dict(nested) for nested in _sources(path) if offsets_if_topics(nested)]
-    return {topic: topic_id for offset in of_topics for topic, topic_id in offset.topic_ids.items()}
+        return []
+    return [offset_from_dict(nested) for nested in _sources(path) if offsets_if_topics(nested)]
+
+
+def topic_ids(checkpoint: Path, batch_id: int) -> TopicIds:
+    """The ids of the topics that a batch ends in, as far as they are known. Raises CheckpointError."""
+    ends = ends_by_source(checkpoint, batch_id)
+    return {topic: topic_id for end in ends for topic, topic_id in end.topic_ids.items()}
 
 
 def first_batch_start(checkpoint: Path) -> dict[TopicPartition, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 
 import msgspec
@@ -10,16 +11,16 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     Change,
     FinishedBatch,
     changed_facts,
+    ends_by_source,
     newest_finished_batch,
     newest_planned_batch,
 )
-from moldau.products.pipelines.checkpoints.checkpoint import topic_ids as topic_ids_of
 from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.generations import chosen_start, first_offsets, lost_topics
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
-from moldau.spark.offsets import StreamOffset, TopicIds, recreated_topics
-from moldau.types import ZERO_UUID, TopicPartition
+from moldau.spark.offsets import StreamOffset, TopicIds, read_by_all, recreated_topics
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
 MOST_PARTITIONS = 8
 """That are named one by one."""
@@ -78,7 +79,7 @@ def standing_of(page: PipelinePage) -> tuple[Holder | None, list[QueryStanding]]
 def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) -> QueryStanding:
     """`away`: what is wrong with the clusters that have not answered, which are asked once only."""
     done = newest_finished_batch(query.checkpoint)
-    behind, starts = 0, dict[TopicPartition, int]()
+    bounds: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
     there: dict[str, TopicIds] = {}
     streams = query.streams()
     for name, source in streams.items():
@@ -90,48 +91,42 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) ->
                 GroupOffsets(servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
             ) as group:
                 topics = group.topics_of(source)
-                bounds, there[name] = group.bounds(topics), group.topic_ids(topics)
+                bounds[name], there[name] = group.bounds(topics), group.topic_ids(topics)
         except GroupError as error:
             away[servers] = str(error)
-            continue
-        own = _starts(page, query, name, bounds, there[name], done)
-        behind += lag(bounds, own)
-        starts |= own
+    own = {name: _starts(page, query, name, bounds[name], there, done) for name in there}
     servers_of_all = [source.bootstrap_servers for source in streams.values()]
     trouble = next((away[servers] for servers in servers_of_all if servers in away), None)
-    refusal, lost = _changed_topics(page, query, done, there) if trouble is None else (None, ())
+    refusal, lost = _changed_topics(page, query, there) if trouble is None else (None, ())
     return QueryStanding(
         name=query.name,
         batch=done.batch_id if done else None,
-        lag=behind if trouble is None else None,
+        lag=sum(lag(bounds[name], own[name]) for name in own) if trouble is None else None,
         changed=changed_facts(query.checkpoint, query.step.facts()),
         trouble=trouble,
         refusal=refusal,
         lost=lost,
-        starts=starts,
+        starts={one: offset for starts in own.values() for one, offset in starts.items()},
     )
 
 
 def _changed_topics(
-    page: PipelinePage, query: PipelineQuery, done: FinishedBatch | None, there: dict[str, TopicIds]
+    page: PipelinePage, query: PipelineQuery, there: Mapping[str, TopicIds]
 ) -> tuple[str | None, tuple[str, ...]]:
     """Why a run would not go on with the topics that are there; else what became of those that it would go on without.
     `there`: by source, the ids of its topics."""
     planned = newest_planned_batch(query.checkpoint)
-    noted = {one.topic: ZERO_UUID for one in (done.offsets if done else ())}
-    noted.update(topic_ids_of(query.checkpoint, planned))
-    # two sources may have one pattern, on two clusters
-    everywhere = {topic: topic_id for ids in there.values() for topic, topic_id in ids.items()}
     passed: list[str] = []
     for name, source in query.streams().items():
         if not there[name]:
             what = f"topic {source.topic!r} does not exist" if source.topic else f"no topic matches {source.pattern!r}"
             return f"{what} on {source.bootstrap_servers}", ()
-        before = {topic: topic_id for topic, topic_id in noted.items() if source.reads(topic)}
         if planned < 0:
             chosen = chosen_start(page, query, name)
             before = chosen.topic_ids if isinstance(chosen, StreamOffset) else {}
-        lost = lost_topics(before, everywhere)
+        else:
+            before = _end_of(query, name, planned, there).topic_ids
+        lost = lost_topics(before, there[name])
         if lost and planned >= 0 and not source.skips_lost:
             return f"{', '.join(lost)}: write `lost_records: skip` in its source, or `moldau pipeline reset`", ()
         passed += lost
@@ -141,15 +136,40 @@ def _changed_topics(
 def _starts(
     page: PipelinePage,
     query: PipelineQuery,
-    source: str,
-    bounds: dict[TopicPartition, tuple[int, int]],
-    topic_ids: TopicIds,
+    name: str,
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    there: Mapping[str, TopicIds],
     done: FinishedBatch | None,
 ) -> dict[TopicPartition, int]:
-    """Where a run would read on in the topics of the source."""
+    """Where a run would read on in the topics of a source. `there`: as in `_changed_topics`."""
     if done is None:
-        return first_offsets(page, query, source, bounds, topic_ids)
-    skips_lost = query.streams()[source].skips_lost
-    anew = recreated_topics(topic_ids_of(query.checkpoint, done.batch_id), topic_ids)
-    offsets = {one: first if one.topic in anew else done.offsets.get(one, first) for one, (first, _) in bounds.items()}
+        return first_offsets(page, query, name, bounds, there[name])
+    skips_lost = query.streams()[name].skips_lost
+    end = _end_of(query, name, done.batch_id, there)
+    anew = recreated_topics(end.topic_ids, there[name])
+    offsets = {one: first if one.topic in anew else end.offsets.get(one, first) for one, (first, _) in bounds.items()}
     return {one: max(offset, bounds[one][0]) if skips_lost else offset for one, offset in offsets.items()}
+
+
+def _end_of(query: PipelineQuery, name: str, batch_id: int, there: Mapping[str, TopicIds]) -> StreamOffset:
+    """Where a batch ends in a source. The checkpoint does not name its sources, and two of them may match topics of
+    one name, on two clusters. So of each topic those offsets count whose id is on the cluster of the source, or if none
+    is there, on that of no other source. `there`: as in `_changed_topics`."""
+    ends = ends_by_source(query.checkpoint, batch_id)
+    topics = dict.fromkeys(one.topic for end in ends for one in end.offsets if query.streams()[name].reads(one.topic))
+    others = [ids for other, ids in there.items() if other != name]
+    ids: dict[str, Uuid] = {}
+    offsets: list[dict[TopicPartition, int]] = []
+    for topic in topics:
+        noted = [end for end in ends if any(one.topic == topic for one in end.offsets)]
+        own = [end for end in noted if _has(there[name], topic, end)]
+        for end in own or [end for end in noted if not any(_has(other, topic, end) for other in others)]:
+            ids[topic] = end.topic_ids.get(topic, ZERO_UUID)
+            offsets.append({one: offset for one, offset in end.offsets.items() if one.topic == topic})
+    return StreamOffset(read_by_all(offsets), ids)
+
+
+def _has(there: TopicIds, topic: str, end: StreamOffset) -> bool:
+    """Whether a cluster has the topic whose offsets these are. Without an id (before Kafka 2.8) the name decides."""
+    now, known = there.get(topic), end.topic_ids.get(topic, ZERO_UUID)
+    return now is not None and (now == known or ZERO_UUID in (now, known))
