@@ -54,7 +54,8 @@ async def _follow(found: PageDirectory, pages: dict[Path, ServedPage], words: Se
     leaving: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as group:
         while True:
-            for finding in found.look([file for file, task in taking.items() if not task.done()]):
+            taking = {file: task for file, task in taking.items() if not task.done()}
+            for finding in found.look(list(taking)):
                 if finding.file not in pages:
                     pages[finding.file] = ServedPage(finding.file, start_one, words)
                 task = group.create_task(take(pages[finding.file], finding, tuple(leaving)))
