@@ -229,7 +229,7 @@ class Writer:
 
         head = self.framed(b"")
         encode, names = self.encoder_of(rows), [field.name for field in rows.type]
-        columns = [column.to_pylist(maps_as_pydicts="strict") for column in rows.flatten()]
+        columns = [_values(name, column) for name, column in zip(names, rows.flatten(), strict=True)]
         found = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
         return pa.array([head + _encoded(encode, row) for row in found], self.kind)
 
@@ -246,6 +246,32 @@ class Writer:
         if schema_id == UNREGISTERED:
             schema_id = registered_id(registry, str(self._subject), self._schema.text, self.SCHEMA_TYPE)
         return struct.pack(">bI", MAGIC, schema_id) + self.before_message()
+
+
+def _values(name: str, column: pa.Array) -> list[Any]:
+    """Raises FlowError for a time that Python does not have."""
+    try:
+        values: list[Any] = column.cast(_in_utc(column.type)).to_pylist(maps_as_pydicts="strict")
+    except OverflowError as error:
+        raise FlowError(f"a row does not fit the schema: {name!r} has a time outside of the years 1 to 9999") from error
+    return values
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """The same with its times in UTC. Spark gives them in the session's zone, where those within hours of the years 1
+    and 9999 may be out of Python's range, and old ones have offsets with seconds, which JSON cannot say."""
+    import pyarrow as pa
+
+    def inside(field: pa.Field) -> pa.Field:
+        return field.with_type(_in_utc(field.type))
+
+    if pa.types.is_timestamp(kind):
+        return kind if kind.tz is None else pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([inside(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(inside(kind.key_field), inside(kind.item_field))
+    return pa.list_(inside(kind.value_field)) if pa.types.is_list(kind) else kind
 
 
 def _encoded(encode: Callable[[Row], bytes], row: Row) -> bytes:
