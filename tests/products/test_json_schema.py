@@ -191,6 +191,25 @@ def test_a_row_that_its_schema_refuses_is_not_written(part, value, reason):
         written({**schema(a=part), "required": ["a"]}, {"a": value})
 
 
+@pytest.mark.parametrize(
+    ("step", "value", "is_multiple"),
+    [
+        (0.01, 19.99, True), (0.01, Decimal("19.99"), True), (0.01, 19.995, False), (0.1, 0.3, True), (0.1, 4, True),
+        (0.01, 1e22, True), (1e-5, 1e300, True), (0.3, 1, False), (7, 14, True), (7, 15, False), (2.5, 7.5, True),
+        (2, 3.5, False), (0.01, -19.99, True), (1e-3, Decimal("123456789012.345"), True),
+    ],
+)  # fmt: skip
+def test_a_multiple_is_told_by_the_digits_of_a_number(step, value, is_multiple):
+    """As binary fractions, 19.99 is no multiple of 0.01."""
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    for whole in (schema(a={**NUMBER, "multipleOf": step}), {**draft, **schema(a={**NUMBER, "multipleOf": step})}):
+        if is_multiple:
+            assert json.loads(written(whole, {"a": value})) == {"a": float(value)}
+        else:
+            with pytest.raises(MoldauError, match=rf"\$\.a: {value} is not a multiple of {step}"):
+                written(whole, {"a": value})
+
+
 def test_columns_that_are_not_those_of_the_schema_are_refused():
     writer = JsonSchemaWriter(
         RegisteredSchema(-1, json.dumps({**schema(a=WHOLE, b=TEXT), "required": ["a"]})), None, None

@@ -1,20 +1,25 @@
-"""JSON Schemas with the texts that they build on: a `$ref` leads into the text that it stands in, or to another one by
-the name that a registry has for it."""
+"""JSON Schemas with the texts that they build on. A `$ref` leads to a part by its place, or by a name: relative to the
+`$id` around it, as JSON Schema says, or else the one that a registry has for a text."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Self
+from urllib.parse import quote, urldefrag, urljoin
 
-from jsonschema.exceptions import SchemaError
+import msgspec
+from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.protocols import Validator
-from jsonschema.validators import Draft7Validator, validator_for
-from referencing import Registry
+from jsonschema.validators import Draft7Validator, extend, validator_for
+from referencing import Registry, Specification
 from referencing.exceptions import Unresolvable
-from referencing.jsonschema import specification_with
+from referencing.jsonschema import DRAFT3, DRAFT4, specification_with
 
 from moldau.errors import MoldauError
+from moldau.products.json_patterns import Pattern, UnknownCategoryError
 
 Node = Any
 """A schema: true, false, or a mapping of keywords."""
@@ -25,6 +30,7 @@ VALUES = ("enum", "const", "default", "examples")
 """Keywords that hold documents, not schemas."""
 BY_NAMES = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies")
 """Keywords that hold schemas by names, which may be those of keywords: a property may be called `default`."""
+REFERENCES = ("$ref", "$dynamicRef")
 
 
 class JsonSchemaError(MoldauError):
@@ -32,17 +38,17 @@ class JsonSchemaError(MoldauError):
 
 
 class JsonSchema:
-    """All its references begin with the name of the text that they lead into."""
+    """All its references begin with the name of the part that they lead into, which means the same everywhere."""
 
     def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
-        """`texts`: by their names, MAIN among them."""
-        specification = specification_with(str(validator.META_SCHEMA.get("$schema") or validator.META_SCHEMA["id"]))
-        named = {name: _named(node, name) for name, node in texts.items()}
-        self.root, self.root_reference = named[MAIN], f"{MAIN}#"
+        """`texts`: by their names, MAIN the first among them."""
+        parts = _Parts(texts, validator)
+        self.root, self.root_reference = parts.found[MAIN][0], f"{MAIN}#"
         self._registry: Registry[Any] = Registry().with_resources(
-            (name, specification.create_resource(node)) for name, node in named.items()
+            (name, specification.create_resource(node)) for name, (node, specification) in parts.found.items()
         )
-        self._kind = validator
+        self._given = parts.given
+        self._kind = _with_decimals(validator)  # type: ignore[arg-type]  # a class has a hash
 
     @classmethod
     def parse(cls, text: str, references: tuple[tuple[str, str], ...] = ()) -> Self:
@@ -52,15 +58,17 @@ class JsonSchema:
             if not isinstance(contents, dict | bool):
                 raise JsonSchemaError("a JSON Schema is an object, true or false")
             validator = validator_for(contents, default=Draft7Validator)
-            validator.check_schema(contents)
-            others = {name: json.loads(other) for name, other in references}
-            parsed = cls({**others, MAIN: contents}, validator)
-            for reference in _references(parsed.root):
-                parsed.referred(reference)
+            texts = {MAIN: contents} | {name: json.loads(other) for name, other in references}
+            for name, node in texts.items():
+                if not isinstance(node, dict | bool):
+                    raise JsonSchemaError(f"its reference {name} is no JSON Schema")
+            parsed = cls(texts, validator)
+            validator.check_schema(parsed.root)
+            parsed._follow()
         except SchemaError as error:
             raise JsonSchemaError(f"it is no JSON Schema: {error.message}") from error
-        except Unresolvable as error:
-            raise JsonSchemaError(f"its $ref {error.ref} leads nowhere") from error
+        except UnknownCategoryError as error:
+            raise JsonSchemaError(str(error)) from error
         except (ValueError, RecursionError) as error:
             raise JsonSchemaError(f"it is no JSON: {error}") from error
         except (TypeError, AttributeError) as error:  # `$schema` or `$id` of another type, which no meta-schema refuses
@@ -68,38 +76,156 @@ class JsonSchema:
         return parsed
 
     def referred(self, reference: str) -> Node:
-        """What stands where a `$ref` leads. Raises Unresolvable."""
-        return self._registry.resolver().lookup(reference).contents
+        """What stands where a `$ref` leads. Raises JsonSchemaError."""
+        given = self._given.get(reference, reference)
+        try:
+            found = self._registry.resolver().lookup(reference).contents
+        except (Unresolvable, LookupError, ValueError, TypeError) as error:  # into a list or a text: any of the others
+            raise JsonSchemaError(f"its $ref {given} leads nowhere") from error
+        if not isinstance(found, dict | bool):
+            raise JsonSchemaError(f"its $ref {given} leads to no schema")
+        return found
 
     def validator(self, node: Node) -> Validator:
-        """Of documents, by that part of the schema. It raises Unresolvable where a reference leads nowhere."""
+        """Of documents, by that part of the schema."""
         return self._kind(node, registry=self._registry)
 
-
-def _named(node: Node, name: str, *, is_by_names: bool = False) -> Node:
-    """With its references to places in itself as references to the text of that name. `is_by_names`: `node` is what one
-    of BY_NAMES holds."""
-    if isinstance(node, list):
-        return [_named(inside, name) for inside in node]
-    if not isinstance(node, dict):
-        return node
-    if is_by_names:
-        return {key: _named(value, name) for key, value in node.items()}
-    found = {
-        key: value if key in VALUES else _named(value, name, is_by_names=key in BY_NAMES) for key, value in node.items()
-    }
-    if isinstance(reference := node.get("$ref"), str) and reference.startswith("#"):
-        found["$ref"] = name + reference
-    return found
+    def _follow(self) -> None:
+        """Raises JsonSchemaError for a reference that leads nowhere, in the schema or in what it leads to."""
+        self._registry = self._registry.crawl()  # else each anchor is looked for in all texts
+        seen = {MAIN}
+        nodes = [self.root]
+        while nodes:
+            for reference in _references(nodes.pop()):
+                if not isinstance(reference, str):
+                    raise JsonSchemaError(f"its $ref {json.dumps(reference)[:100]} is no text")
+                self.referred(reference)
+                name = urldefrag(reference).url
+                if name not in seen:
+                    seen.add(name)
+                    nodes.append(self.referred(name))
 
 
-def _references(node: Node, *, is_by_names: bool = False) -> Iterator[str]:
+class _Scope(msgspec.Struct, frozen=True):
+    """What is known where a node stands: the URI that references in it begin at, the name that has taken its place, and
+    the draft."""
+
+    uri: str
+    part: str
+    draft: Specification[Any]
+
+    def of(self, node: Node) -> _Scope:
+        """In a node that may have an `$id` and a draft of its own; of the same part."""
+        if not isinstance(node, dict):
+            return self
+        draft = self.draft
+        if isinstance(node.get("$schema"), str):
+            draft = specification_with(node["$schema"], default=draft)
+        name = draft.id_of(node) if isinstance(node.get(_id_key(draft)), str) else None
+        return _Scope(self.uri if name is None else urljoin(self.uri, name).rstrip("#"), self.part, draft)
+
+
+class _Parts:
+    """`found`: the texts, and what has an `$id` of its own in them, by their new names, and their drafts. `given`: the
+    references as they are written, by what has taken their place."""
+
+    def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
+        draft = specification_with(str(validator.META_SCHEMA.get("$schema") or validator.META_SCHEMA["id"]))
+        self.found: dict[str, tuple[Node, Specification[Any]]] = {}
+        self.given: dict[str, str] = {}
+        self._draft = draft
+        uris = {name: name.rstrip("#") for name in texts}
+        scopes = {name: _Scope(uri, uri if uri == MAIN else _new_name(uri), draft) for name, uri in uris.items()}
+        self._names = {scope.uri: scope.part for scope in scopes.values()}
+        for name, node in texts.items():
+            self._names.setdefault(scopes[name].of(node).uri, scopes[name].part)
+        for name, node in texts.items():
+            for uri in _uris(node, scopes[name]):
+                self._names.setdefault(uri, _new_name(uri))
+        for name, node in texts.items():
+            scope = scopes[name]
+            self.found[scope.part] = (self._rewritten(node, scope, is_text=True), scope.of(node).draft)
+
+    def _rewritten(self, node: Node, around: _Scope, *, is_text: bool = False, is_by_names: bool = False) -> Node:
+        """`is_text`: it is a whole one. `is_by_names`: `node` is what one of BY_NAMES holds."""
+        if isinstance(node, list):
+            return [self._rewritten(inside, around) for inside in node]
+        if not isinstance(node, dict):
+            return node
+        if is_by_names:
+            return {key: self._rewritten(value, around) for key, value in node.items()}
+        scope = around.of(node)
+        if scope.uri != around.uri and not is_text:
+            scope = msgspec.structs.replace(scope, part=self._names[scope.uri])
+        found = {
+            key: value if key in VALUES else self._rewritten(value, scope, is_by_names=key in BY_NAMES)
+            for key, value in node.items()
+        }
+        for key in REFERENCES:
+            if isinstance(node.get(key), str):
+                found[key] = self._reference(node[key], scope)
+        if isinstance(node.get("pattern"), str):
+            found["pattern"] = Pattern(node["pattern"])
+        if isinstance(node.get("patternProperties"), dict):
+            found["patternProperties"] = {Pattern(key): value for key, value in found["patternProperties"].items()}
+        if scope.draft == self._draft:
+            found.pop("$schema", None)  # below it a validator would go on without the keywords it was extended by
+        if scope.uri != around.uri:
+            found[_id_key(scope.draft)] = scope.part
+            self.found.setdefault(scope.part, (found, scope.draft))
+        return found
+
+    def _reference(self, given: str, scope: _Scope) -> str:
+        uri, fragment = urldefrag(given)
+        part = self._names.get(urljoin(scope.uri, uri)) or self._names.get(uri) if uri else scope.part
+        if part is None:
+            return given
+        self.given.setdefault(f"{part}#{fragment}", given)
+        return f"{part}#{fragment}"
+
+
+def _new_name(uri: str) -> str:
+    """An absolute URI: no `$id` around a reference to it makes another one of it."""
+    return f"urn:moldau:part:{quote(uri, safe='')}"
+
+
+def _id_key(draft: Specification[Any]) -> str:
+    return "id" if draft in (DRAFT3, DRAFT4) else "$id"
+
+
+def _uris(node: Node, around: _Scope, *, is_by_names: bool = False) -> Iterator[str]:
+    """Of the parts that have an `$id`."""
     if isinstance(node, dict):
-        if not is_by_names and isinstance(node.get("$ref"), str):
-            yield node["$ref"]
+        scope = around if is_by_names else around.of(node)
+        if scope.uri != around.uri:
+            yield scope.uri
+        for name, inside in node.items():
+            if is_by_names or name not in VALUES:
+                yield from _uris(inside, scope, is_by_names=not is_by_names and name in BY_NAMES)
+    elif isinstance(node, list):
+        for inside in node:
+            yield from _uris(inside, around)
+
+
+def _references(node: Node, *, is_by_names: bool = False) -> Iterator[object]:
+    if isinstance(node, dict):
+        if not is_by_names:
+            yield from (node[key] for key in REFERENCES if key in node)
         for name, inside in node.items():
             if is_by_names or name not in VALUES:
                 yield from _references(inside, is_by_names=not is_by_names and name in BY_NAMES)
     elif isinstance(node, list):
         for inside in node:
             yield from _references(inside)
+
+
+@lru_cache(16)
+def _with_decimals(validator: type[Validator]) -> type[Validator]:
+    """The same, with numbers as their digits say: in binary, 19.99 is no multiple of 0.01."""
+    made: type[Validator] = extend(validator, {"multipleOf": _multiple_of})
+    return made
+
+
+def _multiple_of(validator: Validator, step: float, instance: object, _: Node) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(step)):
+        yield ValidationError(f"{instance!r} is not a multiple of {step}")

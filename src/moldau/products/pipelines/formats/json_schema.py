@@ -90,10 +90,17 @@ class JsonSchemaFormat(SchemaFormat, frozen=True, kw_only=True):
         return lambda row: writer.framed(json_text(row).encode())
 
     def _schema(self) -> RegisteredSchema:
+        """One that has columns. Raises FlowError, RegistryError."""
         require_extra("`format: json` with a JSON Schema", "json-schema")
         if self.schema_file is not None:
-            return RegisteredSchema(UNREGISTERED, self.schema_file.read_text("utf-8"))
-        return self.newest_schema()
+            schema, name = RegisteredSchema(UNREGISTERED, self.schema_file.read_text("utf-8")), str(self.schema_file)
+        else:
+            schema, name = self.newest_schema(), f"the newest version of {self.subject}"
+        try:
+            _kind(schema)
+        except FlowError as error:
+            raise FlowError(f"{name}: {error}") from error
+        return schema
 
 
 class JsonSchemaValues(Values):
@@ -112,14 +119,15 @@ class JsonSchemaWriter(Writer):
     SCHEMA_TYPE = "JSON"
 
     def fields(self) -> Mapping[str, bool]:
+        kind = _kind(self._schema)
         must = needed(_parsed(self._schema))
-        return {name: name in must for name, _ in _kind(self._schema).inside}
+        return {name: name in must for name, _ in kind.inside}
 
     def encoder(self) -> Callable[[Row], bytes]:
         from jsonschema.exceptions import best_match
 
-        schema = _parsed(self._schema)
-        validator, document = schema.validator(schema.root), _document_of(_kind(self._schema))
+        document, schema = _document_of(_kind(self._schema)), _parsed(self._schema)
+        validator = schema.validator(schema.root)
 
         def encode(row: Row) -> bytes:
             value = _JSON.encode(document(row))
@@ -140,19 +148,21 @@ def _ask(registry: Registry, schema_id: int) -> None:
 
 @lru_cache(SCHEMAS_KEPT)
 def _parsed(schema: RegisteredSchema) -> JsonSchema:
-    """Raises FlowError."""
-    from moldau.products.json_schemas import JsonSchema, JsonSchemaError
+    """Raises JsonSchemaError."""
+    from moldau.products.json_schemas import JsonSchema
 
-    try:
-        return JsonSchema.parse(schema.text, schema.references)
-    except JsonSchemaError as error:
-        raise FlowError(f"the JSON Schema cannot be read: {error}") from error
+    return JsonSchema.parse(schema.text, schema.references)
 
 
 @lru_cache(SCHEMAS_KEPT)
 def _kind(schema: RegisteredSchema) -> Kind:
     """Raises FlowError."""
-    return kind_of(_parsed(schema))
+    from moldau.products.json_schemas import JsonSchemaError
+
+    try:
+        return kind_of(_parsed(schema))
+    except JsonSchemaError as error:
+        raise FlowError(f"the JSON Schema cannot be read: {error}") from error
 
 
 # --- reading ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from jsonschema.protocols import Validator
@@ -34,6 +35,7 @@ def check_pattern(pattern: str, text: str) -> None:
         raise SlowPatternError(f"the pattern {pattern!r} may take long: it repeats a group, or more than one thing")
 
 
+@lru_cache(16)
 def with_checked_patterns(validator: type[Validator]) -> type[Validator]:
     """The same, raising SlowPatternError before it runs such a pattern."""
     searching = {name: _checked(validator.VALIDATORS[name]) for name in _SEARCHING if name in validator.VALIDATORS}

@@ -13,9 +13,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from referencing.exceptions import Unresolvable
-
-from moldau.products.json_schemas import Node
+from moldau.products.json_schemas import JsonSchemaError, Node
 from moldau.products.registry.core.kinds.json_patterns import SlowPatternError, check_pattern
 from moldau.products.registry.core.kinds.json_schema import ParsedSchema, kept, parse
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
@@ -64,9 +62,9 @@ def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
     read, written = parse(reader), parse(writer)
     try:
         return list(_Reading(read, written).of(read.root, written.root, "#"))
-    except SlowPatternError as error:
+    except (SlowPatternError, JsonSchemaError) as error:
         return [f"the schemas cannot be compared: {error}"]
-    except (Unresolvable, RecursionError, re.error, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+    except (RecursionError, re.error, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         return [f"the schemas cannot be compared: {type(error).__name__}: {error}"]
 
 
@@ -192,7 +190,7 @@ class _Reading:
 
 
 def _conjuncts(schema: ParsedSchema, node: Node, seen: tuple[str, ...] = ()) -> list[Node]:
-    """The schemas that all must hold, each without `allOf` and `$ref`. Raises Unresolvable."""
+    """The schemas that all must hold, each without `allOf` and `$ref`. Raises JsonSchemaError."""
     if not isinstance(node, dict):
         return [node]
     found = []

@@ -20,10 +20,10 @@ class ParsedSchema(JsonSchema):
     """Its patterns come from strangers."""
 
     def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
-        super().__init__(texts, with_checked_patterns(validator))
+        super().__init__(texts, with_checked_patterns(validator))  # type: ignore[arg-type]  # a class has a hash
 
     def allows(self, node: Node, document: object) -> bool:
-        """Raises Unresolvable where a reference leads nowhere, SlowPatternError."""
+        """Raises SlowPatternError."""
         return bool(self.validator(node).is_valid(document))
 
 
