@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -15,21 +17,25 @@ from deltalake import DeltaTable
 
 from moldau.products.pipelines.targets.iceberg import IcebergTarget
 from tests.exactly_once.judge import read_committed
+from tests.support.key_history import Change, history_of
 
 TARGET_PARTITIONS = 4
 KEYS = 500
 """Record n has the key n % KEYS and the value n."""
 
+_NUMBERS = "(select cast(value as bigint) as number from records)"
+_KEY = f"if(number % 2 = 1, number % {KEYS}, {KEYS} + number div 100) as key"
 FLOWS = {
-    "numbers": "select cast(value as bigint) as number from records",
-    "sums": f"select if(number % 2 = 1, number % {KEYS}, {KEYS} + number div 100) as key, count(*) as times, "
-    "sum(number) as total from (select cast(value as bigint) as number from records) group by all",
-    "changes": "select cast(_key as bigint) as key, cast(value as bigint) as number from records",
+    "numbers": f"select number from {_NUMBERS}",
+    "sums": f"select {_KEY}, count(*) as times, sum(number) as total from {_NUMBERS} group by all",
+    "changes": f"select {_KEY}, number from {_NUMBERS}",
+    "histories": f"select {_KEY}, number div 1500 as tracked, number, number ^ 1024 as place from {_NUMBERS}",
 }
-"""The sums of odd numbers change with every batch, so the last one hides what became of those before. Those of even
-numbers change in one batch or two: where a batch is lost, they are missing or wrong."""
+"""The keys of odd numbers change with every batch, so the last one hides what became of those before. Those of even
+numbers change in one batch or two: where a batch is lost, they are missing or wrong. A history has the odd numbers'
+changes of two thousand numbers in the wrong order: the places of each second thousand come first."""
 
-Row = tuple[int, ...]
+Row = tuple[int | None, ...]
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -74,7 +80,7 @@ def _read_iceberg(table: str) -> Callable[[Place], Iterable[Row]]:
 def _read_postgresql(table: str) -> Callable[[Place], Iterable[Row]]:
     def read(place: Place) -> Iterable[Row]:
         with psycopg.connect(place.server) as connection:
-            return [tuple(map(int, row)) for row in connection.execute(f"select * from {table}")]
+            return connection.execute(f"select * from {table}").fetchall()
 
     return read
 
@@ -83,9 +89,22 @@ def _read_delta(name: str) -> Callable[[Place], Iterable[Row]]:
     return lambda place: _rows(DeltaTable(place.folder / name).to_pyarrow_table())
 
 
+def _read_sqlite(table: str) -> Callable[[Place], Iterable[Row]]:
+    def read(place: Place) -> Iterable[Row]:
+        with closing(sqlite3.connect(place.folder / "shop.db")) as connection:
+            return connection.execute(f"select * from {table}").fetchall()
+
+    return read
+
+
 _PARTS = ("moldau.spark.parquet_parts", "write_parts")
 _COPIED = ("moldau.products.pipelines.targets.postgresql", "_copied")
 _UPDATE = "mode: update, key: key"
+_CHANGES = "apply_as_deletes: number % 7 = 0, " + _UPDATE
+_HISTORY = (
+    "sequence_by: place, except_column_list: place, stored_as_scd_type: 2, track_history_column_list: tracked, "
+    + _CHANGES
+)
 KINDS = {
     "topic": Kind("topic: {topic}", _read_topic, None),
     "files": Kind(
@@ -107,8 +126,22 @@ KINDS = {
         'postgresql: "{server}", table: sums, ' + _UPDATE, _read_postgresql("sums"), _COPIED, "sums"
     ),
     "postgresql-changes": Kind(
-        'postgresql: "{server}", table: changes, sequence_by: number, apply_as_deletes: number % 7 = 0, ' + _UPDATE,
+        'postgresql: "{server}", table: changes, sequence_by: number, ' + _CHANGES,
         _read_postgresql("changes"), _COPIED, "changes",
+    ),
+    "delta-history": Kind(
+        "delta: {folder}/delta-history, compact_every: 3, " + _HISTORY,
+        _read_delta("delta-history"), _PARTS, "histories",
+    ),
+    "iceberg-history": Kind(
+        "iceberg: shop.history, warehouse: {folder}/lake, compact_every: 3, " + _HISTORY,
+        _read_iceberg("shop.history"), _PARTS, "histories",
+    ),
+    "postgresql-history": Kind(
+        'postgresql: "{server}", table: history, ' + _HISTORY, _read_postgresql("history"), _COPIED, "histories"
+    ),
+    "sqlite-history": Kind(
+        "sqlite: {folder}/shop.db, table: history, " + _HISTORY, _read_sqlite("history"), _PARTS, "histories"
     ),
 }  # fmt: skip
 
@@ -131,21 +164,36 @@ flows:
 
 def faults(kinds: Sequence[str], place: Place, records: int) -> list[str]:
     """What is wrong after so many records; nothing if every one is in each target once."""
-    found = []
-    for name in kinds:
-        wanted, has = Counter(_rows_of_flow(KINDS[name].flow, records)), Counter(KINDS[name].read(place))
-        counts = {"missing": (wanted - has).total(), "too many": (has - wanted).total()}
-        found += [f"{name}: {count:,} rows {what}" for what, count in counts.items() if count]
-    return found
+    return [
+        f"{name}: {fault}"
+        for name in kinds
+        for fault in faults_of_rows(KINDS[name].flow, KINDS[name].read(place), records)
+    ]
 
 
-def _rows_of_flow(flow: str, records: int) -> Iterable[Row]:
-    """What FLOWS makes of so many records."""
+def faults_of_rows(flow: str, rows: Iterable[Row], records: int) -> list[str]:
+    """What is wrong with the rows of a target after so many records."""
+    wanted, has = Counter(rows_of_flow(flow, range(records))), Counter(rows)
+    counts = {"missing": (wanted - has).total(), "too many": (has - wanted).total()}
+    return [f"{count:,} rows {what}" for what, count in counts.items() if count]
+
+
+def rows_of_flow(flow: str, numbers: Iterable[int]) -> Iterable[Row]:
+    """What FLOWS makes of the records with these numbers."""
     if flow == "numbers":
-        return ((number,) for number in range(records))
+        return ((number,) for number in numbers)
     own: dict[int, list[int]] = defaultdict(list)
-    for number in range(records):
-        own[KEYS + number // 100 if flow == "sums" and number % 2 == 0 else number % KEYS].append(number)
+    for number in numbers:
+        own[KEYS + number // 100 if number % 2 == 0 else number % KEYS].append(number)
     if flow == "sums":
-        return ((key, len(numbers), sum(numbers)) for key, numbers in own.items())
-    return ((key, numbers[-1]) for key, numbers in own.items() if numbers[-1] % 7)
+        return ((key, len(mine), sum(mine)) for key, mine in own.items())
+    if flow == "changes":
+        return ((key, max(mine)) for key, mine in own.items() if max(mine) % 7)
+    return _histories(own)
+
+
+def _histories(own: Mapping[int, list[int]]) -> Iterable[Row]:
+    for key, mine in own.items():
+        changes = [Change(number ^ 1024, number % 7 == 0, number // 1500, number) for number in mine]
+        for begin, (end, tracked, number) in history_of(changes).items():
+            yield key, tracked, number, begin, end

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
 
 import polars
 import psycopg
@@ -23,34 +22,10 @@ from moldau.products.pipelines.core.section import PageError
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views
 from moldau.products.pipelines.targets.changes import DELETED, Changes, history_steps
-
-
-class Change(NamedTuple):
-    place: int
-    gone: bool
-    tracked: str | None
-    other: int
-
+from tests.support.key_history import Change, history_of
 
 Rows = dict[int, tuple[int | None, str | None, int]]
 """By their begin: their end and their values."""
-
-
-def history_of(changes: Iterable[Change]) -> Rows:
-    """What the changes of one key make, one after the other."""
-    rows: Rows = {}
-    held: Change | None = None
-    begin = 0
-    for change in sorted(set(changes)):
-        if held is not None and (change.gone or change.tracked != held.tracked):
-            rows[begin] = (change.place, held.tracked, held.other)
-            held = None
-        if not change.gone:
-            begin = change.place if held is None else begin
-            held = change
-    if held is not None:
-        rows[begin] = (None, held.tracked, held.other)
-    return rows
 
 
 def batches_of(rng: random.Random) -> list[list[Change]]:

@@ -23,7 +23,7 @@ LIFE_S = 400
 @pytest.mark.parametrize(
     "kinds",
     [
-        ("postgresql", "postgresql-sums"),
+        ("postgresql", "postgresql-sums", "delta-history", "postgresql-history"),
         ("iceberg", "delta-sums", "iceberg-sums"),
         ("files", "delta", "postgresql-changes"),
     ],
