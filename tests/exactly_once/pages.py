@@ -18,7 +18,13 @@ from pathlib import Path
 
 from moldau.products.pipelines.page.page import load_page
 from tests.exactly_once.page_driver import POINTS
-from tests.exactly_once.spark_campaign import SOURCE, TARGET, campaign_arguments, run_campaign
+from tests.exactly_once.spark_campaign import (
+    SOURCE,
+    TARGET,
+    campaign_arguments,
+    end_cleanly_by_sigterm,
+    run_campaign,
+)
 from tests.exactly_once.spark_driver import newest_commit
 from tests.exactly_once.tables import KINDS, Place, faults, page_of
 from tests.support.postgresql import PostgresqlServer
@@ -61,6 +67,7 @@ def main() -> int:
         "--targets", nargs="+", choices=KINDS, default=(*APPENDED, *UPDATED), metavar="KIND", help=", ".join(KINDS)
     )
     options = arguments.parse_args()
+    end_cleanly_by_sigterm()
     server = PostgresqlServer()
     try:
         return run_campaign(options, functools.partial(PageOfTargets, options.targets, server))

@@ -11,7 +11,14 @@ import sys
 from pathlib import Path
 
 from tests.exactly_once.judge import read_committed
-from tests.exactly_once.spark_campaign import SOURCE, SOURCE_PARTITIONS, TARGET, campaign_arguments, run_campaign
+from tests.exactly_once.spark_campaign import (
+    SOURCE,
+    SOURCE_PARTITIONS,
+    TARGET,
+    campaign_arguments,
+    end_cleanly_by_sigterm,
+    run_campaign,
+)
 from tests.exactly_once.spark_driver import POINTS, newest_commit
 from tests.exactly_once.tables import KEYS, TARGET_PARTITIONS
 
@@ -54,4 +61,6 @@ class TopicCopy:
 
 if __name__ == "__main__":
     arguments = campaign_arguments("tests.exactly_once.spark", str(__doc__), records=2_000_000, driver_kills=10)
-    sys.exit(run_campaign(arguments.parse_args(), TopicCopy))
+    options = arguments.parse_args()
+    end_cleanly_by_sigterm()
+    sys.exit(run_campaign(options, TopicCopy))

@@ -11,6 +11,7 @@ import functools
 import queue
 import random
 import signal
+import sys
 import tempfile
 import time
 from abc import abstractmethod
@@ -195,6 +196,16 @@ class SparkCampaign:
         end = self.end_of(self.driver("--records-per-batch", str(max(1, self.records // 4))))
         assert self.work.noted() >= 0, end
         self.say(f"the last life {end}")
+
+
+def end_cleanly_by_sigterm() -> None:
+    """From now on SIGTERM ends this program as Ctrl-C does: with the processes that it has started."""
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # once is enough
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def campaign_arguments(name: str, what: str, records: int, driver_kills: int) -> argparse.ArgumentParser:

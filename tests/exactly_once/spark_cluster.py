@@ -7,7 +7,7 @@ import queue
 import re
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyspark
@@ -49,8 +49,7 @@ class SparkCluster:
 
     def executors(self) -> list[int]:
         """The process ids of the executors, by worker."""
-        pids = {worker.pid for worker in self.workers}
-        return [child for child, parent in _children() if parent in pids and EXECUTOR in _command(child)]
+        return [child for child in children_of(worker.pid for worker in self.workers) if EXECUTOR in _command(child)]
 
     def stop(self) -> None:
         """Ends executors, workers and master."""
@@ -84,15 +83,16 @@ def wait_for_words(process: TalkingProcess, words: str) -> None:
     assert came, f"no {words!r}: {process.output[-20:]}"
 
 
-def _children() -> list[tuple[int, int]]:
-    """(process, its parent) of all."""
-    found = []
+def children_of(process_ids: Iterable[int]) -> list[int]:
+    """The processes that these have started."""
+    parents, found = set(process_ids), []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue  # ended in the meantime
-        found.append((int(path.parent.name), int(fields[1])))
+        if int(fields[1]) in parents:
+            found.append(int(path.parent.name))
     return found
 
 

@@ -3,8 +3,11 @@ machine, against Moldau and Apache Kafka. Executors without the package are told
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +15,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.exactly_once.spark_cluster import SparkCluster
+from tests.exactly_once.spark_cluster import SparkCluster, children_of, kill
 from tests.exactly_once.tables import KEYS, TARGET_PARTITIONS, Place, faults, page_of
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka
 from tests.support.postgresql import PostgresqlServer
+from tests.support.talking_process import TalkingProcess
 
 RECORDS = 10_000
 RUN_S = 400
@@ -122,3 +126,21 @@ def test_a_cluster_without_a_worker_is_told(page, tmp_path):
         cluster.stop()
     assert plan.returncode == 1
     assert plan.stderr.startswith(f"moldau pipeline: {cluster.url} gave no executor within 1 s: does it run, and has")
+
+
+def test_a_campaign_that_is_ended_by_sigterm_leaves_no_process():
+    campaign = TalkingProcess([sys.executable, "-m", "tests.exactly_once.spark", "--records", "100"])
+    started: list[int] = []
+    end_s = time.monotonic() + RUN_S
+    try:
+        while len(started) < 4:  # broker, master and two workers; they may not know each other yet
+            assert campaign.live_on(0.2) is None, campaign.output
+            assert time.monotonic() < end_s, campaign.output
+            started = children_of([campaign.pid])
+        os.kill(campaign.pid, signal.SIGTERM)
+        assert campaign.live_on(RUN_S) == 128 + signal.SIGTERM
+        assert [process for process in started if Path(f"/proc/{process}").exists()] == []
+    finally:
+        for process in started:
+            kill(process)
+        campaign.kill()

