@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -213,18 +214,97 @@ def test_two_readers_of_one_source_do_not_disturb_each_other(bucket, tmp_path):
     assert readers[0].place != readers[1].place
 
 
-def test_a_file_that_is_gone_has_no_rows_and_one_that_is_replaced_is_read_once(bucket, tmp_path):
+def test_a_file_that_is_gone_has_no_rows_and_one_that_was_read_is_not_read_again(bucket, tmp_path):
     for name in "abc":
         bucket.put(f"in/{name}", name.encode())
     reader = Reader(feed_of(f"{bucket.address}/in", tmp_path))
     end = reader.feed.end(reader.place)
     bucket.delete("in/a")
-    bucket.put("in/b", b"newer")
-    assert values(reader.between(reader.place, end)) == ["c", "newer"]
+    assert values(reader.between(reader.place, end)) == ["b", "c"]
     bucket.put("in/c", b"newest")
     again = Reader(feed_of(f"{bucket.address}/in", tmp_path))
     again.place = end
     assert again.batch() == []
+
+
+def test_a_file_that_was_replaced_before_it_was_read_is_refused_until_it_has_a_new_name(bucket, tmp_path):
+    """A batch that is repeated after a crash has the same rows."""
+    for name in "ab":
+        bucket.put(f"in/{name}", name.encode())
+    reader = Reader(feed_of(f"{bucket.address}/in", tmp_path))
+    end = reader.feed.end(reader.place)
+    bucket.put("in/b", b"newer")
+    told = rf"the file {bucket.address}/in/b was replaced after it was found: move it to a name that is new"
+    for _ in range(2):
+        with pytest.raises(MoldauError, match=told):
+            reader.between(reader.place, end)
+    bucket.delete("in/b")
+    bucket.put("in/c", b"newer")
+    assert values(reader.between(reader.place, end)) == ["a"]
+    again = Reader(feed_of(f"{bucket.address}/in", tmp_path))
+    again.place = end
+    assert values(again.batch()) == ["newer"]
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Of a scripted store with these objects: it, and the address of its bucket. It runs until the test ends."""
+    with ExitStack() as stack:
+
+        def run_store(objects: dict[str, bytes], *fails) -> tuple[ScriptedStore, str]:
+            store = ScriptedStore(objects, *fails)
+            for name, value in environment_of(stack.enter_context(store.running())).items():
+                monkeypatch.setenv(name, value)
+            return store, f"s3://{store.bucket}"
+
+        yield run_store
+
+
+def test_a_file_of_the_same_size_that_was_written_later_is_another_one(scripted):
+    store, address = scripted({"in/a": b"old"})
+    feed = feed_of(f"{address}/in")
+    parts = feed.whole()
+    store.replace("in/a", b"new", seconds_later=1)
+    with pytest.raises(MoldauError, match="in/a was replaced after it was found"):
+        list(feed.read(parts[0]))
+
+
+@pytest.mark.parametrize("end", ["read on", "begun again"])
+def test_a_file_that_is_replaced_between_two_pieces_is_refused(scripted, end):
+    """By another one of its size, within the second in which it was found. The store may be away then, too."""
+    asked: Counter[str] = Counter()
+
+    def replaces(method: str, key: str) -> bool:
+        is_piece = method == "GET" and key != ""
+        asked["pieces"] += is_piece
+        if is_piece and asked["pieces"] == 2:
+            store.replace(key, b"new\n" * (BLOCK_BYTES // 2))
+            return end == "begun again"
+        return False
+
+    store, address = scripted({"in/a": b"old\n" * (BLOCK_BYTES // 2)}, replaces)
+    with pytest.raises(MoldauError, match="in/a was replaced while it was read"):
+        list(read_whole(feed_of(f"{address}/in")))
+
+
+def test_a_log_from_before_times_were_noted_is_read_on(bucket, tmp_path):
+    bucket.put("in/a", b"a")
+    (tmp_path / "log").write_text(f'["{bucket.address}/in/a",1]\n["{bucket.address}/in/gone",1]\n')
+    reader = Reader(feed_of(f"{bucket.address}/in", tmp_path))
+    assert values(reader.between({"files": 0}, {"log": "log", "files": 2})) == ["a"]
+    bucket.put("in/a", b"newer")
+    with pytest.raises(MoldauError, match="was replaced after it was found"):
+        reader.between({"files": 0}, {"log": "log", "files": 2})
+
+
+def test_dead_letters_are_not_looked_for_in_a_file_that_was_replaced_since(bucket, tmp_path, caplog):
+    for name in "ab":
+        bucket.put(f"in/{name}", name.encode())
+    feed = feed_of(f"{bucket.address}/in")
+    found = listed(f"{bucket.address}/in", PATIENCE_MS)
+    bucket.put("in/a", b"newer")
+    assert values([row for batch in feed.read_again(found) for row in batch.to_pylist()]) == ["b"]
+    assert "in/a was replaced after it was read: its records are not read again" in caplog.text
 
 
 def test_the_files_of_some_batches_are_found_in_the_logs(tmp_path):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
@@ -45,9 +49,9 @@ def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[str]:
 
 class ScriptedStore:
     """One bucket with `objects`, by their keys, that are listed a thousand at a time; all of them are there before the
-    server runs. `fails`: asked with each request's method and key ("" for a list); where it is true, the store says
-    that it is too busy. `bucket`: no other store has its name, for whoever asks keeps what a name leads to. `lists`:
-    how many requests for a part of the list were answered."""
+    server runs; `replace` gives one another content. `fails`: asked with each request's method and key ("" for a list);
+    where it is true, the store says that it is too busy. `bucket`: no other store has its name, for whoever asks keeps
+    what a name leads to. `lists`: how many requests for a part of the list were answered."""
 
     def __init__(self, objects: Mapping[str, bytes], fails: Callable[[str, str], bool] = lambda method, key: False):
         self.objects = dict(sorted(objects.items()))
@@ -55,6 +59,11 @@ class ScriptedStore:
         self.fails = fails
         self.bucket = f"lake-{uuid4().hex[:12]}"
         self.lists = 0
+        self.times = dict.fromkeys(self.objects, datetime(2026, 1, 1, tzinfo=UTC))
+
+    def replace(self, key: str, content: bytes, *, seconds_later: int = 0) -> None:
+        self.objects[key] = content
+        self.times[key] += timedelta(seconds=seconds_later)
 
     @contextmanager
     def running(self) -> Iterator[str]:
@@ -71,7 +80,7 @@ class ScriptedStore:
         end = min(first + most, len(self.keys))
         more = f"<NextContinuationToken>{end}</NextContinuationToken>" if end < len(self.keys) else ""
         listed = "".join(
-            f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            f"<Contents><Key>{escape(key)}</Key><LastModified>{self.times[key]:%Y-%m-%dT%H:%M:%S}.000Z</LastModified>"
             f"<Size>{len(self.objects[key])}</Size></Contents>"
             for key in self.keys[first:end]
         )
@@ -101,10 +110,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             body = self.store.objects[key]
             span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-            self._answer(206, body[int(span[1]) : int(span[2]) + 1]) if span else self._answer(200, body)
+            told = {
+                "ETag": f'"{hashlib.md5(body).hexdigest()}"',
+                "Last-Modified": format_datetime(self.store.times[key], usegmt=True),
+            }
+            status, part = (206, body[int(span[1]) : int(span[2]) + 1]) if span else (200, body)
+            self._answer(status, part, told)
 
-    def _answer(self, status: int, body: bytes) -> None:
+    def _answer(self, status: int, body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":

@@ -1,7 +1,8 @@
 """Which files of an object store a reader of a query has found, in their order.
 
 Of a store's files Spark keeps no log, as it does of local ones (see `file_log`). So the reader keeps this one: a file
-in the checkpoint, a line of JSON for each file that was found, `["s3://lake/in/a.json", 1234]` with its size in bytes.
+in the checkpoint, a line of JSON for each file that was found, `["s3://lake/in/a.json", 1234, 1764216000]` with its
+size in bytes and the second in which it was written: by these a reader sees that it was replaced.
 A place in the source is a number of lines, and the name of the log: {"log": "8c1f...", "files": 12}. Spark notes it in
 `offsets/<batch>`. Lines are on disk before a place counts them, and no line is ever changed: between two places there
 are the same files for ever. Lines that no place counts are those of a driver that was killed: the next one reads their
@@ -24,10 +25,12 @@ LOG, FILES = "log", "files"
 
 
 class FoundFile(msgspec.Struct, frozen=True, array_like=True):
-    """`size`: in bytes, when it was found."""
+    """As it was when it was found. `size`: in bytes. `modified_s`: since 1970; None where the store does not tell it,
+    and in the line of an older log, which has two values."""
 
     address: str
     size: int
+    modified_s: int | None = None
 
 
 class FoundFiles:

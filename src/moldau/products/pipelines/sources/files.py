@@ -34,12 +34,12 @@ from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
 from moldau.products.pipelines.sources.file_patterns import is_match, is_pattern, python_patterns, split_pattern
 from moldau.products.pipelines.sources.object_files import (
-    ObjectFilesError,
     ObjectFilesFeed,
     check_store,
     listed,
     parquet_columns,
 )
+from moldau.products.pipelines.sources.object_form import ObjectFilesError
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.source import MAX_FILES, PageHead, read_anew
 
@@ -191,7 +191,7 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
 
         found = [] if self.logs is None else found_between(span, self.logs)
         files = [file for file in found if is_match(file.address, self.files)]
-        read = partial(self._feed(spark, times).read, files)
+        read = partial(self._feed(spark, times).read_again, files)
         return self._records(read_anew(spark, self.GIVEN_COLUMNS, read)) if files else None
 
     def _feed(self, spark: SparkSession, times: SourceTimes) -> ObjectFilesFeed:

@@ -5,12 +5,14 @@ it; the tasks read. A store lists names, not what is new, so a look costs a requ
 there. Therefore a look takes all that is new, however many batches read it, and the next one waits until those have
 begun, and for ten times as long as the last one took.
 
-A file that is there no more when its batch is read gives no rows, as on disk; one that was replaced until then gives
-the rows of its newer form, and one that is replaced later is not read again: its name was read.
+A file that is there no more when its batch is read gives no rows, as on disk. One that was replaced until then is
+refused (`object_form`): a batch that is repeated after a crash would have other rows. One that is replaced later is not
+read again: its name was read.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -18,16 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from moldau.errors import MoldauError
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.sources.feed_source import ROWS_A_BATCH, spark_type
 from moldau.products.pipelines.sources.file_patterns import fits, split_pattern
+from moldau.products.pipelines.sources.object_form import ObjectFilesError, OneForm, ReplacedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.products.pipelines.checkpoints.found_files import FoundFile, FoundFiles
     from moldau.spark.feeds import Place
+
+logger = logging.getLogger("moldau.pipelines")
 
 FILE_COLUMN = "_file"
 LIST_EVERY_SECONDS = 5.0
@@ -41,10 +45,6 @@ LONGEST_LINE_BYTES = 64 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": True}
 """How a file is opened."""
-
-
-class ObjectFilesError(MoldauError):
-    """The files cannot be listed or read; the message says why."""
 
 
 def check_store(address: str) -> None:
@@ -126,9 +126,22 @@ class ObjectFilesFeed:
 
         for file in part:
             try:
-                yield from self._with_patience(file.address)
+                yield from self._with_patience(file)
             except (OSError, ValueError) as error:  # Arrow's own are among them
                 raise ObjectFilesError(f"the file {file.address} cannot be read: {said_by_store(error)}") from error
+
+    def read_again(self, part: Sequence[FoundFile]) -> Iterator[pa.RecordBatch]:
+        """What `read` gave, without the files that were replaced since then. Raises ObjectFilesError."""
+        for file in part:
+            batches = self.read([file])
+            try:
+                first = next(batches, None)
+            except ReplacedError:
+                logger.warning("%s was replaced after it was read: its records are not read again", file.address)
+                continue
+            if first is not None:
+                yield first
+                yield from batches
 
     def _listed(self) -> list[FoundFile]:
         return listed(self._address, self._patience_ms)
@@ -154,18 +167,19 @@ class ObjectFilesFeed:
         by_size = sorted(files, key=lambda file: (-file.size, file.address))
         return [by_size[first :: self._tasks] for first in range(min(self._tasks, len(by_size)))]
 
-    def _with_patience(self, address: str) -> Iterator[pa.RecordBatch]:
+    def _with_patience(self, file: FoundFile) -> Iterator[pa.RecordBatch]:
         """The batches of a file; none where it is gone. Where the store is away meanwhile, the file is begun again, and
         the batches that were given are left out."""
         from moldau.spark.folders import is_away
 
         given = 0
+        form = OneForm(file)
         batches: Iterator[pa.RecordBatch] | None = None
 
         def next_batch() -> pa.RecordBatch | None:
             nonlocal batches
             if batches is None:
-                batches = islice(self._batches(address), given, None)
+                batches = islice(self._batches(file.address, form), given, None)
             try:
                 return next(batches, None)
             except OSError as error:
@@ -174,19 +188,25 @@ class ObjectFilesFeed:
                     return None
                 raise
 
-        while (batch := keep_trying(next_batch, is_away, self._patience_ms, f"the file {address}")) is not None:
+        while (batch := keep_trying(next_batch, is_away, self._patience_ms, f"the file {file.address}")) is not None:
             yield batch
             given += 1
 
-    def _batches(self, address: str) -> Iterator[pa.RecordBatch]:
+    def _batches(self, address: str, form: OneForm) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
+        from moldau.spark.folders import opened
+
         rows = self._rows_of_parquet if self._is_parquet else _lines
-        for columns in rows(address):
+        for columns in rows(address, form):
             name = pa.repeat(pa.scalar(address, pa.string()), len(columns[0]))
             yield pa.RecordBatch.from_arrays([*columns, name], schema=self.columns)
+        # each piece was a request of its own, and Arrow asks for no form of the object there (`If-Match`)
+        system, path = opened(address)
+        with system.open_input_file(path) as stream:
+            form.check(stream)
 
-    def _rows_of_parquet(self, address: str) -> Iterator[list[pa.Array]]:
+    def _rows_of_parquet(self, address: str, form: OneForm) -> Iterator[list[pa.Array]]:
         """A column that the file does not have is null."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -196,15 +216,17 @@ class ObjectFilesFeed:
 
         system, path = opened(address)
         wanted = [column for column in self.columns if column.name != FILE_COLUMN]
-        with system.open_input_file(path) as stream, pq.ParquetFile(stream, **PARQUET) as file:
-            names = set(file.schema_arrow.names)
-            for batch in file.iter_batches(ROWS_A_BATCH, columns=[one.name for one in wanted if one.name in names]):
-                yield [
-                    pc.cast(batch.column(one.name), options=pc.CastOptions(one.type, allow_time_truncate=True))
-                    if one.name in names
-                    else pa.nulls(batch.num_rows, one.type)
-                    for one in wanted
-                ]
+        with system.open_input_file(path) as stream:
+            form.check(stream)
+            with pq.ParquetFile(stream, **PARQUET) as file:
+                names = set(file.schema_arrow.names)
+                for batch in file.iter_batches(ROWS_A_BATCH, columns=[one.name for one in wanted if one.name in names]):
+                    yield [
+                        pc.cast(batch.column(one.name), options=pc.CastOptions(one.type, allow_time_truncate=True))
+                        if one.name in names
+                        else pa.nulls(batch.num_rows, one.type)
+                        for one in wanted
+                    ]
 
 
 def listed(address: str, patience_ms: int) -> list[FoundFile]:
@@ -253,10 +275,14 @@ def _listed(address: str) -> list[FoundFile]:
     found = system.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=is_deep))
     ours = [one for one in found if one.is_file and fits(one.path[len(root) + 1 :], pattern)]
     ours.sort(key=lambda one: (one.mtime_ns or 0, one.path))
-    return [FoundFile(f"{folder}{one.path[len(root) :]}", one.size) for one in ours]
+    return [FoundFile(f"{folder}{one.path[len(root) :]}", one.size, _second(one.mtime_ns)) for one in ours]
 
 
-def _lines(address: str) -> Iterator[list[pa.Array]]:
+def _second(time_ns: int | None) -> int | None:
+    return None if time_ns is None else time_ns // 1_000_000_000
+
+
+def _lines(address: str, form: OneForm) -> Iterator[list[pa.Array]]:
     """As Spark's `text` has them: a line ends with LF, CR LF or CR. What is no UTF-8 stays as it is."""
     import pyarrow as pa
 
@@ -264,6 +290,7 @@ def _lines(address: str) -> Iterator[list[pa.Array]]:
 
     system, path = opened(address)
     with system.open_input_stream(path, compression="detect", buffer_size=BLOCK_BYTES) as stream:
+        form.check(stream)
         for block in whole_lines(lambda: bytes(stream.read(BLOCK_BYTES))):
             yield [pa.array(block.splitlines(), pa.binary()).view(pa.string())]
 
