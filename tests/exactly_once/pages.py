@@ -2,7 +2,8 @@
 in each target once, and in the mode update the right rows.
 
 Without `--targets` the page appends to a topic, a Delta table, an Iceberg table, a table of PostgreSQL and a Parquet
-directory, and keeps sums in the mode update in Delta, Iceberg and PostgreSQL. It runs on a standalone cluster with two
+directory, and keeps sums in the mode update in Delta, Iceberg and PostgreSQL; other kinds of targets, such as the
+history of each key, run where they are named. It runs on a standalone cluster with two
 executors, and dies at each of four named points of a batch, 5 times at random and 5 times by an executor. A kill hits
 the queries of all targets: at a named point each of them waits for the others.
 
