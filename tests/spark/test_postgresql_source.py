@@ -156,6 +156,21 @@ def test_every_type_has_its_column(connection, postgresql):
     assert {value for key, value in empty.items() if key != "id"} == {None}
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Midway"])
+def test_infinity_is_the_last_or_the_first_day(connection, postgresql, zone):
+    name = f"histories_{token_hex(4)}"
+    connection.execute(f"create table {name} (id int, day date, at timestamptz, local timestamp)")
+    connection.execute(
+        f"insert into {name} values (1, 'infinity', 'infinity', 'infinity'), (2, '-infinity', '-infinity', '-infinity'),"
+        " (3, '9999-12-31', '9999-12-31T23:59:59.999Z', '9999-12-31 23:59:59.999')"
+    )
+    server = postgresql.url + ("&" if "?" in postgresql.url else "?") + f"options=-c%20TimeZone%3D{quote(zone, safe='')}"
+    rows = Reader(PostgresqlSource(server=server, table=name, by="id").feed()).batch()
+    (_, *last), (_, *first), (_, *given) = ([str(value) for value in row.values()] for row in rows)
+    assert last == given == ["9999-12-31", "9999-12-31 23:59:59.999000+00:00", "9999-12-31 23:59:59.999000"]
+    assert first == ["0001-01-01", "0001-01-01 00:00:00+00:00", "0001-01-01 00:00:00"]
+
+
 @pytest.mark.parametrize(
     ("by", "refused"),
     [

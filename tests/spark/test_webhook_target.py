@@ -11,18 +11,21 @@ import pytest
 
 from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
+from moldau.products.pipelines.running.supervision import MOST_RETRIES
 
 NO_HTTP = 0
 SAID = {"moldau.reason": "the server answered 400 Bad Request", "moldau.pipeline": "pipe"}
 
 
 class Receiver(ThreadingHTTPServer):
-    """Keeps what is posted. `answers`: the statuses of the next requests, before 200; rows with `bad` get 400."""
+    """Keeps what is posted. `answers`: the statuses of the next requests, before 200; rows with `bad` get 400.
+    `retry_after`: a header of each answer but 200."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/in"
         self.answers: list[int] = []
+        self.retry_after = ""
         self.requests: list[tuple[dict[str, str], str]] = []
 
 
@@ -38,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"what?\r\n\r\n")
             return
         self.send_response(status)
+        if status != 200 and self.server.retry_after:
+            self.send_header("Retry-After", self.server.retry_after)
         if status == 302:
             self.send_header("Location", f"{self.server.url}/elsewhere")
         self.end_headers()
@@ -77,11 +82,11 @@ def headers_of(bootstrap_servers: str):
 def run(run_page, new_topic, produce, receiver):
     """`run(words, more)` sends a record for each word."""
 
-    def go(words: str, more: str = "", columns: str = "value as word", source: str = ""):
+    def go(words: str, more: str = "", columns: str = "value as word", source: str = "", patience: str = "5 seconds"):
         source = source or new_topic()
         produce(source, [(None, word.encode()) for word in words.split()])
         page = f"source: {{topic: {source}, format: string}}\nsql: select {columns} from source\n"
-        return run_page(page + f'sink: {{webhook: "{receiver.url}"{more}}}\nretry_timeout: 5 seconds\n')
+        return run_page(page + f'sink: {{webhook: "{receiver.url}"{more}}}\nretry_timeout: {patience}\n')
 
     return go
 
@@ -147,3 +152,18 @@ def test_a_redirect_is_a_refusal(run, receiver):
     receiver.answers = [302] * 9
     with pytest.raises(MoldauError, match="answered 302"):
         run("a")
+
+
+def test_a_server_that_asks_for_more_time_than_there_is_is_asked_once_more(run, receiver):
+    receiver.answers, receiver.retry_after = [429] * 100, "3600"
+    with pytest.raises(MoldauError, match="answered 429 Too Many Requests, with Retry-After: 3600, to"):
+        run("a", patience="1 second")
+    runs = 1 + MOST_RETRIES
+    assert 100 - len(receiver.answers) <= 2 * runs, "each run asks at first, and when the time is over"
+
+
+@pytest.mark.parametrize("retry_after", ["1", "Mon, 06 Nov 2000 08:49:37 GMT", "soon", "-1", "9" * 400])
+def test_a_pause_that_a_server_asks_for_is_made(run, receiver, retry_after):
+    receiver.answers, receiver.retry_after = [503], retry_after
+    run("a")
+    assert [body for _, body in receiver.requests] == ['{"word":"a"}\n']

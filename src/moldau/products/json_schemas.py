@@ -19,7 +19,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT3, DRAFT4, specification_with
 
 from moldau.errors import MoldauError
-from moldau.products.json_patterns import Pattern, UnknownCategoryError
+from moldau.products.ecma_patterns import Pattern, UnknownCategoryError
 
 Node = Any
 """A schema: true, false, or a mapping of keywords."""
@@ -193,30 +193,30 @@ def _id_key(draft: Specification[Any]) -> str:
     return "id" if draft in (DRAFT3, DRAFT4) else "$id"
 
 
-def _uris(node: Node, around: _Scope, *, is_by_names: bool = False) -> Iterator[str]:
-    """Of the parts that have an `$id`."""
-    if isinstance(node, dict):
-        scope = around if is_by_names else around.of(node)
-        if scope.uri != around.uri:
-            yield scope.uri
+def _inside(node: Node, *, is_by_names: bool) -> Iterator[tuple[Node, bool]]:
+    """What may hold schemas in a node, and whether it holds them by names. `is_by_names`: whether `node` does."""
+    if isinstance(node, list):
+        yield from ((inside, False) for inside in node)
+    elif isinstance(node, dict):
         for name, inside in node.items():
             if is_by_names or name not in VALUES:
-                yield from _uris(inside, scope, is_by_names=not is_by_names and name in BY_NAMES)
-    elif isinstance(node, list):
-        for inside in node:
-            yield from _uris(inside, around)
+                yield inside, not is_by_names and name in BY_NAMES
+
+
+def _uris(node: Node, around: _Scope, *, is_by_names: bool = False) -> Iterator[str]:
+    """Of the parts that have an `$id`."""
+    scope = around if is_by_names else around.of(node)
+    if scope.uri != around.uri:
+        yield scope.uri
+    for inside, has_names in _inside(node, is_by_names=is_by_names):
+        yield from _uris(inside, scope, is_by_names=has_names)
 
 
 def _references(node: Node, *, is_by_names: bool = False) -> Iterator[object]:
-    if isinstance(node, dict):
-        if not is_by_names:
-            yield from (node[key] for key in REFERENCES if key in node)
-        for name, inside in node.items():
-            if is_by_names or name not in VALUES:
-                yield from _references(inside, is_by_names=not is_by_names and name in BY_NAMES)
-    elif isinstance(node, list):
-        for inside in node:
-            yield from _references(inside)
+    if isinstance(node, dict) and not is_by_names:
+        yield from (node[key] for key in REFERENCES if key in node)
+    for inside, has_names in _inside(node, is_by_names=is_by_names):
+        yield from _references(inside, is_by_names=has_names)
 
 
 @lru_cache(16)

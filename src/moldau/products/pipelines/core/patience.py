@@ -35,19 +35,33 @@ def patient_until(is_cut: Callable[[], bool]) -> Iterator[None]:
         _IS_CUT.reset(token)
 
 
-def keep_trying(act: Callable[[], T], may_pass: Callable[[Exception], bool], patience_ms: int, what: str) -> T:
+def _asks_for_none(_: Exception) -> float:
+    return 0.0
+
+
+def keep_trying(
+    act: Callable[[], T],
+    may_pass: Callable[[Exception], bool],
+    patience_ms: int,
+    what: str,
+    *,
+    asked_pause_s: Callable[[Exception], float] = _asks_for_none,
+) -> T:
     """Calls `act` until it raises no error that may pass, with pauses that double, and gives what it gave; after
-    `patience_ms`, or once it is cut (`patient_until`), the error is raised. `what` names the work in the log."""
+    `patience_ms`, or once it is cut (`patient_until`), the error is raised. `what` names the work in the log.
+    `asked_pause_s`: how long a pause an error asks for; it is made as far as patience goes."""
     deadline = time.monotonic() + patience_ms / 1_000
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
             return act()
         except Exception as error:
-            if not may_pass(error) or time.monotonic() + pause > deadline:
+            left = deadline - time.monotonic()
+            if not may_pass(error) or pause > left:
                 raise
-            logger.warning("%s is tried again in %.1f s: %s", what, pause, error)
-            if _is_cut_within(pause):
+            length = min(max(pause, asked_pause_s(error)), left)
+            logger.warning("%s is tried again in %.1f s: %s", what, length, error)
+            if _is_cut_within(length):
                 raise
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 

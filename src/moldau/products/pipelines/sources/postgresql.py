@@ -71,6 +71,8 @@ _STILL_WRITING = "select count(*) from pg_locks where virtualtransaction = any($
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 MOST_DIGITS = 38
 """Of Spark's decimals."""
+_INFINITY = {"date": "9999-12-31", **dict.fromkeys(TIMES, "9999-12-31 23:59:59.999")}
+"""By types: what stands for `infinity`, which Spark has not. Spark's own reader of databases (JDBC) takes the same."""
 
 
 class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
@@ -230,7 +232,15 @@ def _arrow_type(column: Column) -> pa.DataType:
 
 
 def _as_it_is_read(column: Column) -> str:
+    """Times with a zone come in UTC, whatever zone the address names: Python has no day after 9999-12-31."""
     import pyarrow as pa
 
     name = quoted(column.name)
-    return f"{name}::text" if _arrow_type(column) == pa.string() else name
+    kind = _arrow_type(column)
+    if kind == pa.string():
+        return f"{name}::text"
+    if column.kind not in _INFINITY:
+        return name
+    read = f"{name} at time zone 'UTC'" if column.kind == "timestamp with time zone" else name
+    last, first = _INFINITY[column.kind], "0001-01-01"
+    return f"case {name} when 'infinity' then '{last}' when '-infinity' then '{first}' else {read} end"

@@ -3,7 +3,7 @@
     sink: {webhook: "https://example.com/orders", authorization: "Bearer ${TOKEN}", dead_letters: refused-orders}
 
 A server that is away, is busy (408, 425, 429) or fails (5xx, an answer that is no HTTP) is asked again, with growing
-pauses, for the page's `retry_timeout`. What it refuses (any other status but 2xx, redirects too) ends the pipeline, or
+pauses, or that of its header `Retry-After` where it is longer, for the page's `retry_timeout`. What it refuses (any other status but 2xx, redirects too) ends the pipeline, or
 goes to the topic `dead_letters`, row by row: a request of many rows that is refused is sent again in requests of one
 row each. Headers say what the server answered, which pipeline sent the row, and where it came from, if the row has
 `_topic`, `_partition` and `_offset`.
@@ -12,9 +12,11 @@ row each. Headers say what the server answered, which pipeline sent the row, and
 from __future__ import annotations
 
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -172,10 +174,12 @@ def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
         _OPENER.open(request, timeout=ANSWER_SECONDS).close()
 
     try:
-        keep_trying(act, _may_pass, post.patience_ms, f"POST {post.url}")
+        keep_trying(act, _may_pass, post.patience_ms, f"POST {post.url}", asked_pause_s=_asked_pause_s)
     except urllib.error.HTTPError as error:
         if not post.keeps_refused or _may_pass(error):
-            raise WebhookError(f"{post.url} answered {error.code} {error.reason} to {rows[0][:200]}") from error
+            wait = error.headers.get("Retry-After")
+            told = f", with Retry-After: {wait[:100]}," if wait else ""
+            raise WebhookError(f"{post.url} answered {error.code} {error.reason}{told} to {rows[0][:200]}") from error
         if len(rows) == 1:
             return [_Refused(place, f"the server answered {error.code} {error.reason}")]
         return [bad for number, row in enumerate(rows, place) for bad in _send(post, [row], number)]
@@ -190,3 +194,14 @@ def _may_pass(error: Exception) -> bool:
     if isinstance(error, urllib.error.HTTPError):
         return error.code in _BUSY or error.code >= 500
     return isinstance(error, OSError | HTTPException)
+
+
+def _asked_pause_s(error: Exception) -> float:
+    """Of the header `Retry-After`: a number of seconds, or a time (RFC 9110). 0 where it says none."""
+    said = (error.headers.get("Retry-After") or "").strip() if isinstance(error, urllib.error.HTTPError) else ""
+    if re.fullmatch("[0-9]{1,9}", said):
+        return float(said)
+    try:
+        return parsedate_to_datetime(said).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from moldau.errors import MoldauError
-from moldau.products.json_patterns import Pattern
+from moldau.products.ecma_patterns import Pattern
 from moldau.products.json_schemas import JsonSchema, JsonSchemaError
 from moldau.products.pipelines.formats.json_schema import JsonSchemaWriter
 from moldau.products.pipelines.formats.registry import RegisteredSchema
