@@ -18,6 +18,11 @@ MANY = ROWS_AT_A_TIME + 1
 """Rows that are taken from the server in two pieces."""
 
 
+def in_zone(url: str, zone: str) -> str:
+    """The address, with the zone that its connections have."""
+    return f"{url}{'&' if '?' in url else '?'}options=-c%20TimeZone%3D{quote(zone, safe='')}"
+
+
 @pytest.fixture
 def connection(postgresql):
     with psycopg.connect(postgresql.url, autocommit=True) as connection:
@@ -99,9 +104,9 @@ def test_a_time_without_zone_is_young_by_the_clock_of_the_zone_that_the_address_
     utc = "(now() at time zone 'UTC')"
     connection.execute(f"insert into {name} values ('old', {utc} - interval '2 hours'), ('young', {utc})")
     for zone, expected in (("UTC", ["old"]), ("Etc/GMT-12", ["old", "young"]), ("Etc/GMT+12", [])):
-        mark = "&" if "?" in postgresql.url else "?"
-        server = f"{postgresql.url}{mark}options=-c%20TimeZone%3D{quote(zone, safe='')}"
-        reader = Reader(PostgresqlSource(server=server, table=name, by="at", delay_ms=3_600_000).feed())
+        reader = Reader(
+            PostgresqlSource(server=in_zone(postgresql.url, zone), table=name, by="at", delay_ms=3_600_000).feed()
+        )
         assert [row["name"] for row in reader.batch()] == expected
 
 
@@ -161,11 +166,11 @@ def test_infinity_is_the_last_or_the_first_day(connection, postgresql, zone):
     name = f"histories_{token_hex(4)}"
     connection.execute(f"create table {name} (id int, day date, at timestamptz, local timestamp)")
     connection.execute(
-        f"insert into {name} values (1, 'infinity', 'infinity', 'infinity'), (2, '-infinity', '-infinity', '-infinity'),"
-        " (3, '9999-12-31', '9999-12-31T23:59:59.999Z', '9999-12-31 23:59:59.999')"
+        f"insert into {name} values (1, 'infinity', 'infinity', 'infinity'), "
+        "(2, '-infinity', '-infinity', '-infinity'), "
+        "(3, '9999-12-31', '9999-12-31T23:59:59.999Z', '9999-12-31 23:59:59.999')"
     )
-    server = postgresql.url + ("&" if "?" in postgresql.url else "?") + f"options=-c%20TimeZone%3D{quote(zone, safe='')}"
-    rows = Reader(PostgresqlSource(server=server, table=name, by="id").feed()).batch()
+    rows = Reader(PostgresqlSource(server=in_zone(postgresql.url, zone), table=name, by="id").feed()).batch()
     (_, *last), (_, *first), (_, *given) = ([str(value) for value in row.values()] for row in rows)
     assert last == given == ["9999-12-31", "9999-12-31 23:59:59.999000+00:00", "9999-12-31 23:59:59.999000"]
     assert first == ["0001-01-01", "0001-01-01 00:00:00+00:00", "0001-01-01 00:00:00"]

@@ -20,10 +20,10 @@ from moldau.client.admin.offsets import known
 from moldau.client.admin.partitions import describe_log_dirs
 from moldau.client.admin.topics import list_topics
 from moldau.client.admin.transactions import TransactionDescription, describe_open_transactions
+from moldau.client.blocking.silence import ListeningDialer, SilentBrokerError
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.ports import Dialer
-from moldau.products.console.silence import ListeningDialer, SilentBrokerError
 from moldau.products.features import features_not_served
 from moldau.products.pipelines.core.note import CommitNote, read_notes
 from moldau.shell.io.tcp import TCP

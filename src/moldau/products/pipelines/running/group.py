@@ -15,6 +15,7 @@ from moldau.client.blocking.offsets import commit_offsets, committed_offsets, fi
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED, CommittedOffset
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError, kafka_error
+from moldau.ports import Dialer
 from moldau.products.pipelines.core.note import is_noted, others_in
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.sources.topic import TopicSource
@@ -45,13 +46,14 @@ class GroupOffsets:
         bootstrap_servers: str,
         group: str,
         *,
+        dialer: Dialer = TCP,
         first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = LOOK_TIMEOUT_MS,
     ) -> None:
         self._servers = bootstrap_servers
         self._group = group
         self._client = ClusterClient(
-            TCP,
+            dialer,
             bootstrap_servers,
             client_id=CLIENT_ID,
             connect_timeout_ms=CONNECT_TIMEOUT_MS,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from moldau.ports import Dialer
 from moldau.products.pipelines.checkpoints.checkpoint import (
     BatchSpan,
     CheckpointError,
@@ -34,6 +35,7 @@ from moldau.products.pipelines.running.generations import first_offsets
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
 from moldau.products.pipelines.sources.records import RecordSource
+from moldau.shell.io.tcp import TCP
 from moldau.spark import is_connect
 from moldau.types import TopicPartition
 
@@ -51,7 +53,9 @@ MOST_NAMED = 4
 class QueryProgress:
     """What is known of one query, through all of its restarts. Close it."""
 
-    def __init__(self, spark: SparkSession, page: PipelinePage, query: PipelineQuery, note: str) -> None:
+    def __init__(
+        self, spark: SparkSession, page: PipelinePage, query: PipelineQuery, note: str, dialer: Dialer = TCP
+    ) -> None:
         """`note`: stands beside the offsets of the group. Raises CheckpointError."""
         self._note = note
         self._spark = spark
@@ -68,7 +72,10 @@ class QueryProgress:
         self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None
         self._groups = {
             source.bootstrap_servers: GroupOffsets(
-                source.bootstrap_servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms
+                source.bootstrap_servers,
+                query.group,
+                dialer=dialer,
+                first_contact_timeout_ms=page.first_contact_timeout_ms,
             )
             for source in streams.values()
         }

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 from rich.console import Console
 
+from moldau.client.blocking.silence import ListeningDialer
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.failures import PipelineFailedError
@@ -46,6 +47,7 @@ from moldau.products.pipelines.running.supervision import (
     Supervised,
 )
 from moldau.products.pipelines.sources.records import RecordSource
+from moldau.shell.io.tcp import TCP
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -192,9 +194,10 @@ def _start_all(
         if stop.is_asked:
             raise StoppedOnPurpose
 
+    dialer = ListeningDialer(TCP)  # queries are looked at in turn: they would all wait for a broker that stands still
     for query, checkpoint_id in zip(page.queries, ids, strict=True):
         note = _note(page, query, board_port)
-        progress = QueryProgress(spark, page, query, note)
+        progress = QueryProgress(spark, page, query, note, dialer)
         stack.callback(progress.close)
         start = partial(
             start_query,

@@ -1,7 +1,8 @@
 """Which brokers do not answer: each is waited for once, and not by every question anew.
 
 A broker that stands still (paused, swapped out, its disk hangs) is connected to by its kernel all the same, and then
-says nothing. A page asks dozens of questions of all brokers, and would wait for it in each of them.
+says nothing. Who looks at a cluster again and again asks many questions of all its brokers, and would wait for that one
+in each of them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.client.blocking.silence import PATIENCE_MS, ListeningDialer, SilentBrokerError
 from moldau.errors import KafkaError, kafka_error
-from moldau.products.console.silence import PATIENCE_MS, ListeningDialer, SilentBrokerError
 from moldau.types import Buffer
 
 
