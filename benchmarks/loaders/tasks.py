@@ -388,8 +388,10 @@ def warm_up() -> None:
 
 
 def page_environment() -> dict[str, str]:
-    """The environment of Python is kept over checkouts: a page is run by the code of this one."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    """The environment of Python is kept over checkouts: a page is run by the code of this one. As with what pip has
+    installed, modules are compiled once."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(ROOT / "src")}
 
 
 def python_of(form: str) -> str:
