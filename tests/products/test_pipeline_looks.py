@@ -1,4 +1,5 @@
-"""The queries of a page look at its clusters one after the other: a broker that stands still holds them back once."""
+"""The queries of a page look at its clusters one after the other: two of them wait for a broker that
+stands still, and the others know of it."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Dialer:
         TCP.pause(length_ms)
 
 
-def test_a_broker_that_stands_still_is_waited_for_once(tmp_path: Path) -> None:
+def test_a_broker_that_stands_still_is_not_waited_for_by_each_query(tmp_path: Path) -> None:
     with Cluster() as cluster, ExitStack() as stack:
         targets = "".join(f"  to_{number}: {{from: orders, path: out/{number}}}\n" for number in range(5))
         text = (

@@ -163,7 +163,7 @@ def test_a_server_that_asks_for_more_time_than_there_is_is_asked_once_more(run, 
 
 
 @pytest.mark.parametrize("retry_after", ["1", "Mon, 06 Nov 2000 08:49:37 GMT", "soon", "-1", "9" * 400])
-def test_a_pause_that_a_server_asks_for_is_made(run, receiver, retry_after):
+def test_a_row_comes_whatever_the_server_writes_as_the_pause(run, receiver, retry_after):
     receiver.answers, receiver.retry_after = [503], retry_after
     run("a")
     assert [body for _, body in receiver.requests] == ['{"word":"a"}\n']

@@ -194,7 +194,7 @@ def _start_all(
         if stop.is_asked:
             raise StoppedOnPurpose
 
-    dialer = ListeningDialer(TCP)  # queries are looked at in turn: they would all wait for a broker that stands still
+    dialer = ListeningDialer(TCP)  # queries look in turn: each would wait for a broker that stands still
     for query, checkpoint_id in zip(page.queries, ids, strict=True):
         note = _note(page, query, board_port)
         progress = QueryProgress(spark, page, query, note, dialer)
