@@ -7,11 +7,12 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
-	@echo "make test      unit, property, client and Spark tests       make slow    kill -9, recovery, all fixed seeds"
+	@echo "make test      the rules of every part, and pipelines with one target of each kind: at most 8 minutes on two cores"
+	@echo "make test-all  make test, then the rest (make slow): kill -9, recovery, every target, fixed seeds"
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make bench-against REV=COMMIT   an older commit beside this one, in one run"
@@ -54,24 +55,32 @@ INSTALL := $(BIN)/pip install --quiet --editable
 demo: .venv/.demo
 	$(BIN)/moldau demo --seconds $(SECONDS) $(if $(FILE),--file '$(FILE)')
 
-# The Spark tests share one JVM, so they run in one process; the others spread over the cores.
+# The Spark tests share one session, so they run in one process; the others spread over the cores.
+FAST := not slow and not java and not foreign
+SLOW := slow and not java and not foreign
 test: .venv/.test
-	$(BIN)/pytest -n $(JOBS) -m "not slow and not java and not foreign" --ignore tests/spark --ignore tests/products tests
-	$(BIN)/pytest -m "not slow and not java and not foreign" tests/spark tests/products
+	@echo "make test, 1 of 2: wire, core, shell, clients, tools, clusters, console and registry; the dots end with how far it is"
+	$(BIN)/pytest -n $(JOBS) -m "$(FAST)" --ignore tests/spark tests
+	@echo "make test, 2 of 2: pipelines in one Spark session, with one target of each kind"
+	$(BIN)/pytest -m "$(FAST)" tests/spark
+	@echo "make test is done; make test-all runs the rest too"
 
-# In parts, so that CI can run the last two side by side: the Spark tests mostly wait.
+test-all: test slow
+
+# In parts, so that CI can run them side by side.
 slow: slow-broker slow-spark slow-seeds
 
 slow-broker: .venv/.test
-	$(BIN)/pytest -n $(JOBS) -m "slow and not java and not foreign" --ignore tests/spark --ignore tests/products tests
+	$(BIN)/pytest -n $(JOBS) -m "$(SLOW)" --ignore tests/spark tests
 
+# A Spark session for each core: the Spark tests mostly wait.
 slow-spark: .venv/.test
-	$(BIN)/pytest -m "slow and not java and not foreign" tests/spark tests/products
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "$(SLOW)" tests/spark
 
 slow-seeds: .venv/.test
-	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 6 --coverage
-	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..300 --jobs $(JOBS)
-	$(BIN)/python -m moldau.simulation.cluster --seeds 1..300 --jobs $(JOBS) --coverage
+	$(BIN)/python -m moldau.simulation --seeds 1..100 --jobs $(JOBS) --transaction-events 2 --coverage
+	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..100 --jobs $(JOBS)
+	$(BIN)/python -m moldau.simulation.cluster --seeds 1..100 --jobs $(JOBS) --coverage
 
 lint: .venv/.lint
 	$(BIN)/ruff check .
@@ -82,7 +91,11 @@ lint: .venv/.lint
 # kafkajs, franz-go and Kafka's Java client against Moldau; AGAINST=HOST:PORT against any other cluster.
 AGAINST ?= moldau
 clients: .venv/.test
-	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m foreign --against $(AGAINST) tests/conformance
+	$(BIN)/python -m tests.conformance.foreign --against $(AGAINST)
+
+# In CI: only where these clients can notice a change since they last passed (tests/conformance/foreign_run.json).
+clients-changed: .venv/.test
+	$(BIN)/python -m tests.conformance.foreign --changed
 
 # Random legal request sequences to Moldau and to Apache Kafka, compared.
 SEQ ?= 2000

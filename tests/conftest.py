@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,6 +20,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW_TIMEOUT_S = 1200
+
+
+class Durations:
+    """Appends the seconds of each test to `file`, so that one table can show the tests of several runs."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        with self.file.open("a") as file:
+            file.writelines(f"{seconds:.2f} {test}\n" for test, seconds in self.seconds.items())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = os.environ.get("MOLDAU_TEST_DURATIONS")
+    if file and not hasattr(config, "workerinput"):  # a worker of xdist reports to the run that started it
+        config.pluginmanager.register(Durations(Path(file)), "moldau-durations")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

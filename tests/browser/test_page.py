@@ -30,6 +30,7 @@ def commit_as_consumer(running: BrokerWithPage, group: str, topic: str, offset: 
     consumer.close()
 
 
+@pytest.mark.slow
 def test_it_shows_a_topic_with_its_partitions_and_what_is_set(
     running: BrokerWithPage, browser: Chrome, wait: Wait
 ) -> None:
@@ -49,6 +50,7 @@ def test_it_shows_a_topic_with_its_partitions_and_what_is_set(
     wait(browser, "86400000")
 
 
+@pytest.mark.slow
 def test_a_chart_is_drawn_once_there_is_anything_but_zeros(
     running: BrokerWithPage, browser: Chrome, wait: Wait
 ) -> None:
@@ -171,6 +173,7 @@ def test_the_lag_of_a_group_changes_without_a_reload(running: BrokerWithPage, br
     assert browser.execute_script("return window.wasLoadedOnce") is True
 
 
+@pytest.mark.slow
 def test_an_open_transaction_is_shown_with_its_age_until_it_ends(
     running: BrokerWithPage, browser: Chrome, wait: Wait
 ) -> None:
@@ -199,6 +202,7 @@ def test_an_open_transaction_is_shown_with_its_age_until_it_ends(
     WebDriverWait(browser, WAIT_S, 0.1).until(lambda _: not browser.find_elements("id", "transactions"))
 
 
+@pytest.mark.slow
 def test_foreign_text_is_shown_as_text(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
     create(running, NewTopic("attacked", 1))
     attack = ATTACK.encode()
@@ -221,6 +225,7 @@ def test_foreign_text_is_shown_as_text(running: BrokerWithPage, browser: Chrome,
     assert_nothing_ran(browser)
 
 
+@pytest.mark.slow
 def test_it_is_whole_without_javascript(running: BrokerWithPage, browser_without_script: Chrome) -> None:
     create(running, NewTopic("quiet", 1))
     running.produce("quiet", (b"key", b"seen without a script", {}))

@@ -157,6 +157,7 @@ def child_of(process_id: int) -> int:
     return int(children[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_its_process_ends_with_the_brokers(how: signal.Signals) -> None:
     running = BrokerWithPage()

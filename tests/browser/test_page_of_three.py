@@ -60,6 +60,7 @@ def check_without_script(browser: Chrome, page: str) -> None:
     assert "There is no such broker" in browser.find_element("tag name", "main").text
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_dead_broker_partitions_without_a_replica_and_a_move_come_and_go_by_themselves(
     tmp_path: Path, browser: Chrome, browser_without_script: Chrome

@@ -61,6 +61,7 @@ def letter(reason: str, offset: int) -> tuple[bytes | None, bytes | None, dict[s
     return b"key", b'{"amount": "x"}', {name: value.encode() for name, value in headers.items()}
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_found_beside_the_topics_and_goes_on_by_itself(
     shop: BrokerWithPage, browser: Chrome, wait: Wait, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ FORGED = [
 ]
 
 
+@pytest.mark.slow
 def test_what_others_commit_is_shown_as_text_and_no_address_is_taken_from_it(
     shop: BrokerWithPage, browser: Chrome, wait: Wait, tmp_path: Path
 ) -> None:

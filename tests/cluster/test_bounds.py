@@ -55,6 +55,7 @@ def test_200_consumers_that_never_read_cost_less_than_600_mb(start_broker: Start
     assert len(consumers[0].receive_frame()) >= 990_000
 
 
+@pytest.mark.slow
 def test_400_consumers_that_never_read_hold_the_memory_for_responses_and_64_kib_each(
     start_broker: StartBroker,
 ) -> None:
@@ -88,6 +89,7 @@ def test_400_consumers_that_never_read_hold_the_memory_for_responses_and_64_kib_
         assert is_crc_valid(records, 0, size)
 
 
+@pytest.mark.slow
 def test_announcing_large_frames_costs_nothing(start_broker: StartBroker) -> None:
     broker = start_broker()
     before = broker.peak_bytes()
@@ -99,6 +101,7 @@ def test_announcing_large_frames_costs_nothing(start_broker: StartBroker) -> Non
     assert broker.peak_bytes() - before < 8 * MIB
 
 
+@pytest.mark.slow
 def test_large_frames_that_never_end_share_the_memory_for_requests_until_their_deadline(
     start_broker: StartBroker,
 ) -> None:
@@ -120,6 +123,7 @@ def test_large_frames_that_never_end_share_the_memory_for_requests_until_their_d
     assert broker.peak_bytes() - before < FRAME_BYTES + 32 * MIB
 
 
+@pytest.mark.slow
 def test_a_frame_that_drips_is_ended_at_its_deadline(start_broker: StartBroker) -> None:
     broker = start_broker("moldau.frame.timeout.ms=500")
     connection = broker.connect()
@@ -198,6 +202,7 @@ def test_files_that_are_open_at_once_are_bounded(start_broker: StartBroker) -> N
     assert len(segments) <= 16 + 8, segments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_to_repeat", [MetadataRequest(topics=None), fetch("canary", MIB, offset=0)])
 def test_a_client_that_pipelines_and_takes_no_answer_is_read_no_further(
     start_broker: StartBroker, request_to_repeat: MetadataRequest | FetchRequest
@@ -223,6 +228,7 @@ def test_a_client_that_pipelines_and_takes_no_answer_is_read_no_further(
         assert struct.unpack(">i", connection.receive_frame()[:4])[0] == correlation_id
 
 
+@pytest.mark.slow
 def test_long_polls_that_are_pipelined_wait_in_order_within_a_bound(start_broker: StartBroker) -> None:
     broker = start_broker()
     fill(broker.address, "empty-from-1", 1)
@@ -249,6 +255,7 @@ def join_group(group_id: str, metadata: bytes, instance_id: str) -> JoinGroupReq
     )
 
 
+@pytest.mark.slow
 def test_members_of_groups_hold_a_bounded_amount_of_memory(start_broker: StartBroker) -> None:
     broker = start_broker("moldau.group.memory.bytes=8388608", "group.initial.rebalance.delay.ms=0")
     connection = broker.connect()

@@ -20,6 +20,7 @@ from tests.support.cluster_of_three import (
 from tests.support.load import under_load
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_broker_is_added_under_load(tmp_path: Path) -> None:
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:

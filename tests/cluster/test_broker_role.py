@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -16,6 +17,7 @@ WAIT_S = 60
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
+@pytest.mark.slow
 def test_a_broker_alone_takes_replicas_and_leads_and_never_votes(tmp_path: Path) -> None:
     held = held_port()
     controller = f"127.0.0.1:{port_of(held)}"

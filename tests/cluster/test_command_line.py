@@ -94,6 +94,7 @@ def test_json_goes_out_and_comes_back_as_it_was(run, moldau_cluster: Cluster) ->
     assert "(1 record written to cli-json-copy)" in told
 
 
+@pytest.mark.slow
 def test_a_part_of_a_topic_is_read(run) -> None:
     run("topics", "create", "cli-part", "--partitions", "2")
     lines = [f'{{"value": "v{n}", "timestamp": {n * 1000 + 1}, "partition": {n % 2}}}' for n in range(6)]
@@ -121,6 +122,7 @@ def test_a_group_shows_its_lag(run) -> None:
     assert "lag 1" in run("groups", "describe", "cli-group")
 
 
+@pytest.mark.slow
 def test_offsets_are_reset_by_a_date_a_duration_and_standard_input(run) -> None:
     run("topics", "create", "cli-reset")
     now = int(time.time() * 1000)

@@ -35,6 +35,7 @@ def test_topics_are_altered_and_deleted_by_a_regular_expression(run) -> None:
     assert run("topics", "delete", "--regex", "adm-a.") == "adm-a1: deleted\nadm-a2: deleted\n"
 
 
+@pytest.mark.slow
 def test_settings_are_described_with_where_they_come_from(run) -> None:
     run("topics", "create", "adm-configs")
     assert run("configs", "alter", "topic", "adm-configs", "--set", "retention.ms=7") == "topic adm-configs: altered\n"
@@ -51,6 +52,7 @@ def test_settings_are_described_with_where_they_come_from(run) -> None:
     assert {"kind": "topic", "name": "adm-configs"} in json.loads(run("configs", "list", "topic", "--json"))
 
 
+@pytest.mark.slow
 def test_a_reset_is_a_plan_until_it_is_executed(run, tmp_path: Path) -> None:
     run("topics", "create", "adm-reset", "adm-other")
     run("produce", "adm-reset", "1", "2", "3", "4")
@@ -101,6 +103,7 @@ def test_offsets_of_topics_are_listed_at_an_end_or_a_time(run) -> None:
     assert offset("--at", "2040-01-31T12:00:00") is None
 
 
+@pytest.mark.slow
 def test_partitions_are_added_elected_and_trimmed(run) -> None:
     run("topics", "create", "adm-parts")
     run("produce", "adm-parts", "1", "2", "3", "--partition", "0")

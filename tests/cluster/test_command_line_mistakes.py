@@ -51,6 +51,7 @@ def test_an_absent_broker_is_told_at_once(words: tuple[str, ...], nobody: str) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["", "127.0.0.1:99999", "http://127.0.0.1:9092", "127.0.0.1:x", ","])
 def test_an_address_that_is_none_is_one_sentence(address: str) -> None:
     for words in (("topics", "list"), ("produce", "orders", "coffee")):
@@ -112,6 +113,7 @@ def test_the_lag_of_partitions_without_an_offset_is_not_0(moldau_own_cluster: Cl
 HUGE = "99999999999999999999"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -260,6 +262,7 @@ def test_the_console_consumer_of_kafka_reads_expressions_as_its_other_tools_do(e
         assert run("kafka-console-consumer", "--bootstrap-server", cluster.bootstrap_servers, *words) == "coffee\n"
 
 
+@pytest.mark.slow
 def test_an_expression_of_the_console_consumer_matches_no_internal_topic_unless_told() -> None:
     with Cluster() as cluster:
         cluster.create_topic("orders")

@@ -44,6 +44,7 @@ def replicas(cluster: Cluster, topic: str) -> list[set[int]]:
     return [set(row["replicas"]) for row in json.loads(lines)]
 
 
+@pytest.mark.slow
 def test_a_broker_is_taken_out_under_load(cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic(TOPIC, partitions=4)
     with under_load(cluster.bootstrap_servers, tmp_path / "history.jsonl", TOPIC, 4):
@@ -119,6 +120,7 @@ def hurry(admin: AdminClient) -> None:
         admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_what_is_placed_on_a_broker_while_it_is_taken_out_is_moved_too(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     with taking_out_slowly(cluster, admin, "heavy") as command:
@@ -129,6 +131,7 @@ def test_what_is_placed_on_a_broker_while_it_is_taken_out_is_moved_too(cluster: 
     assert [(len(each), 4 in each) for each in moved] == [(2, False)] * 2
 
 
+@pytest.mark.slow
 def test_a_broker_is_taken_out_by_the_same_command_again_where_the_first_one_was_ended(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     with taking_out_slowly(cluster, admin, "heavier"):
@@ -152,6 +155,7 @@ def test_a_broker_is_taken_out_by_the_same_command_again_where_the_first_one_was
     assert not any(throttles_of(cluster, "heavier"))
 
 
+@pytest.mark.slow
 def test_partitions_are_placed_by_the_same_command_again_where_the_first_one_was_ended(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     words = ("partitions", "reassign", "placed", "--brokers", "1,2")
@@ -168,6 +172,7 @@ def test_partitions_are_placed_by_the_same_command_again_where_the_first_one_was
     assert not any(throttles_of(cluster, "placed"))
 
 
+@pytest.mark.slow
 def test_partitions_get_more_replicas_and_other_brokers(cluster: Cluster) -> None:
     run(cluster, "partitions", "reassign", "few", "--replication-factor", "1", "--brokers", "1", "--execute")
     assert replicas(cluster, "few") == [{1}, {1}]
@@ -211,6 +216,7 @@ def test_another_number_of_replicas_is_refused_where_it_is_not_wanted(cluster: C
     assert len(replicas(cluster, "fixed")[0]) == 3
 
 
+@pytest.mark.slow
 def test_the_throttles_stay_while_a_move_of_another_file_is_under_way(cluster: Cluster, tmp_path: Path) -> None:
     def moved(topic: str) -> list[dict[str, object]]:
         [held] = replicas(cluster, topic)
@@ -264,6 +270,7 @@ def with_two_log_directories(tmp_path: Path) -> tuple[RunningBroker, Path, Path]
     return node, now, second if now == first else first
 
 
+@pytest.mark.slow
 def test_a_move_to_another_log_directory_is_told_of_and_cancelled(tmp_path: Path) -> None:
     node, now, other = with_two_log_directories(tmp_path)
     producer = Producer({"bootstrap.servers": node.address})

@@ -65,6 +65,7 @@ def read(address: str) -> list[bytes]:
     return values
 
 
+@pytest.mark.slow
 def test_a_broker_whose_only_log_directory_fails_halts_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     broker = start(directory)
@@ -104,6 +105,7 @@ def test_a_broker_whose_metadata_log_cannot_be_written_answers_and_halts(tmp_pat
     assert broker.stop() == 0
 
 
+@pytest.mark.slow
 def test_of_three_brokers_one_whose_disk_fails_is_started_again_and_no_client_gets_an_error(tmp_path: Path) -> None:
     cluster = start(tmp_path / "data", "--brokers", "3")
     create(cluster.address, "events")

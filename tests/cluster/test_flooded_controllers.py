@@ -33,6 +33,7 @@ STALE_HEARTBEAT = BrokerHeartbeatRequest(broker_id=1, broker_epoch=0)
 RUBBISH = b"GET / HTTP/1.1\r\n\r\n" * 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_flood_at_the_controllers_stops_nobody(tmp_path: Path) -> None:
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:
@@ -51,6 +52,7 @@ def test_a_flood_at_the_controllers_stops_nobody(tmp_path: Path) -> None:
         assert sorted(cluster.read_all(len(written))) == sorted(written)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_controller_that_does_not_answer_stops_nobody(tmp_path: Path) -> None:
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:

@@ -71,6 +71,7 @@ def test_each_example_is_of_a_kind_that_is_run() -> None:
     assert len(SHELL) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.id)
 def test_an_example_in_python_runs(
     block: Block, broker: RunningBroker, tmp_path: Path, request: pytest.FixtureRequest
@@ -92,6 +93,7 @@ def test_an_example_in_python_runs(
         assert re.search(r"\b[1-9]\d* passed", result.stdout), result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: block.id)
 def test_an_example_of_commands_runs(block: Block, broker: RunningBroker, tmp_path: Path) -> None:
     for line in block.text.splitlines():

@@ -8,6 +8,8 @@ import resource
 import select
 from pathlib import Path
 
+import pytest
+
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterQuotaEntity,
@@ -102,6 +104,7 @@ def has_bytes(connection: RawConnection) -> bool:
     return bool(select.select([connection.socket], [], [], 0)[0])
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_closed_and_a_waiting_one_is_not_idle(start_broker: StartBroker) -> None:
     broker = start_broker("connections.max.idle.ms=2000")
     fill(broker.address, "empty-from-1", 1)
@@ -181,6 +184,7 @@ def test_a_log_directory_that_fails_is_offline_with_56(tmp_path: Path) -> None:
     broker.finish()
 
 
+@pytest.mark.slow
 def test_full_validation_reads_the_records_of_every_topic(start_broker: StartBroker) -> None:
     broker = start_broker("moldau.record.validation=full")
     connection = broker.connect()

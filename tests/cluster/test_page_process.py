@@ -49,6 +49,7 @@ def test_it_ends_in_silence_when_it_is_idle_and_with_its_parent(is_idle: bool) -
         assert child.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
     # the controller does not find out: the metadata goes on naming the broker
     settings = {"broker.session.timeout.ms": "600000"}

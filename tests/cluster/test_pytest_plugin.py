@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 WRITE = """
 from confluent_kafka import Consumer, Producer
 
@@ -176,22 +178,27 @@ def passes(directory: Path, name: str, passed: int, *options: str) -> None:
     assert f"{passed} passed" in result.stdout, result.stdout
 
 
+@pytest.mark.slow
 def test_a_plain_suite(tmp_path: Path) -> None:
     passes(tmp_path, "plain", 25)
 
 
+@pytest.mark.slow
 def test_four_workers_of_xdist(tmp_path: Path) -> None:
     passes(tmp_path, "plain", 25, "-n", "4")
 
 
+@pytest.mark.slow
 def test_pytest_asyncio(tmp_path: Path) -> None:
     passes(tmp_path, "asyncio", 2)
 
 
+@pytest.mark.slow
 def test_anyio(tmp_path: Path) -> None:
     passes(tmp_path, "anyio", 1, "-p", "no:asyncio")
 
 
+@pytest.mark.slow
 def test_unittest_in_pytest_and_alone(tmp_path: Path) -> None:
     passes(tmp_path, "unittest", 2)
     alone = subprocess.run(
@@ -205,10 +212,12 @@ def test_unittest_in_pytest_and_alone(tmp_path: Path) -> None:
     assert alone.returncode == 0, alone.stderr
 
 
+@pytest.mark.slow
 def test_forks(tmp_path: Path) -> None:
     passes(tmp_path, "forked", 2)
 
 
+@pytest.mark.slow
 def test_a_mistaken_test_shows_its_own_line_and_the_sentence(tmp_path: Path) -> None:
     """And no frame of the kit, of the broker or of the standard library."""
     shown = run_suite(tmp_path, "mistaken").stdout
@@ -220,6 +229,7 @@ def test_a_mistaken_test_shows_its_own_line_and_the_sentence(tmp_path: Path) -> 
     assert set(frames) == {"test_mistaken.py"}, shown
 
 
+@pytest.mark.slow
 def test_a_broker_that_breaks_a_rule_fails_the_test_and_serves_the_next(tmp_path: Path) -> None:
     result = run_suite(tmp_path, "broken")
     assert result.returncode == 1

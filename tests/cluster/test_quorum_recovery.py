@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from moldau.client.admin.client import ClusterAdmin
@@ -42,6 +43,7 @@ def recover(config: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S, stdin=subprocess.DEVNULL, check=False)
 
 
+@pytest.mark.slow
 def test_the_survivor_of_three_has_every_acknowledged_record_that_was_in_sync(tmp_path: Path) -> None:
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:
         cluster.create_topic()
@@ -70,6 +72,7 @@ def asked(cluster: ClusterOfThree, *words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_voters_that_do_not_change_and_a_majority_that_is_gone_are_told_in_a_sentence(tmp_path: Path) -> None:
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command)) as cluster:
         code, told = asked(cluster, "remove", "3")
@@ -135,6 +138,7 @@ def check_that_it_serves_what_it_said(cluster: ClusterOfThree, told: str, state:
         assert lacks_from <= end == min(missing)
 
 
+@pytest.mark.slow
 def test_what_the_others_took_while_the_survivor_stood_still_is_missing_from_where_it_says(tmp_path: Path) -> None:
     """The survivor never hears that it is out of sync: its own metadata says the contrary, and a broker that lives does
     better."""
@@ -173,6 +177,7 @@ def alter(cluster: ClusterOfThree, kind: ConfigResource.Type, name: str, setting
     admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
 
+@pytest.mark.slow
 def test_a_survivor_that_had_not_caught_up_says_from_where_its_partitions_may_lack_records(tmp_path: Path) -> None:
     """It is back in the cluster, and copies too slowly to be in sync when the others are lost."""
     with cluster_of_three(tmp_path, dict.fromkeys(NODE_IDS, moldau_command), settings=SETTINGS) as cluster:
@@ -207,6 +212,7 @@ def test_a_survivor_that_had_not_caught_up_says_from_where_its_partitions_may_la
         check_that_it_serves_what_it_said(cluster, done.stdout, "no", placed)
 
 
+@pytest.mark.slow
 def test_where_controllers_are_lost_and_the_brokers_are_left_these_lead_again(tmp_path: Path) -> None:
     roles = {1: "controller", 2: "controller", 3: "broker"}
     commands = dict.fromkeys(NODE_IDS, moldau_command)

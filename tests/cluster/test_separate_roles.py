@@ -13,6 +13,7 @@ from tests.support.cluster_of_three import SEPARATE_ROLES, check_that_each_may_d
 COMMANDS = dict.fromkeys(SEPARATE_ROLES, moldau_command)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_each_node_may_die_and_nothing_is_lost_or_comes_twice(tmp_path: Path) -> None:
     with cluster_of_three(tmp_path, COMMANDS, roles=SEPARATE_ROLES) as cluster:

@@ -113,6 +113,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
     brokers.running.stop()
 
 
+@pytest.mark.slow
 def test_the_nearest_setting_counts_at_once_and_after_a_kill(brokers: Brokers) -> None:
     """Default, all brokers, this broker, topic: each goes before the one before it; taking it away gives that back."""
     brokers.create("t")

@@ -28,6 +28,7 @@ def write_one(broker: RunningBroker) -> None:
     assert producer.flush(30) == 0
 
 
+@pytest.mark.slow
 def test_a_new_directory_a_clean_and_an_unclean_shutdown_are_told_apart(tmp_path: Path) -> None:
     broker = start(tmp_path / "data")
     write_one(broker)
@@ -79,6 +80,7 @@ def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> Non
     assert broker.output[-1] == f"moldau: {tmp_path}/data is a file, not a directory\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brokers", ["1", "3"])
 def test_a_node_serves_also_where_nobody_reads_what_it_says(brokers: str, tmp_path: Path) -> None:
     read_end, write_end = os.pipe()

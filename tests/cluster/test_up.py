@@ -32,6 +32,7 @@ def read_one(address: str) -> bytes:
     return message.value()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_says_how_durable_it_is_and_stops_with_exit_0(tmp_path: Path, how: signal.Signals) -> None:
     broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0").wait_until_ready()

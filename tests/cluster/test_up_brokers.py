@@ -44,6 +44,7 @@ def process_of(broker: RunningBroker, node_id: int) -> int:
     return int(found[1])
 
 
+@pytest.mark.slow
 def test_a_killed_node_is_started_again_and_the_next_start_continues_the_cluster(tmp_path: Path) -> None:
     directory = str(tmp_path / "data")
     cluster = RunningBroker("--brokers", "3", "--data-dir", directory, "--listen", "127.0.0.1:0").wait_until_ready()
@@ -67,6 +68,7 @@ def test_a_killed_node_is_started_again_and_the_next_start_continues_the_cluster
     assert cluster.stop() == 0
 
 
+@pytest.mark.slow
 def test_replicas_are_moved_with_a_throttle_that_all_brokers_take(tmp_path: Path) -> None:
     cluster = RunningBroker("--brokers", "3", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     address = cluster.wait_until_ready().address
@@ -108,6 +110,7 @@ def voters_of(address: str) -> list[list[str]]:
     return [row for row in rows if row[-1] in ("Leader", "Follower")]
 
 
+@pytest.mark.slow
 def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Path) -> None:
     arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-page"
     cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
@@ -134,6 +137,7 @@ def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Pa
     assert cluster.stop() == 0
 
 
+@pytest.mark.slow
 def test_after_the_loss_of_two_directories_the_third_is_recovered_and_the_lost_nodes_copy_from_it(
     tmp_path: Path,
 ) -> None:
@@ -153,6 +157,7 @@ def test_after_the_loss_of_two_directories_the_third_is_recovered_and_the_lost_n
     assert cluster.stop() == 0
 
 
+@pytest.mark.slow
 def test_no_node_outlives_the_command(tmp_path: Path) -> None:
     cluster = RunningBroker("--brokers", "3", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     cluster.wait_until_ready()
@@ -168,6 +173,7 @@ def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> Non
     assert cluster.output == [f"moldau: {tmp_path / 'data'} is a file, not a directory\n"]
 
 
+@pytest.mark.slow
 def test_a_cluster_that_runs_is_not_started_twice(tmp_path: Path) -> None:
     arguments = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
     cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()

@@ -29,6 +29,7 @@ def web_server() -> Iterator[str]:
         thread.join(timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [

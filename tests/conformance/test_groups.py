@@ -41,6 +41,7 @@ def test_two_groups_each_read_everything(
         assert client.read_and_commit(topic, new_name("group"), 3) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.slow
 def test_partitions_move_when_a_member_joins_leaves_and_is_killed(
     client: Client,
     new_topic: Callable[..., str],
@@ -68,6 +69,7 @@ def test_partitions_move_when_a_member_joins_leaves_and_is_killed(
     first.wait_until(lambda member: set(member.values) >= {"after", "all"})
 
 
+@pytest.mark.slow
 def test_a_third_member_of_two_partitions_is_idle(
     client: Client,
     new_topic: Callable[..., str],

@@ -41,6 +41,7 @@ def test_a_record_of_a_megabyte(client: Client, new_topic: Callable[..., str]) -
     assert client.read(topic, 1) == records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize(
     "kinds", [CLIENTS, pytest.param(ALL_CLIENTS, marks=pytest.mark.foreign)], ids=["python", "all"]

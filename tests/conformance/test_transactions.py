@@ -48,6 +48,7 @@ def test_a_committed_transaction_is_read_and_an_aborted_one_is_not(
     assert committed_values(bootstrap_servers, topic, 3) == [b"a", b"b", b"c"]
 
 
+@pytest.mark.slow
 @CLIENTS_WITH_TRANSACTIONS
 def test_positions_count_once_their_transaction_is_committed(
     client: Client, bootstrap_servers: str, new_topic: Callable[..., str], new_name: Callable[[str], str]

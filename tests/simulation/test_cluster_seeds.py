@@ -24,6 +24,7 @@ def checked(seed: int) -> Outcome:
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_cluster_keeps_what_it_promised_whatever_fails(seed):
     outcome = checked(seed)
@@ -31,6 +32,7 @@ def test_a_cluster_keeps_what_it_promised_whatever_fails(seed):
     assert sum(outcome.faults.values()) > 0
 
 
+@pytest.mark.slow
 def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert main(["--seed", "3", "--verbose"]) == 0
     told = capsys.readouterr().out
@@ -39,6 +41,7 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert "seed 3: ok" in told
 
 
+@pytest.mark.slow
 def test_what_came_too_seldom_is_named_and_the_floors_grow_with_the_seeds():
     outcome = run_seed(1)
     often = dict.fromkeys(MEANS_MS, 1), dict.fromkeys(ClusterEvent, 1)

@@ -1,4 +1,4 @@
-"""An EndTxn that arrives late, simulated alone; `.ci/run` runs 300 seeds, `make late-end-txn` 10,000."""
+"""An EndTxn that arrives late, simulated alone; `.ci/run` runs 100 seeds, `make late-end-txn` 10,000."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from moldau.simulation.world import World
 from moldau.types import Uuid
 
 
+@pytest.mark.slow
 def test_whatever_a_late_end_can_lead_to_is_met_and_breaks_no_rule():
     outcomes = [run_seed(seed) for seed in range(1, 121)]
     for outcome in outcomes:

@@ -9,6 +9,7 @@ from moldau.simulation.raft.schedules import explore
 from moldau.simulation.raft.world import run_seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_seed", [1, 11, 21])
 def test_a_quorum_loses_nothing_that_is_committed(first_seed):
     outcomes = [run_seed(seed) for seed in range(first_seed, first_seed + 10)]
@@ -19,6 +20,7 @@ def test_a_quorum_loses_nothing_that_is_committed(first_seed):
     assert sum(outcome.elections for outcome in outcomes) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("voters", [1, 7])
 def test_a_quorum_of_one_and_of_seven_loses_nothing_that_is_committed(voters):
     outcomes = [run_seed(seed, voters=voters) for seed in range(1, 7)]
@@ -42,6 +44,7 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert "seed 3: ok" in told
 
 
+@pytest.mark.slow
 def test_no_schedule_of_a_small_quorum_breaks_a_rule():
     explored = explore(6)
     assert explored.states > 8_000

@@ -9,6 +9,7 @@ from moldau.simulation.replication.schedules import explore
 from moldau.simulation.replication.world import run_seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_seed", [1, 11, 21])
 def test_no_replica_loses_what_was_acknowledged(first_seed):
     outcomes = [run_seed(seed) for seed in range(first_seed, first_seed + 10)]
@@ -39,6 +40,7 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert "seed 3: ok" in told
 
 
+@pytest.mark.slow
 def test_no_schedule_of_a_small_partition_breaks_a_rule():
     explored = explore(4)
     assert explored.states > 4_000

@@ -10,6 +10,7 @@ from moldau.simulation.troubles import AT_START, FLOORS_OF_1000, death_of
 from tests.simulation.hash_seeds import digests_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_a_seed_breaks_no_rule(seed):
     outcome = run_seed(seed)
@@ -18,6 +19,7 @@ def test_a_seed_breaks_no_rule(seed):
     assert outcome.acknowledged > 0
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_trace_whatever_the_hash_seed():
     digests = digests_of("moldau.simulation", "--seeds", "1..3", "--seconds-virtual", "6")
     assert digests[0] == digests[1]
@@ -36,6 +38,7 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     assert "seed 3: ok" in told
 
 
+@pytest.mark.slow
 def test_a_transaction_event_that_comes_too_seldom_is_an_error(capsys):
     assert main(["--seed", "2", "--seconds-virtual", "1", "--transaction-events", "1"]) == 1
     told = capsys.readouterr().out

@@ -22,6 +22,7 @@ def test_acts_of_which_either_will_do_leave_one():
     assert len(small.acts) == 1
 
 
+@pytest.mark.slow
 def test_a_story_that_is_written_down_plays_again(tmp_path, capsys):
     story, outcome = Scenario(3, 8.0).story()
     told = Scenario.parse(story)
@@ -34,6 +35,7 @@ def test_a_story_that_is_written_down_plays_again(tmp_path, capsys):
     assert Scenario.parse(capsys.readouterr().out) == fewer
 
 
+@pytest.mark.slow
 def test_a_seed_that_breaks_nothing_has_no_story(capsys):
     assert main(["--seed", "1"]) == 1
     assert capsys.readouterr().out == "seed 1 breaks no rule\n"

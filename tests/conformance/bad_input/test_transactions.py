@@ -74,6 +74,7 @@ def test_end_txn(producer: Producer, new_topic: NewTopic, version: int, fenced: 
     assert producer.end(version, commit=False, above=repeated) == 48
 
 
+@pytest.mark.slow
 def test_what_is_asked_while_a_transaction_is_ending(producer: Producer, new_topic: NewTopic, is_moldau: bool) -> None:
     """Apache Kafka writes the markers behind the answer to EndTxn: what is sent in one go with it may come before them.
     One node of ours answers behind the markers."""

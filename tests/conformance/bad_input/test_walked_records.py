@@ -156,6 +156,7 @@ def test_a_record_without_a_key_on_a_compacted_topic(raw: RawConnection, new_top
     assert stored(raw, topic) == b""
 
 
+@pytest.mark.slow
 def test_what_expands_beyond_the_cap(raw: RawConnection, walked_topic: str, is_moldau: bool) -> None:
     """400 MiB of zeros in 0.4 MB: read no further than the cap, while the canary is served."""
     if is_moldau:

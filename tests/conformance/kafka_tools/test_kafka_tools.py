@@ -54,6 +54,7 @@ def check(name: str, tool: Tool, servers: str, scratch: Path, recorded: dict[str
     assert run_case(CASES[name], tool, servers, f"k{next(_numbers):05d}", scratch, expected) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_our_tools_print_and_exit_as_kafkas_did(
     name: str, recorded: dict[str, list[dict[str, object]]], moldau_servers: str, tmp_path: Path

@@ -101,6 +101,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc, which only Linux has")
 def test_many_starts_and_stops_leak_no_descriptor_and_no_thread(tmp_path: Path) -> None:
     with Cluster(data_dir=tmp_path / "first"):

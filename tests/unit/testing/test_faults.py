@@ -27,6 +27,7 @@ def values(cluster: Cluster, topic: str) -> list[bytes | None]:
     return [record.value for record in cluster.records(topic)]
 
 
+@pytest.mark.slow
 def test_a_dropped_produce_is_tried_again_and_written_once(cluster: Cluster) -> None:
     topic = cluster.topic()
     fault = cluster.faults.drop("Produce", times=2)
@@ -38,6 +39,7 @@ def test_a_dropped_produce_is_tried_again_and_written_once(cluster: Cluster) -> 
     assert cluster.faults.count("*", "drop") == 2
 
 
+@pytest.mark.slow
 def test_a_lost_answer_makes_a_plain_producer_write_twice_and_an_idempotent_one_once(cluster: Cluster) -> None:
     for kind in ("drop", "disconnect"):
         for is_idempotent, written in ((False, [b"a", b"a"]), (True, [b"a"])):

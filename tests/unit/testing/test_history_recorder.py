@@ -113,6 +113,7 @@ def test_a_producer_without_idempotence_may_write_twice(cluster: Cluster, path: 
     assert kinds(path) == []
 
 
+@pytest.mark.slow
 def test_transactions_are_recorded_with_their_offsets(cluster: Cluster, path: Path) -> None:
     source, target = cluster.topic(), cluster.topic()
     cluster.produce(source, "a", "b", "c")

@@ -23,6 +23,7 @@ def values(cluster: Cluster, topic: str) -> list[bytes | None]:
     return [record.value for record in cluster.records(topic)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_on_disk", [False, True], ids=["memory", "disk"])
 def test_a_producer_gets_over_kill_and_restart(tmp_path: Path, is_on_disk: bool) -> None:
     with Cluster(data_dir=tmp_path if is_on_disk else None) as cluster:

@@ -70,6 +70,7 @@ def test_a_topic_has_a_replica_on_each_broker_and_what_is_written_is_on_all() ->
         assert sorted(values(cluster, topic)) == numbered(0, 100)  # type: ignore[type-var]
 
 
+@pytest.mark.slow
 def test_an_idempotent_producer_does_not_notice_that_its_leader_is_killed() -> None:
     with Cluster(brokers=3) as cluster:
         topic = cluster.topic()
@@ -183,6 +184,7 @@ def consume(cluster: Cluster, topic: str, count: int, stop: threading.Event) -> 
     return end
 
 
+@pytest.mark.slow
 def test_a_group_reads_on_through_a_rolling_restart() -> None:
     stop = threading.Event()
     with Cluster(brokers=3) as cluster:
@@ -254,6 +256,7 @@ def test_a_broker_that_cannot_start_fails_the_start_of_all_at_once(tmp_path: Pat
     Cluster(brokers=2, data_dir=tmp_path).start().stop()
 
 
+@pytest.mark.slow
 def test_a_broker_that_has_hardly_begun_to_start_is_killed_at_once() -> None:
     with Cluster(brokers=2) as cluster:
         cluster.kill()
@@ -268,6 +271,7 @@ def broker_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "moldau-cluster"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_on_disk", [False, True], ids=["memory", "disk"])
 def test_a_restart_without_a_majority_says_so_and_leaves_no_broker_behind(tmp_path: Path, is_on_disk: bool) -> None:
     before = broker_threads()
@@ -288,6 +292,7 @@ def test_a_restart_without_a_majority_says_so_and_leaves_no_broker_behind(tmp_pa
         assert values(cluster, topic) == [b"kept"]
 
 
+@pytest.mark.slow
 def test_a_broker_that_restarts_while_it_is_cut_off_is_killed_and_the_others_go_on() -> None:
     with Cluster(brokers=3, settings=IMPATIENT) as cluster:
         topic = cluster.topic()

@@ -160,6 +160,7 @@ def copy_once(cluster: Cluster, producer: Producer, topic: str) -> None:
     consumer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "api", ["FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"]
 )

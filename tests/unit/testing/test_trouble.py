@@ -39,6 +39,7 @@ def read(cluster: Cluster, consumer: Consumer, count: int) -> list[bytes]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "when"),
     [("error", "before"), *((kind, when) for kind in ("drop", "delay", "disconnect") for when in ("before", "after"))],
@@ -71,6 +72,7 @@ COORDINATOR_TROUBLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("api", "code"), COORDINATOR_TROUBLE)
 def test_a_member_gets_over_trouble_with_its_coordinator(api: str, code: str) -> None:
     with Cluster() as cluster:
@@ -184,6 +186,7 @@ def test_a_clean_stop_finds_room_on_a_full_disk(tmp_path: Path) -> None:
         assert [record.value for record in cluster.records("t")] == [b"1"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc, which only Linux has")
 def test_a_hundred_troubled_lives_leak_nothing() -> None:
     def live() -> None:

@@ -27,6 +27,7 @@ def test_what_is_no_trouble_or_none_of_one_broker_is_refused() -> None:
         cluster.troubles(7, kinds=("partition",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_trouble_is_over_when_its_turn_is(kind: str) -> None:
     with Cluster(brokers=3) as cluster:

@@ -202,6 +202,7 @@ def test_readers_of_committed_records_see_what_the_model_says(steps: list) -> No
         model.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 1_500, 150))
 def test_long_histories_with_many_rounds(first: int) -> None:
     """What compaction does to a transaction often shows rounds later, so these are drawn with more of both."""

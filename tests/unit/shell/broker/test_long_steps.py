@@ -76,6 +76,7 @@ class CallsOfEachStep:
             self._all_calls += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", API_VERSIONS, ids=lambda key: key.name)
 async def test_no_step_goes_through_all_that_a_request_names(
     start_node: Any, monkeypatch: pytest.MonkeyPatch, key: ApiKey

@@ -341,6 +341,7 @@ def test_records_are_deleted_when_all_live_replicas_have_dropped_them() -> None:
     run_brokers(story, count=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_nothing_acknowledged_is_lost_through_crashes_at_any_point(seed: int) -> None:
     async def story(brokers: Brokers) -> None:

@@ -182,6 +182,7 @@ async def check_start_without_second(
     return is_served, lost
 
 
+@pytest.mark.slow
 def test_a_copy_is_served_only_with_all_that_the_log_had_on_its_disk(in_virtual_time: Any) -> None:
     """The machine loses its power while a partition moves away from a directory, which cannot be read then: what was
     acknowledged was flushed there."""
@@ -202,6 +203,7 @@ def test_a_copy_is_served_only_with_all_that_the_log_had_on_its_disk(in_virtual_
     in_virtual_time(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 @pytest.mark.parametrize("deletes_at", [1, 12])
 @pytest.mark.parametrize("what_dies", ["process", "machine"])

@@ -383,6 +383,7 @@ ORIGINALS: dict[bool, Original] = {}
 """Made by the first test that needs one."""
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crashed"])
 @pytest.mark.parametrize("file", list(FILES))

@@ -432,6 +432,7 @@ def test_each_node_describes_the_quorum_as_it_knows_it() -> None:
     tell(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_acknowledged_change_is_lost_while_nodes_die_and_links_are_cut(seed: int) -> None:
     """Sixty seconds of trouble; a change that got no answer may have been made or not."""

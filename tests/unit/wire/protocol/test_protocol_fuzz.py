@@ -77,6 +77,7 @@ def crowded(
                 yield inner_path, inner_shape, cls(**{field.name: (inner,)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", dict.fromkeys(cls for cls, _ in ALL_MESSAGES), ids=sample_id)
 def test_the_densest_arrays_stay_within_the_allocation_bound(cls: MessageClass):
     """In each version in which an array's elements have another shape than in the versions before."""

@@ -1,0 +1,98 @@
+"""`python -m tests.conformance.foreign` (`make clients`): the conformance tests with clients in other languages.
+
+A run against Moldau that passes records its commit in foreign_run.json. `--changed` (in CI) runs the tests only where
+that commit is unknown, or where a file has changed since then that these clients can notice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.peers import CACHE, PeerError, fetch_kafka
+from tests.conformance.clients import FOREIGN_CLIENTS
+from tests.support.recorded_runs import changed_since, clean_commit
+
+RUN_FILE = Path(__file__).with_name("foreign_run.json")
+NOTICED = (
+    *(f"src/moldau/{folder}" for folder in ("wire", "core", "transport", "shell", "client", "testing")),
+    "pyproject.toml",
+    "tests/conformance",
+)
+"""Where a change can make these clients fail. `testing` starts the broker."""
+IGNORED = (f"tests/conformance/{RUN_FILE.name}", "tests/conformance/results/")
+FETCHES = 3
+PAUSE_S = 20
+
+
+def recorded_commit() -> str:
+    """Of the last run that passed; "" where none is recorded."""
+    try:
+        return str(json.loads(RUN_FILE.read_text())["commit"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def is_noticed(path: str) -> bool:
+    """Whether a change of this file, one of NOTICED, can concern the clients: recorded results cannot."""
+    return not path.startswith(IGNORED)
+
+
+def reason_to_run(commit: str) -> str:
+    """Why the clients must run after the run at `commit`; "" where nothing that they can notice has changed."""
+    changed = changed_since(commit, *NOTICED)
+    if changed is None:
+        return "the recorded run is missing, or its commit is not in this history"
+    noticed = sorted(filter(is_noticed, changed))
+    return f"{len(noticed)} files changed since {commit[:8]}, such as {noticed[0]}" if noticed else ""
+
+
+def fetch() -> None:
+    """Fetches and builds the clients, so that no test waits for a registry."""
+    os.environ["MOLDAU_KAFKA_LIBS"] = str(fetch_kafka(CACHE))
+    for name, kind in FOREIGN_CLIENTS.items():
+        kind.command()
+        print(f"{name} {kind.version()}", flush=True)
+
+
+def fetch_patiently() -> None:
+    """As `fetch`. A registry that fails is asked again, FETCHES times in all."""
+    for attempt in range(1, FETCHES + 1):
+        try:
+            return fetch()
+        except (PeerError, subprocess.SubprocessError, OSError):
+            if attempt == FETCHES:
+                raise
+            time.sleep(PAUSE_S)
+
+
+def main() -> int:
+    """The exit code of pytest; 0 where nothing needs to run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.foreign", description=__doc__)
+    parser.add_argument("--changed", action="store_true", help="only if these clients can notice a change")
+    parser.add_argument("--against", default="moldau", help="moldau (default), or HOST:PORT of a running cluster")
+    options = parser.parse_args()
+    names = ", ".join(FOREIGN_CLIENTS)
+    if options.changed:
+        commit = recorded_commit()
+        reason = reason_to_run(commit)
+        if not reason:
+            print(f"left out: {names}: they passed at {commit[:8]}, and nothing that they can notice has changed")
+            return 0
+        print(f"{names}: {reason}", flush=True)
+    fetch_patiently()
+    commit = clean_commit(*NOTICED)
+    command = [sys.executable, "-m", "pytest", "-m", "foreign", "--against", options.against, "tests/conformance"]
+    code = subprocess.run(command, check=False).returncode
+    if code == 0 and options.against == "moldau" and commit and commit == clean_commit(*NOTICED):
+        RUN_FILE.write_text(json.dumps({"commit": commit}) + "\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

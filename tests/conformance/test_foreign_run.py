@@ -1,0 +1,25 @@
+"""When the clients in other languages must run again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.foreign import is_noticed, reason_to_run
+
+
+def test_a_commit_that_is_not_known_is_a_reason():
+    assert "not in this history" in reason_to_run("")
+    assert "not in this history" in reason_to_run("0" * 40)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("src/moldau/wire/records/__init__.py", True),
+        ("tests/conformance/clients/kafkajs/driver.js", True),
+        ("tests/conformance/foreign_run.json", False),
+        ("tests/conformance/results/moldau.json", False),
+    ],
+)
+def test_a_recorded_result_is_no_reason(path, expected):
+    assert is_noticed(path) is expected
