@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -27,7 +27,8 @@ help:
 	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
-	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
+	@echo "make planted   runs every planted bug, about two minutes, and records the commit"
+	@echo "make planted-changed   runs the planted bugs that a change since that commit concerns (part of make ci)"
 	@echo "make sim-coverage   which lines of core and shell a hundred seeds of the simulator run"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
@@ -68,7 +69,7 @@ test: .venv/.test
 test-all: test slow
 
 # In parts, so that CI can run them side by side.
-slow: slow-broker slow-spark slow-seeds
+slow: slow-broker slow-spark slow-seeds planted-changed
 
 slow-broker: .venv/.test
 	$(BIN)/pytest -n $(JOBS) -m "$(SLOW)" --ignore tests/spark tests
@@ -173,9 +174,12 @@ LATE := 1..10000
 late-end-txn: .venv/.test
 	$(BIN)/python -m moldau.simulation.late_end_txn --seeds $(LATE) --jobs $(JOBS)
 
-# The first seed that finds each planted bug without one: AGAIN=--again for all of them.
+# Is each planted bug found? AGAIN=--again searches the first seed of each, AGAIN='--again --bug TEXT' of some.
 planted: .venv/.test
-	$(BIN)/python -m tests.simulation.planting --jobs $(JOBS) $(AGAIN)
+	$(BIN)/python -m tests.simulation.planted --jobs $(JOBS) $(AGAIN)
+
+planted-changed: .venv/.test
+	$(BIN)/python -m tests.simulation.planted --jobs $(JOBS) --changed
 
 # Which lines of the deciding code and of the shell of the broker a hundred seeds run.
 COVERED := 1..100

@@ -64,7 +64,8 @@ def fetch_patiently() -> None:
     """As `fetch`. A registry that fails is asked again, FETCHES times in all."""
     for attempt in range(1, FETCHES + 1):
         try:
-            return fetch()
+            fetch()
+            return
         except (PeerError, subprocess.SubprocessError, OSError):
             if attempt == FETCHES:
                 raise

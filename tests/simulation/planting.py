@@ -1,39 +1,50 @@
-"""Plants bugs into copies of the package and looks which seeds of the simulator find them.
+"""Plants bugs into modules as a forked child imports them, and looks whether seeds of the simulator or tests find them.
 
-`python -m tests.simulation.planting` (`make planted`) searches a seed for each bug that has none, the first of
-1..300, and writes what it found into planted_seeds.json. `--again` searches for all of them once more, `--bug TEXT`
-for those whose name holds TEXT, `--page` prints docs/reference/planted-bugs.md.
+The parent imports once what no bug changes. Each bug has a child of its own, in which an import hook gives the changed
+source in the place of the module's: nothing is copied, and parent and files stay as they are. Python processes that a
+test starts by itself are without the bug.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
+import gc
+import importlib
 import json
+import multiprocessing
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import textwrap
 import time
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TypeGuard
+from types import CodeType
+from typing import IO, TypeGuard
 
 import msgspec
 
 import moldau
 
 PACKAGE = Path(moldau.__file__).parent
+ROOT = Path(__file__).parents[2]
 BUGS_FILE = Path(__file__).with_name("planted_bugs.toml")
 SEEDS_FILE = Path(__file__).with_name("planted_seeds.json")
 ONE_BROKER = "moldau.simulation"
-LAST_SEED = 300
-RUN_TIMEOUT_S = 3_600
+PRELOADED = "moldau.wire"
+"""Imported by the parent: it holds many modules, and nothing above it. A bug planted there imports it again."""
+FIRST_SEEDS = "1..40"
+TIMEOUT_S = 900.0
+SEARCH_TIMEOUT_S = 3_600.0
+FOUND, NOT_FOUND = 0, 3
+"""Exit codes of a child. Any other one: it failed, or was killed."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -123,9 +134,14 @@ class Found(msgspec.Struct, frozen=True):
     rule: str
 
 
+def bugs_in(text: str) -> tuple[Bug, ...]:
+    """The bugs of a text like planted_bugs.toml. Raises ValueError where it is none."""
+    return msgspec.convert(tomllib.loads(text).get("bug"), tuple[Bug, ...])
+
+
 def all_bugs() -> tuple[Bug, ...]:
     """Every planted bug, in the order of the file."""
-    return msgspec.convert(tomllib.loads(BUGS_FILE.read_text())["bug"], tuple[Bug, ...])
+    return bugs_in(BUGS_FILE.read_text())
 
 
 def recorded_seeds() -> dict[str, Found]:
@@ -133,120 +149,204 @@ def recorded_seeds() -> dict[str, Found]:
     return msgspec.convert(json.loads(SEEDS_FILE.read_text()), dict[str, Found])
 
 
-def plant(bug: Bug, directory: Path) -> Path:
-    """A copy of the package with the bug in it; gives what to put on PYTHONPATH."""
-    # with what Python compiled of it: only the changed files are compiled anew
-    shutil.copytree(PACKAGE, directory / "moldau")
-    for change in bug.change:
-        path = directory / "moldau" / change.file
-        path.write_text(change.applied(path.read_text()))
-    return directory
+class PlantedModules:
+    """A finder for `sys.meta_path`: modules are compiled from `sources` (by module name), not from their files."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+        self._loaded: set[str] = set()
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        if name not in self._sources:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.origin is None:
+            raise ImportError(f"{name} has no file")
+        loader = _ChangedSource(name, spec.origin, self._sources[name], self._loaded)
+        return spec_from_file_location(
+            name, spec.origin, loader=loader, submodule_search_locations=spec.submodule_search_locations
+        )
+
+    def check_loaded(self) -> None:
+        """Raises ImportError where a changed module was never imported: its bug could not take effect."""
+        if missing := self._sources.keys() - self._loaded:
+            raise ImportError(f"never imported, so the bug took no effect: {', '.join(sorted(missing))}")
 
 
-def simulate(python_path: Path, seeds: str, bug: Bug) -> subprocess.CompletedProcess[str]:
-    """Runs those of `seeds` that have the bug's kind against the package under `python_path`, up to the first that
-    breaks a rule."""
+class _ChangedSource(SourceFileLoader):
+    def __init__(self, name: str, path: str, source: str, loaded: set[str]) -> None:
+        super().__init__(name, path)
+        self._source, self._loaded = source, loaded
+
+    def get_code(self, fullname: str) -> CodeType:
+        self._loaded.add(fullname)
+        return self.source_to_code(self._source.encode(), self.path)
+
+
+def plant(changes: Iterable[Change]) -> PlantedModules:
+    """Makes this process import the changed sources. Raises ValueError where a change leaves the source as it was."""
+    sources: dict[str, str] = {}
+    for change in changes:
+        name = _module_name(change.file)
+        before = sources.get(name) or (PACKAGE / change.file).read_text()
+        sources[name] = change.applied(before)
+        if sources[name] == ast.unparse(ast.parse(before)):
+            raise ValueError(f"{change.file}: what the bug plants there is what stands there")
+    if sources.keys() & sys.modules.keys():
+        for name in [name for name in sys.modules if name.split(".")[0] == "moldau"]:
+            del sys.modules[name]
+    planted = PlantedModules(sources)
+    sys.meta_path.insert(0, planted)
+    return planted
+
+
+def _module_name(file: str) -> str:
+    """Of a file of the package: `core/log/log.py` is moldau.core.log.log."""
+    return ".".join(["moldau", *Path(file).with_suffix("").parts]).removesuffix(".__init__")
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a child ended."""
+
+    exit_code: int
+    output: str
+    seconds: float
+
+
+class _Child:
+    """A forked process that does `work`; what it prints goes into a file."""
+
+    def __init__(self, work: Callable[[], int], timeout_s: float) -> None:
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `ended` closes it
+        self._process = multiprocessing.get_context("fork").Process(target=_do, args=(work, self._output.fileno()))
+        self._began = time.monotonic()
+        self.deadline = self._began + timeout_s
+        self._process.start()
+        self.sentinel = self._process.sentinel
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def ended(self) -> Ended:
+        """Waits until the process is gone."""
+        self._process.join(60)
+        seconds = time.monotonic() - self._began
+        self._output.seek(0)
+        output = self._output.read().decode(errors="replace")
+        self._output.close()
+        code = self._process.exitcode
+        return Ended(-1 if code is None else code, output, seconds)
+
+
+def _do(work: Callable[[], int], output: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout, sys.stderr = (os.fdopen(fd, "w", buffering=1, closefd=False) for fd in (1, 2))
+    os.chdir(ROOT)
+    sys.exit(work())
+
+
+def run_forked(works: Sequence[Callable[[], int]], jobs: int = 1, timeout_s: float = 60) -> Iterator[tuple[int, Ended]]:
+    """Does each of `works` in a child, `jobs` at once; gives the index of each that ended. What takes longer than
+    `timeout_s` is killed."""
+    waiting = list(enumerate(works))[::-1]
+    running: dict[int, _Child] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                index, work = waiting.pop()
+                running[index] = _Child(work, timeout_s)
+            next_deadline = min(child.deadline for child in running.values())
+            gone = wait([child.sentinel for child in running.values()], max(0, next_deadline - time.monotonic()))
+            for index, child in list(running.items()):
+                if child.sentinel not in gone:
+                    if time.monotonic() < child.deadline:
+                        continue
+                    child.kill()
+                yield index, running.pop(index).ended()
+    finally:
+        for child in running.values():
+            child.kill()
+            child.ended()
+
+
+def preload(simulators: Iterable[str]) -> None:
+    """Imports what children need and no bug changes: packages of others, and PRELOADED."""
+    wanted = ["pytest", "hypothesis", *(f"{simulator}.__main__" for simulator in simulators)]
+    _, ended = next(run_forked([partial(_print_imported, wanted)]))
+    if ended.exit_code:
+        raise ImportError(ended.output)
+    for name in ended.output.split():
+        if name.split(".")[0] not in ("moldau", "tests") or f"{name}.".startswith(f"{PRELOADED}."):
+            with suppress(ImportError):  # a few are in sys.modules, and are no modules
+                importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # no collection in a child walks over it, which would also copy its memory
+
+
+def _print_imported(wanted: Iterable[str]) -> int:
+    for name in wanted:
+        importlib.import_module(name)
+    print("\n".join(list(sys.modules)))
+    return 0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Of looking for a bug. `problem` says why it counts as not found; "" where it is found."""
+
+    bug: Bug
+    found: Found | None
+    problem: str
+    seconds: float
+
+
+def look_for(
+    bugs: Sequence[Bug], seeds_of: Callable[[Bug], Sequence[str]], jobs: int, timeout_s: float = TIMEOUT_S
+) -> Iterator[Outcome]:
+    """Runs the test of each bug, or its seeds where it has no test, and gives each outcome as soon as it is known.
+    `seeds_of`: ranges of seeds, tried in their order until one finds it."""
+    works = [partial(_test, bug) if bug.test else partial(_simulate, bug, seeds_of(bug)) for bug in bugs]
+    for index, ended in run_forked(works, jobs, timeout_s):
+        found, problem = found_in(ended.output), ""
+        bug = bugs[index]
+        if ended.exit_code == NOT_FOUND:
+            problem = "not found"
+        elif ended.exit_code != FOUND or (found is None and not bug.test):
+            problem = f"the run failed ({ended.exit_code}, {ended.seconds:.0f} s)"
+        elif found is not None and bug.rules and found.rule not in bug.rules:
+            problem = f"breaks another rule: {found.rule}"
+        if problem:
+            problem += textwrap.indent("\n" + ended.output[-2_000:], "    ")
+        yield Outcome(bug, found, problem, ended.seconds)
+
+
+def _simulate(bug: Bug, ranges: Sequence[str]) -> int:
+    planted = plant(bug.change)
     options = ["--with", bug.kind] if bug.kind else []
     if bug.seconds_virtual:
         options += ["--seconds-virtual", str(bug.seconds_virtual)]
-    return subprocess.run(
-        [sys.executable, "-m", bug.simulator, "--seeds", seeds, "--max-failures", "1", *options],
-        env={**os.environ, "PYTHONPATH": str(python_path)},
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
-    )
+    simulator = importlib.import_module(f"{bug.simulator}.__main__")
+    for seeds in ranges:
+        is_broken = simulator.main(["--seeds", seeds, "--max-failures", "1", *options])
+        planted.check_loaded()
+        if is_broken:
+            return FOUND
+    return NOT_FOUND
 
 
-def run_test(python_path: Path, bug: Bug) -> subprocess.CompletedProcess[str]:
-    """Runs the bug's test against the package under `python_path`."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", bug.test],
-        env={**os.environ, "PYTHONPATH": str(python_path)},
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
-    )
+def _test(bug: Bug) -> int:
+    import pytest
+
+    planted = plant(bug.change)
+    # without rewriting of asserts, for which pytest has an import hook of its own
+    exit_code = pytest.main(["-x", "-p", "no:cacheprovider", "--assert=plain", bug.test])
+    planted.check_loaded()
+    if exit_code == pytest.ExitCode.TESTS_FAILED:
+        return FOUND
+    return NOT_FOUND if exit_code == pytest.ExitCode.OK else 1
 
 
 def found_in(output: str) -> Found | None:
     """What a run of seeds printed about the first that broke a rule."""
     found = re.search(r"^seed (\d+): BROKEN (.*)$", output, re.MULTILINE)
     return None if found is None else Found(int(found[1]), found[2])
-
-
-def search(bug: Bug, last_seed: int) -> tuple[Found | None, float]:
-    """The first seed of 1..`last_seed` that finds `bug`, and how many seconds the search took."""
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as directory:
-        found = found_in(simulate(plant(bug, Path(directory)), f"1..{last_seed}", bug).stdout)
-    return found, time.perf_counter() - began
-
-
-def save(seeds: dict[str, Found], bugs: Iterable[Bug]) -> None:
-    """Writes the seeds in the order of the bugs."""
-    rows = {bug.name: msgspec.to_builtins(seeds[bug.name]) for bug in bugs if bug.name in seeds}
-    SEEDS_FILE.write_text(json.dumps(rows, indent=2) + "\n")
-
-
-def page() -> str:
-    """docs/reference/planted-bugs.md: what was planted where, and what finds it."""
-    bugs, seeds = all_bugs(), recorded_seeds()
-    of_cluster = [bug for bug in bugs if bug.simulator != ONE_BROKER]
-    lines = [
-        "# Planted bugs",
-        "",
-        "A simulator that finds nothing may be blind. So bugs are planted into copies of the package, one at a time,",
-        f"and seeds must find them, or a test where no seed can. Of the {len(bugs)}, {_found(bugs, seeds)}; of the",
-        f"{len(of_cluster)} of a cluster (its quorum, its replicas, whole nodes), {_found(of_cluster, seeds)}.",
-        "CI runs each seed and each test of this table (`make planted` searches the seeds of new bugs); what exactly",
-        "is planted stands in `tests/simulation/planted_bugs.toml`.",
-        "",
-        "| what is wrong | planted in | the seed or the test that finds it | the rule that it breaks |",
-        "|---|---|---|---|",
-    ]
-    for bug in bugs:
-        files = ", ".join(dict.fromkeys(f"`{change.file}`" for change in bug.change))
-        known = seeds.get(bug.name)
-        seed = "" if known is None else f"`{bug.simulator.removeprefix('moldau.')} --seed {known.seed}`"
-        found_by = seed or (f"`{bug.test}`" if bug.test else "none")
-        lines.append(f"| {bug.name} | {files} | {found_by} | {known.rule if known else f'by no seed: {bug.unfound}'} |")
-    return "\n".join([*lines, ""])
-
-
-def _found(bugs: Sequence[Bug], seeds: Mapping[str, Found]) -> str:
-    by_seeds, by_tests = sum(bug.name in seeds for bug in bugs), sum(bool(bug.test) for bug in bugs)
-    return f"{by_seeds} are found by seeds and {by_tests} more by tests"
-
-
-def main() -> int:
-    """Exit code 0 if every bug that is not known as unfound is found."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.planting", description=__doc__)
-    parser.add_argument("--again", action="store_true", help="also for bugs whose seed is known")
-    parser.add_argument("--bug", default="", metavar="TEXT", help="only bugs whose name holds TEXT")
-    parser.add_argument("--last", type=int, default=LAST_SEED, help="the last seed that is tried")
-    parser.add_argument("--jobs", type=int, default=1, help="bugs that are searched for at once")
-    parser.add_argument("--page", action="store_true", help="print the table of all bugs, and search for none")
-    options = parser.parse_args()
-    if options.page:
-        print(page(), end="")
-        return 0
-    bugs, seeds = all_bugs(), recorded_seeds()
-    wanted = [bug for bug in bugs if options.bug in bug.name and (options.again or bug.name not in seeds)]
-    missed = 0
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for bug, (found, took_s) in zip(wanted, pool.map(lambda bug: search(bug, options.last), wanted), strict=True):
-            print(f"{bug.name}: {found or 'not found'} ({took_s:.0f} s)", flush=True)
-            seeds.pop(bug.name, None)
-            if found is not None:
-                seeds[bug.name] = found
-            elif not bug.unfound:
-                missed += 1
-            save(seeds, bugs)
-    return 1 if missed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
