@@ -79,7 +79,7 @@ slow-spark: .venv/.test
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "$(SLOW)" tests/spark
 
 slow-seeds: .venv/.test
-	$(BIN)/python -m moldau.simulation --seeds 1..100 --jobs $(JOBS) --transaction-events 2 --coverage
+	$(BIN)/python -m moldau.simulation --seeds 1..100 --jobs $(JOBS) --transaction-events 1 --coverage
 	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..100 --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.cluster --seeds 1..100 --jobs $(JOBS) --coverage
 

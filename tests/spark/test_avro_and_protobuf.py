@@ -88,6 +88,7 @@ def decoded(values, *records: bytes | None) -> list[dict]:
     return values(pa.array(records, pa.binary())).to_pylist()
 
 
+@pytest.mark.slow
 def test_a_page_reads_avro_while_its_schema_evolves(
     run_page, new_topic, new_name, produce, avro, registry, tmp_path, bootstrap_servers
 ):
@@ -273,6 +274,7 @@ def test_a_protobuf_schema_that_cannot_be_read_is_refused(tmp_path: Path):
         ProtobufFormat(schema_file=broken, message="shop.Order").values()
 
 
+@pytest.mark.slow
 def test_a_page_writes_avro_that_confluent_s_deserializer_reads(
     run_page, new_topic, produce, read_back, registry, tmp_path, spark
 ):
@@ -382,6 +384,7 @@ def test_what_protobuf_writes_confluent_s_deserializer_reads(messages, registry)
         written_as.writer().check(["total"])
 
 
+@pytest.mark.slow
 def test_the_tests_of_a_page_give_rows_of_a_schema(spark, messages, tmp_path):
     """Offline: of a schema in a file no registry is asked."""
     file = tmp_path / "page.yaml"

@@ -82,6 +82,7 @@ def transactional_id(tmp_path: Path) -> str:
     return "moldau-" + str(json.loads((tmp_path / "copy" / "metadata").read_text())["id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("config", "bad", "rows", "refused"), BAD_ROWS)
 def test_a_row_that_cannot_be_written_is_named_and_its_batch_aborted(
     copy, new_topic, produce, read_back, assert_aborted, tmp_path, config, bad, rows, refused
@@ -97,6 +98,7 @@ def test_a_row_that_cannot_be_written_is_named_and_its_batch_aborted(
         assert_aborted(transactional_id(tmp_path))
 
 
+@pytest.mark.slow
 def test_where_the_one_topic_of_a_sink_is_unknown_no_row_is_to_blame(copy, new_topic, produce):
     source = new_topic()
     produce(source, [(b"k", b"0")])
@@ -105,6 +107,7 @@ def test_where_the_one_topic_of_a_sink_is_unknown_no_row_is_to_blame(copy, new_t
     assert HINT not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [{"delivery": "at_least_once"}, {"write_id": "once"}])
 @pytest.mark.parametrize(("origin", "said"), [(ORIGIN, "the input record is a-1 at offset 7"), ((), HINT)])
 def test_a_batch_write_names_the_row_in_each_delivery(spark, new_topic, bootstrap_servers, option, origin, said):
@@ -121,6 +124,7 @@ def flip_the_last_byte(data_dir: Path, topic: str) -> None:
     segment.write_bytes(data[:-1] + bytes([data[-1] ^ 0xFF]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bad CRC", "no gzip", "cut record"])
 def test_a_poisoned_batch_of_a_source_is_named_and_nothing_of_its_rows_is_committed(
     copy, new_topic, read_back, assert_aborted, bootstrap_servers, data_dir, tmp_path, kind
@@ -142,6 +146,7 @@ def test_a_poisoned_batch_of_a_source_is_named_and_nothing_of_its_rows_is_commit
     assert_aborted(transactional_id(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_selected", [True, False])
 def test_a_page_names_the_input_record_where_its_sql_selects_it(run_page, new_topic, produce, read_back, is_selected):
     source, target = new_topic(), new_topic(**SMALL)

@@ -42,6 +42,7 @@ tests:
 """
 
 
+@pytest.mark.slow
 def test_the_newest_change_of_each_key_is_in_the_table(
     run_page, new_topic, produce, postgresql, bootstrap_servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -71,6 +72,7 @@ def test_the_newest_change_of_each_key_is_in_the_table(
     assert {outlook.columns for outlook in plan_of(load_page(file))} == {(("id", "int"), ("name", "string"))}
 
 
+@pytest.mark.slow
 def test_a_change_without_a_place_in_the_sequence_is_named(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = PAGE.replace("{id: 1, version: 1, name: old}", "{id: 1, name: old}")
     file = tmp_path / "page.yaml"

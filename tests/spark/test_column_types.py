@@ -69,6 +69,7 @@ def test_what_spark_refuses_is_refused(spark_reads, text: str):
     assert ours(text) is spark_reads(text) is None
 
 
+@pytest.mark.slow
 def test_random_columns_and_damaged_ones_are_read_alike(spark_reads):
     random = Random(20_261_124)
     taken = 0

@@ -190,6 +190,7 @@ def test_a_running_stream_takes_up_versions_as_they_come(spark, lake, tmp_path):
         query.stop()
 
 
+@pytest.mark.slow
 def test_a_page_copies_a_growing_table_and_goes_on_where_it_ended(run_page, lake, new_topic, read_back):
     target = new_topic()
     page = f'source: {{delta: "{lake}"}}\nsql: select id, day from source where id > 1\nsink: {{topic: {target}}}'

@@ -74,6 +74,7 @@ def test_what_a_killed_driver_wrote_and_did_not_commit_is_removed(spark, writer,
     assert numbers(lake) == list(range(20))
 
 
+@pytest.mark.slow
 def test_in_the_mode_update_a_row_takes_the_place_of_the_older_one(run_page, new_topic, produce, tmp_path):
     source = new_topic()
     page = f"""

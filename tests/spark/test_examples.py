@@ -35,6 +35,7 @@ def blocks_of(readme: str) -> Iterator[tuple[str, str]]:
             yield text, next((told for follows, told in blocks[place + 1 : place + 2] if follows == "text"), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_does_what_its_readme_says(
     spark: object,

@@ -48,6 +48,7 @@ def ids(directory: Path) -> list[int]:
     return sorted(pq.read_table(directory).column("id").to_pylist())
 
 
+@pytest.mark.slow
 def test_lines_of_json_are_read_once_and_what_does_not_parse_is_kept(run_page, new_name, incoming, tmp_path, letters):
     page = f"""
 source: {{files: "{incoming}", format: json, schema: "id int, at timestamp", event_time: at, watermark: 1 minute}}
@@ -75,6 +76,7 @@ sink: {{path: out}}
     assert {file.rpartition("/")[2] for file in files} == {"a.json", "b%201.json", "c.json"}
 
 
+@pytest.mark.slow
 def test_what_does_not_parse_in_files_of_a_pattern_with_braces_is_kept(run_page, new_name, incoming, letters):
     """Spark knows braces, and Python's `glob` does not."""
     name = new_name("files")[:60]
@@ -84,6 +86,7 @@ def test_what_does_not_parse_in_files_of_a_pattern_with_braces_is_kept(run_page,
     assert [value for value, _, _ in letters(name)] == [b"no JSON in a.json", b"no JSON in b.json"]
 
 
+@pytest.mark.slow
 def test_lines_of_csv_have_a_header_that_is_no_row(run_page, new_name, incoming, tmp_path, letters):
     page = f"""
 source: {{files: "{incoming}/*.csv", format: csv, schema: "id int, name string", separator: ";", header: id;name}}
@@ -112,6 +115,7 @@ def test_a_quote_within_quotes_is_doubled_and_a_backslash_is_a_letter(run_page, 
 PAGE = "source: {}\nsql: select id from source\nsink: {{path: out}}"
 
 
+@pytest.mark.slow
 def test_the_first_line_that_does_not_parse_stops_as_declared(run_page, incoming):
     lines(incoming / "a.json", '{"id": 1}', "no JSON")
     source = f'{{files: "{incoming}", format: json, schema: id int, bad_records: stop}}'
@@ -119,6 +123,7 @@ def test_the_first_line_that_does_not_parse_stops_as_declared(run_page, incoming
         run_page(PAGE.format(source))
 
 
+@pytest.mark.slow
 def test_the_first_record_of_a_topic_that_does_not_parse_stops_as_declared(run_page, new_topic, produce):
     topic = new_topic()
     produce(topic, [(None, b'{"id": 1}'), (None, b'{"id": "x"}')])
@@ -127,6 +132,7 @@ def test_the_first_record_of_a_topic_that_does_not_parse_stops_as_declared(run_p
         run_page(PAGE.format(source))
 
 
+@pytest.mark.slow
 def test_a_name_that_spark_takes_for_a_pattern_is_refused(run_page, incoming):
     lines(incoming / "a [1].txt", "a")
     lines(incoming / "b.txt", "b")

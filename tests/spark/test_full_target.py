@@ -45,6 +45,7 @@ def rows_in(target: FilesTarget | TableTarget) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -112,6 +112,7 @@ def test_a_spark_program_runs(
     assert read_back(copy) == [(b"k", b"v")]
 
 
+@pytest.mark.slow
 def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     spark: object,
     new_topic: Callable[..., str],
@@ -173,6 +174,7 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     assert (key, value[:1], value[5:]) == (b"ann", b"\0", b"\0\n\x03ann\x11" + struct.pack("<d", 2.5))
 
 
+@pytest.mark.slow
 def test_the_queries_of_the_guide_pass_their_tests(
     spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ def told(spark, cases: Mapping[int, list[list[Change]]]) -> dict[tuple[int, int]
     return found
 
 
+@pytest.mark.slow
 def test_any_order_and_any_batches_of_the_same_changes_make_the_same_history(spark):
     cases = {seed: batches_of(random.Random(seed)) for seed in range(3_000)}
     for case, seen in tables_of(cases, told(spark, cases)):
@@ -83,6 +84,7 @@ def tables_of(cases: Mapping[int, list[list[Change]]], said: Mapping) -> Iterato
         yield case, seen
 
 
+@pytest.mark.slow
 def test_a_batch_tells_of_the_rows_around_its_changes_alone(spark):
     rows = [Change(place, gone=False, tracked=str(place), other=0) for place in range(0, 100, 10)]
     at_the_end, between = Change(95, gone=False, tracked="x", other=0), Change(45, gone=True, tracked=None, other=0)
@@ -126,6 +128,7 @@ tests:
 Row = tuple[int, str, int, int, int | None]
 
 
+@pytest.mark.slow
 def test_a_table_keeps_the_history_of_each_key(
     run_page, new_topic, produce, postgresql, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -181,6 +184,7 @@ def _newest_metadata(warehouse: Path) -> str:
     return str(max((warehouse / "shop" / "users" / "metadata").glob("*.metadata.json")))
 
 
+@pytest.mark.slow
 def test_a_state_of_changes_with_other_columns_is_refused(spark, tmp_path: Path):
     """A reader of a schema registry may give another column after a restart."""
     (tmp_path / "in").mkdir()
@@ -210,6 +214,7 @@ targets:
 """.replace("HISTORY", "mode: update, key: id, sequence_by: moment, column_list: id, stored_as_scd_type: 2")
 
 
+@pytest.mark.slow
 def test_a_row_that_begins_sooner_leaves_no_other_one_where_it_began(
     run_page, new_topic, produce, postgresql, tmp_path: Path
 ):

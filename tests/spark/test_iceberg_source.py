@@ -188,6 +188,7 @@ def test_what_is_no_table_is_refused(lake, tmp_path):
     assert not (tmp_path / "absent.db").exists()
 
 
+@pytest.mark.slow
 def test_a_running_stream_takes_up_snapshots_as_they_come(spark, lake, tmp_path):
     lake.make()
     lake.append(1)
@@ -204,6 +205,7 @@ def test_a_running_stream_takes_up_snapshots_as_they_come(spark, lake, tmp_path)
         query.stop()
 
 
+@pytest.mark.slow
 def test_a_page_copies_a_growing_iceberg_table_and_goes_on_where_it_ended(run_page, lake, new_topic, read_back):
     target = new_topic()
     place = f'{{iceberg: shop.orders, warehouse: "{lake.warehouse}"}}'
@@ -221,6 +223,7 @@ def test_a_page_copies_a_growing_iceberg_table_and_goes_on_where_it_ended(run_pa
         run_page(page)
 
 
+@pytest.mark.slow
 def test_nested_columns_are_read_as_spark_knows_them(spark, lake, tmp_path):
     nested = pa.struct([("names", pa.list_(pa.string())), ("counts", pa.map_(pa.string(), pa.int64()))])
     rows = pa.table(
@@ -235,6 +238,7 @@ def test_nested_columns_are_read_as_spark_knows_them(spark, lake, tmp_path):
     assert found[0].asDict(recursive=True) == {"id": 1, "nested": {"names": ["a"], "counts": {"b": 2}}}
 
 
+@pytest.mark.slow
 def test_each_batch_joins_what_the_table_holds_then(run_page, lake, new_topic, produce, read_back):
     orders, target = new_topic(), new_topic()
     page = f"""

@@ -42,6 +42,7 @@ def rows_of(table: Table, by: str = "id") -> list[dict[str, object]]:
     return table.scan().to_arrow().sort_by(by).to_pylist()
 
 
+@pytest.mark.slow
 def test_a_page_keeps_the_newest_row_of_each_key(run_page, new_topic, produce, table):
     source = new_topic()
     page = f"""
@@ -57,6 +58,7 @@ sink: {{iceberg: shop.t, warehouse: a lake, catalog: catalog.db, mode: update, k
     assert list(seen.select("word", "times").iter_rows()) == [("a", 3), ("b", 1), ("c", 1)]
 
 
+@pytest.mark.slow
 def test_a_page_removes_rows_and_passes_over_changes_that_come_late(run_page, new_topic, produce, table):
     source = new_topic()
     page = f"""
@@ -113,6 +115,7 @@ def test_small_files_and_manifests_are_joined_now_and_then(spark, writer, table)
     assert [row["batch"] for row in rows[::10]] == [0, 1, 2, 3, 4, 5, 6, 7, 7]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_small_is_not_joined(spark, writer, table, tmp_path):
     large = iceberg_upsert.SMALL_BYTES // 8
     write = writer(compact_every=2)
@@ -123,6 +126,7 @@ def test_a_file_that_is_not_small_is_not_joined(spark, writer, table, tmp_path):
     assert max(sizes) >= iceberg_upsert.SMALL_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
     [

@@ -53,6 +53,7 @@ def letters_of(bootstrap_servers: str, topic: str) -> dict[bytes | None, str]:
     }
 
 
+@pytest.mark.slow
 def test_a_page_reads_json_by_its_schema_while_that_evolves(
     run_page, new_topic, new_name, produce, serializer, registry, tmp_path, bootstrap_servers
 ):

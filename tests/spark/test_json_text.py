@@ -30,6 +30,7 @@ def local(text: str) -> str:
     return f"timestamp_ntz'{text}'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "fine", "plain"),
     [
@@ -84,6 +85,7 @@ def test_rows_of_a_test_have_their_nulls_and_microseconds(spark):
     assert rows_of(rows) == [{"n": None, "at": f"{FINE}Z"}, {"n": 1, "at": f"{ROUND}Z"}]
 
 
+@pytest.mark.slow
 def test_targets_of_json_keep_microseconds(run_page, new_topic, produce, read_back, tmp_path, postgresql):
     source, target, table = new_topic(), new_topic(), f"json_{token_hex(4)}"
     produce(source, [(None, f'{{"at": "{FINE}Z"}}'.encode())])

@@ -121,6 +121,7 @@ def zone(spark, request) -> Iterator[str]:
     spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"], indirect=True)
 def test_a_value_is_the_row_that_from_json_makes_of_it(spark, zone):
     """Read in the query, and where the records are read."""
@@ -170,6 +171,7 @@ def test_times_of_an_old_kind_are_left_to_from_json(spark, policy: str):
         spark.conf.set("spark.sql.legacy.timeParserPolicy", before)
 
 
+@pytest.mark.slow
 def test_a_page_reads_plain_values_and_those_that_from_json_alone_takes(run_page, new_topic, produce, read_back):
     source, target = new_topic(), new_topic()
     given = [

@@ -390,6 +390,7 @@ def test_a_task_that_starts_while_the_broker_is_away_tries_for_as_long_as_one_th
         assert away.is_over
 
 
+@pytest.mark.slow
 def test_a_query_from_the_latest_offset_lives_while_records_come_partitions_appear_and_the_broker_dies(spark, tmp_path):
     """Every record behind the first that was read is there once, though writing never stops."""
     with Cluster() as cluster:

@@ -269,6 +269,7 @@ def test_a_file_of_the_same_size_that_was_written_later_is_another_one(scripted)
         list(feed.read(parts[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["read on", "begun again"])
 def test_a_file_that_is_replaced_between_two_pieces_is_refused(scripted, end):
     """By another one of its size, within the second in which it was found. The store may be away then, too."""
@@ -418,6 +419,7 @@ def test_wrong_credentials_are_told(monkeypatch):
             listed(address, PATIENCE_MS)
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_told(monkeypatch):
     with moto_server() as address:
         for name, value in environment_of(address).items():

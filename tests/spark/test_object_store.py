@@ -46,6 +46,7 @@ def read_files(location: str) -> pa.Table:
     return pq.read_table(root, filesystem=files)
 
 
+@pytest.mark.slow
 def test_a_page_fills_three_kinds_of_targets(store, run_page, new_topic, produce, tmp_path):
     source = new_topic(2)
     page = f"""
@@ -87,6 +88,7 @@ def test_a_batch_that_runs_again_is_there_once(store, spark, target_query):
     assert [one.base_name for one in there if one.is_file] == [name]
 
 
+@pytest.mark.slow
 def test_a_row_takes_the_place_of_the_older_one_of_its_key(store, spark, target_query, tmp_path):
     delta = DeltaTarget(mode="update", key=("id",), location=f"{store}/totals")
     iceberg = IcebergTarget(

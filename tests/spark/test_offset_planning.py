@@ -121,6 +121,7 @@ def test_records_that_are_gone_fail_the_query_or_are_left_out():
     assert len(said) == 2
 
 
+@pytest.mark.slow
 @given(sizes, st.integers(min_value=1, max_value=2_000_000))
 def test_a_limited_batch_is_shared_in_proportion_and_none_starves(waiting: list[int], limit: int):
     partitions = [TopicPartition("t", number) for number in range(len(waiting))]

@@ -24,6 +24,7 @@ targets:
 """
 
 
+@pytest.mark.slow
 def test_each_kind_of_place_is_that_of_its_first_pipeline(
     run_page, new_topic, produce, bootstrap_servers, postgresql: PostgresqlServer, tmp_path: Path
 ):

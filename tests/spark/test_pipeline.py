@@ -68,6 +68,7 @@ def committed(bootstrap_servers: str, group: str, topic: str, partitions: int) -
     return found
 
 
+@pytest.mark.slow
 def test_json_becomes_json_with_a_key_and_the_group_shows_no_lag(
     run_page, new_topic, new_name, produce, read_back, bootstrap_servers
 ):
@@ -91,6 +92,7 @@ sink: {{topic: {target}, key: user}}
     assert len(read_back(target)) == 3
 
 
+@pytest.mark.slow
 def test_text_goes_as_it_is(run_page, new_topic, produce, read_back):
     source, target = new_topic(), new_topic()
     produce(source, [(b"k", b"a b"), (None, b"c")])
@@ -99,6 +101,7 @@ def test_text_goes_as_it_is(run_page, new_topic, produce, read_back):
     assert read_back(target) == [(b"k", b"A B"), (None, b"C")]
 
 
+@pytest.mark.slow
 def test_an_updating_aggregate_goes_to_a_topic(run_page, new_topic, produce, read_back):
     source, target = new_topic(), new_topic()
     page = f"""
@@ -149,6 +152,7 @@ checkpoint: state
     assert sorted(key for key, _ in read_back(target)) == sorted(b"k%d" % number for number in range(50))
 
 
+@pytest.mark.slow
 def test_its_groups_say_which_pipeline_it_is_and_where_its_board_is(run_page, new_topic, produce, bootstrap_servers):
     source, target = new_topic(), new_topic()
     produce(source, [(None, b'{"a": 1}')] * 5 + [(None, b"no json")])
@@ -173,6 +177,7 @@ targets:
     cluster.close()
 
 
+@pytest.mark.slow
 def test_windows_close_by_the_watermark_into_files(run_page, new_topic, produce, tmp_path):
     source = new_topic()
     for second in (0, 1, 1, 30):
@@ -186,6 +191,7 @@ sink: {{path: files}}
     assert [row["records"] for row in pq.read_table(tmp_path / "files").to_pylist()] == [3]
 
 
+@pytest.mark.slow
 def test_a_batch_takes_so_many_records_as_the_page_says(run_page, new_topic, produce, tmp_path):
     source = new_topic()
     produce(source, [(None, b"%d" % number) for number in range(10)])
@@ -201,6 +207,7 @@ sink: {{path: files}}
     assert len(list((tmp_path / "files").glob("*.parquet"))) == 4
 
 
+@pytest.mark.slow
 def test_windows_may_go_by_a_column_of_the_record(run_page, new_topic, produce, tmp_path):
     source = new_topic()
     for second in (0, 1, 30):
@@ -217,6 +224,7 @@ sink: {{path: files}}
     assert [row["records"] for row in pq.read_table(tmp_path / "files").to_pylist()] == [2]
 
 
+@pytest.mark.slow
 def test_what_does_not_parse_is_counted_and_kept_with_its_address(
     run_page, new_topic, new_name, produce, cluster_records
 ):
@@ -295,6 +303,7 @@ def test_what_does_not_fit_together_is_said_in_a_sentence(run_page, new_topic, t
         run_page(f"source: {source}\nsql: {sql}\nsink: {{topic: {new_topic()}, key: {key}}}")
 
 
+@pytest.mark.slow
 def test_the_board_shows_a_run_and_its_numbers(run_page, new_topic, produce, bootstrap_servers, tmp_path):
     source, target = new_topic(), new_topic()
     produce(source, [(None, b"x"), (None, b"y")])
@@ -317,6 +326,7 @@ def test_the_board_shows_a_run_and_its_numbers(run_page, new_topic, produce, boo
     assert 'moldau_spark_query_records_total{query="pipe"} 2\n' in metrics
 
 
+@pytest.mark.slow
 def test_a_broker_that_stays_away_ends_the_pipeline_with_one_sentence(spark, tmp_path, capsys):
     """Once `retry_timeout` is over; the exit code is 1."""
     with Cluster() as cluster:

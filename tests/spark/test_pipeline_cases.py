@@ -66,6 +66,7 @@ tests:
 """
 
 
+@pytest.mark.slow
 def test_a_page_s_tests_pass_or_show_the_rows_that_differ(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     page = tmp_path / "page.yaml"
     page.write_text(PAGE, encoding="utf-8")
@@ -90,6 +91,7 @@ def test_a_page_s_tests_pass_or_show_the_rows_that_differ(spark, tmp_path: Path,
         pipeline_tests(page)[-1].check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("result", ["big", "lake"])
 @pytest.mark.parametrize(
     ("record", "reason"),

@@ -59,6 +59,7 @@ def test_the_plan_tells_the_columns_and_what_a_run_would_do(page: Path, capsys: 
     assert not (page.parent / "state").exists()
 
 
+@pytest.mark.slow
 def test_the_plan_tells_what_changed_what_state_is_kept_and_where_a_run_reads_on(
     page: Path, produce, capsys: pytest.CaptureFixture[str]
 ):
@@ -82,6 +83,7 @@ def test_the_plan_tells_what_changed_what_state_is_kept_and_where_a_run_reads_on
     assert told[-1].endswith("B) stays with the old generation after a reset")
 
 
+@pytest.mark.slow
 def test_a_preview_shows_the_first_rows_and_leaves_no_trace(
     page: Path, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
 ):

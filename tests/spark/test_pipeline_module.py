@@ -105,6 +105,7 @@ def numbers():
 """
 
 
+@pytest.mark.slow
 def test_windows_joins_models_and_state_pass_their_tests_offline(spark, tmp_path: Path, capsys):
     module = tmp_path / "shop.py"
     module.write_text(MODULE, "utf-8")
@@ -151,6 +152,7 @@ def count():
 """
 
 
+@pytest.mark.slow
 def test_a_stateful_processor_keeps_its_state_in_rocksdb(spark, tmp_path: Path, capsys):
     pytest.importorskip("google.protobuf", reason="Spark's transformWithState talks to its workers in it")
     module = tmp_path / "shop.py"
@@ -160,6 +162,7 @@ def test_a_stateful_processor_keeps_its_state_in_rocksdb(spark, tmp_path: Path, 
     assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == before
 
 
+@pytest.mark.slow
 def test_a_module_runs_like_a_page_and_a_changed_function_is_refused(
     spark, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path, capsys
 ):
@@ -257,6 +260,7 @@ def changed(new_topic, new_name, produce, bootstrap_servers, tmp_path: Path):
     return made
 
 
+@pytest.mark.slow
 def test_changes_make_the_table_in_any_order_and_a_repeated_batch_changes_nothing(spark, changed, tmp_path: Path):
     def run() -> None:
         with open(os.devnull, "w") as nowhere:
@@ -324,6 +328,7 @@ def inverses():
 """
 
 
+@pytest.mark.slow
 def test_a_failure_in_a_function_names_its_line_and_the_record_that_failed(
     spark, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
 ):

@@ -53,6 +53,7 @@ def committed(servers: str, group: str, topic: str) -> int:
     return found.offset
 
 
+@pytest.mark.slow
 def test_one_flow_goes_to_two_targets_and_into_another_flow(
     run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
 ):
@@ -86,6 +87,7 @@ checkpoint: state
     assert values(bootstrap_servers, counts)[-1] == {"user": "ann", "n": 3}
 
 
+@pytest.mark.slow
 def test_a_page_reads_and_writes_topics_of_several_clusters_by_name_and_by_pattern(
     run_text, new_topic, new_name, produce, bootstrap_servers
 ):
@@ -150,6 +152,7 @@ retry_timeout: 2 seconds
     assert committed(bootstrap_servers, group, topic) == OFFSET_INVALID
 
 
+@pytest.mark.slow
 def test_a_stream_is_joined_with_the_newest_record_of_each_key(
     run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
 ):
@@ -184,6 +187,7 @@ checkpoint: state
     assert values(bootstrap_servers, out)[-1] == {"n": 3, "city": "Wien"}
 
 
+@pytest.mark.slow
 def test_a_table_is_read_by_each_batch_or_kept_as_long_as_it_is_told(spark, new_topic, produce, bootstrap_servers):
     """Within one query: what a batch sees of a table that grows between its batches."""
     orders, users = new_topic(), new_topic()
@@ -222,6 +226,7 @@ targets:
     ]
 
 
+@pytest.mark.slow
 def test_a_target_that_fails_is_tried_again_and_its_neighbour_goes_on(
     run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
 ):
@@ -245,6 +250,7 @@ checkpoint: state
     assert committed(bootstrap_servers, f"moldau.{name}.good", topic) == 2
 
 
+@pytest.mark.slow
 def test_a_failure_names_the_flow_its_line_and_the_record_that_failed(
     run_text, new_topic, new_name, produce, bootstrap_servers
 ):
@@ -276,6 +282,7 @@ checkpoint: state
     assert told.endswith(f"; {where}; in batch 1, at the record {topic}-1 offset 0")
 
 
+@pytest.mark.slow
 def test_dead_letters_of_a_source_are_kept_where_its_first_reader_is_taken_out_of_the_page(
     run_text, new_topic, new_name, produce, bootstrap_servers
 ):
@@ -307,6 +314,7 @@ flows:
     assert letters == [[b"bad number"], [b"bad other"]]
 
 
+@pytest.mark.slow
 def test_after_a_reset_a_run_begins_where_it_was_told(run_text, new_topic, new_name, produce, read_back,
                                                       bootstrap_servers, tmp_path: Path):  # fmt: skip
     topic, out, name = new_topic(2), new_topic(), new_name("again").replace(".", "-")
@@ -330,6 +338,7 @@ checkpoint: state
     assert sorted(value for _, value in read_back(out)) == [b"C", b"D", b"a", b"b", b"c", b"d"]
 
 
+@pytest.mark.slow
 def test_a_reset_does_not_rule_a_target_that_was_added_later(run_text, new_name, bootstrap_servers, tmp_path: Path):
     name = new_name("added").replace(".", "-")
     with Cluster() as other:
@@ -368,6 +377,7 @@ def test_spark_finds_the_relations_that_we_find(spark, sql: str):
     assert {one for one in named if "," not in one} == set(relations_of(sql))
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_made_anew_ends_the_page_unless_it_may_skip_what_is_gone(
     run_text, new_name, bootstrap_servers, tmp_path: Path
 ):

@@ -72,6 +72,7 @@ def run_through(spark, bootstrap_servers, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_restart_that_finds_no_target_is_a_failure_like_any_other(run_through, new_topic, produce, tmp_path: Path):
     source, out = new_topic(), tmp_path / "out"
     produce(source, [(None, b"a")])
@@ -111,6 +112,7 @@ sink: {{path: out}}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["a record that is too large", "a checkpoint that takes no file"])
 def test_dead_letters_that_cannot_be_kept_are_kept_later(
     run_through, new_topic, produce, read_back, bootstrap_servers, tmp_path: Path, trouble: str
@@ -139,6 +141,7 @@ def test_dead_letters_that_cannot_be_kept_are_kept_later(
     assert sorted(polars.read_parquet(tmp_path / "out")["n"].to_list()) == [1, 2]
 
 
+@pytest.mark.slow
 def test_dead_letters_that_are_never_kept_end_the_query(run_through, new_topic, produce):
     source, letters = new_topic(), new_topic(**{"max.message.bytes": "2000"})
     produce(source, [(None, b"no JSON" * 1_000)])
@@ -148,6 +151,7 @@ def test_dead_letters_that_are_never_kept_end_the_query(run_through, new_topic, 
     assert len(steps.troubles) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [4_000_000, 2**31 - 1])
 def test_the_topic_of_dead_letters_takes_what_the_source_holds(
     run_page, new_topic, new_name, produce, read_back, bootstrap_servers, most: int
@@ -181,6 +185,7 @@ def test_a_stop_waits_for_a_batch_of_more_than_half_a_minute(spark, run_through,
     assert polars.read_parquet(tmp_path / "out")["value"].to_list() == ["a"]
 
 
+@pytest.mark.slow
 def test_a_second_signal_cuts_the_batch_that_is_being_written(spark, run_through, new_topic, produce, tmp_path: Path):
     source, jobs = new_topic(), spark.sparkContext.statusTracker()
     produce(source, [(None, b"a")])
@@ -192,6 +197,7 @@ def test_a_second_signal_cuts_the_batch_that_is_being_written(spark, run_through
     assert list((tmp_path / "out").glob("*.parquet")) == []
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_the_wait_for_a_database_that_is_away(
     run_through, new_topic, produce, postgresql: PostgresqlServer, tmp_path: Path
 ):
@@ -288,6 +294,7 @@ def fill(produce: Callable[..., None], topic: str) -> None:
     produce(topic, [(b"d", b"not one")], partition=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [CAST, BY_KEY, JOINED, UNION])
 def test_a_cast_that_fails_names_the_first_record_that_does_not_fit(
     failure_of, new_topic, produce, tmp_path: Path, sql: str
@@ -303,6 +310,7 @@ def test_a_cast_that_fails_names_the_first_record_that_does_not_fit(
     assert not list((tmp_path / "out").glob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_what_fails_is_a_group_and_no_record_where_it_is_computed_of_a_whole_group(failure_of, new_topic, produce):
     topic, names = new_topic(), new_topic()
     new_topic(name=f"{names}-out")
@@ -321,6 +329,7 @@ def searched(progress: QueryProgress, report: str) -> str:
     return progress.explain(report)
 
 
+@pytest.mark.slow
 def test_where_the_records_are_gone_meanwhile_the_batch_is_told(
     spark, failure_of, new_topic, produce, bootstrap_servers, tmp_path: Path
 ):
@@ -345,6 +354,7 @@ def test_where_the_records_are_gone_meanwhile_the_batch_is_told(
     assert checkpoint == {path: path.read_bytes() for path in query.checkpoint.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_search_that_takes_too_long_or_fails_names_no_record(
     spark, failure_of, new_topic, produce, bootstrap_servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

@@ -46,6 +46,7 @@ def address(postgresql: PostgresqlServer) -> Iterator[str]:
         door.join(WAIT_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("said", "expected"), [("", (30, 10, 3, 60_000)), ("&keepalives_idle=5", (5, 10, 3, 60_000))])
 def test_a_server_that_is_gone_without_a_word_is_noticed(address: str, said: str, expected: tuple[int, ...]) -> None:
     """The kernel alone would ask after two hours. What the address says counts."""

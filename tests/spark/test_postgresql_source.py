@@ -44,6 +44,7 @@ def feed(postgresql, table):
     return make
 
 
+@pytest.mark.slow
 def test_a_row_that_commits_late_is_not_lost(feed, table, connection, postgresql):
     reader = Reader(feed())
     with psycopg.connect(postgresql.url) as late:

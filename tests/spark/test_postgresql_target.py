@@ -44,6 +44,7 @@ def writer(postgresql, table, target_query):
     return begin
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_table_that_somebody_has_locked_does_not_hold_up_the_look_at_it(spark, postgresql, table, caplog):
     target = PostgresqlTarget(mode="append", server=postgresql.url, table=(table,))
@@ -187,6 +188,7 @@ def test_a_checkpoint_that_was_put_back_is_refused(spark, writer, target_query):
         writer()
 
 
+@pytest.mark.slow
 def test_a_character_that_postgresql_lacks_is_named(spark, run_page, new_topic, produce, postgresql):
     topic = new_topic()
     produce(topic, [(None, b'{"user": "a\\u0000b"}')])

@@ -20,6 +20,7 @@ targets:
 """
 
 
+@pytest.mark.slow
 def test_a_renamed_target_does_not_write_its_rows_again(run_page, new_topic, produce, read_back, tmp_path: Path):
     topic, copy = new_topic(), new_topic()
     text = PAGE.format(topic=topic, copy=copy)
@@ -41,6 +42,7 @@ def test_a_renamed_target_does_not_write_its_rows_again(run_page, new_topic, pro
     assert sorted(polars.read_parquet(tmp_path / "out")["n"]) == [1, 1, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_target_takes_the_topic_of_one_that_is_gone_and_read_something_else(run_page, new_topic, produce, read_back):
     warm, high, alerts = new_topic(), new_topic(), new_topic()
     page = (

@@ -98,6 +98,7 @@ def test_the_client_options_of_a_sink_reach_all_of_its_clients(spark, cluster):
     assert [record.value for record in cluster.records(topic)] == [b"v"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", ["before the batch", "after the commit of the sink"])
 def test_a_disk_that_is_full_under_the_checkpoint_ends_the_query_and_doubles_nothing(
     spark, start, new_topic, bootstrap_servers, tmp_path, full

@@ -70,6 +70,7 @@ def rows(count: int):
     return [(b"k%d" % number, b"%d" % number) for number in range(count)]
 
 
+@pytest.mark.slow
 def test_a_batch_whose_commit_spark_did_not_note_is_not_written_again(
     copy, apart, positions, new_topic, produce, read_back, tmp_path, bootstrap_servers
 ):
@@ -97,6 +98,7 @@ def test_a_batch_whose_commit_spark_did_not_note_is_not_written_again(
     assert len(read_back(target)) == 310
 
 
+@pytest.mark.slow
 def test_the_state_of_a_skipped_batch_is_kept(spark, copy, apart, new_topic, produce, read_back, tmp_path):
     """Its rows are read to the end: without that, the next batch would not find the state it builds on."""
     source, target = new_topic(), new_topic(2)
@@ -115,6 +117,7 @@ def test_the_state_of_a_skipped_batch_is_kept(spark, copy, apart, new_topic, pro
     assert sorted(read_back(target)) == sorted(rows(25))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lost", "why"),
     [
@@ -309,6 +312,7 @@ def test_a_write_inside_foreach_batch_says_what_it_needs(
     assert sorted(read_back(target)) == sorted(rows(100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_topic", [False, True])
 def test_a_second_write_of_a_batch_is_refused_unless_it_has_names_of_its_own(
     spark, new_topic, produce, read_back, bootstrap_servers, tmp_path, is_one_topic

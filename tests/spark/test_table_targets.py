@@ -32,6 +32,7 @@ def made(tmp_path: Path, postgresql) -> Callable[[str], TableTarget]:
     return lambda kind: kinds[kind]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "postgresql", "sqlite"])
 def test_a_batch_that_the_table_has_is_evaluated_to_the_end(spark, target_query, made, kind: str, tmp_path: Path):
     ends = tmp_path / "ends"
@@ -48,6 +49,7 @@ def test_a_batch_that_the_table_has_is_evaluated_to_the_end(spark, target_query,
     assert len(list(ends.iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_the_dead_letters_of_a_batch_that_the_table_has_are_kept(run_page, new_topic, produce, tmp_path: Path):
     """The driver ended between the commit of the table and that of Spark."""
     source = new_topic()

@@ -23,6 +23,7 @@ def test_spark_parses_each_record_once_whatever_filters_there_are(spark, read_as
     assert rows._jdf.queryExecution().optimizedPlan().toString().count("from_json") == 1
 
 
+@pytest.mark.slow
 def test_each_batch_joins_what_the_tables_hold_then(run_page, new_topic, produce, read_back, postgresql, tmp_path):
     orders, target = new_topic(), new_topic()
     page = f"""
@@ -63,6 +64,7 @@ targets:
     ]
 
 
+@pytest.mark.slow
 def test_the_last_record_of_a_key_counts_whatever_time_it_has(run_page, new_topic, produce, read_back):
     """As for compaction. Where partitions were added, a key has records in two of them: there the later one counts."""
     orders, users, target = new_topic(), new_topic(partitions=2), new_topic()

@@ -110,6 +110,7 @@ def test_an_array_is_one_json_value(run, receiver):
     assert [json.loads(body) for _, body in receiver.requests] == [[{"word": "a"}, {"word": "b"}]]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_busy_or_fails_is_asked_again(run, new_topic, receiver):
     """Where it is said what becomes of a refused row: none of these answers is a refusal."""
     receiver.answers += [503, 429, 408, NO_HTTP]
@@ -117,6 +118,7 @@ def test_a_server_that_is_busy_or_fails_is_asked_again(run, new_topic, receiver)
     assert [body for _, body in receiver.requests] == ['{"word":"a"}\n']
 
 
+@pytest.mark.slow
 def test_a_refusal_ends_the_pipeline_with_the_row(run):
     with pytest.raises(MoldauError, match=r'/in answered 400 Bad Request to \{"word":"bad"\}'):
         run("bad")
@@ -142,18 +144,21 @@ def test_a_dead_letter_says_why_whose_and_from_where(run, new_topic, headers_of)
     assert headers_of(letters) == [{**SAID, **origin}]
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_away_is_said_in_a_sentence(run, receiver):
     receiver.answers += [500] * 100
     with pytest.raises(MoldauError, match="/in answered 500 Internal Server Error to"):
         run("a")
 
 
+@pytest.mark.slow
 def test_a_redirect_is_a_refusal(run, receiver):
     receiver.answers = [302] * 9
     with pytest.raises(MoldauError, match="answered 302"):
         run("a")
 
 
+@pytest.mark.slow
 def test_a_server_that_asks_for_more_time_than_there_is_is_asked_once_more(run, receiver):
     receiver.answers, receiver.retry_after = [429] * 100, "3600"
     with pytest.raises(MoldauError, match="answered 429 Too Many Requests, with Retry-After: 3600, to"):

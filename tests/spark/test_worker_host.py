@@ -55,6 +55,7 @@ def test_a_fork_runs_a_module_as_python_would(host, tmp_path: Path):
     assert done.stderr == f"{host.process.pid}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("-m", "say_all", "a"), ("say_all.py", "a")])
 def test_without_a_host_and_for_anything_but_a_module_the_program_becomes_python(host, tmp_path: Path, words):
     address = host.address if words[0] != "-m" else str(tmp_path / "nobody")
@@ -76,6 +77,7 @@ def test_calls_that_break_off_harm_nobody(host, tmp_path: Path):
     assert launched(host.address, tmp_path, "-m", "say_all").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_ready", [False, True], ids=["while it starts", "once it serves"])
 def test_signals_to_all_processes_leave_the_host_to_its_driver(host, tmp_path: Path, is_ready: bool):
     if is_ready:
