@@ -17,7 +17,7 @@ from typing import Any
 
 import moldau.columnar.writer as columnar_writer
 from moldau.columnar.writer import TopicWriter
-from moldau.spark import by_target_partition, open_session, transactions
+from moldau.spark import QUICK_START, by_target_partition, open_session, transactions
 from moldau.spark.sink import TopicStreamWriter
 from moldau.spark.source import TopicDataSource
 
@@ -97,6 +97,19 @@ class MortalDataSource(TopicDataSource):
         return writer
 
 
+def start_copy(
+    spark: Any, bootstrap_servers: str, source: str, target: str, checkpoint: Path, records_per_batch: int
+) -> Any:
+    """A query that copies all that the topic `source` holds now, by format("moldau") alone."""
+    stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
+    stream = stream.option("subscribe", source).option("startingOffsets", "earliest")
+    frame = stream.option("maxOffsetsPerTrigger", str(records_per_batch)).load().select("key", "value")
+    rows = by_target_partition(frame, bootstrap_servers, target)
+    writer = rows.writeStream.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
+    writer = writer.option("topic", target).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True).start()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("--bootstrap-server", "--source", "--target"):
@@ -108,19 +121,14 @@ def main() -> None:
     parser.add_argument("--setting", action="append", default=[], help="of Spark: name=value")
     arguments = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in arguments.setting)
-    spark = open_session("mortal", settings, cores=2)
+    spark = open_session("mortal", QUICK_START | settings, cores=2)
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     print(JVM, jvm, flush=True)
     killer = Killer(arguments.point, arguments.batch, (os.getpid(), jvm))
     spark.dataSource.register(type("MortalDataSource", (MortalDataSource,), {"killer": killer, "parallelism": 2}))
-    stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", arguments.bootstrap_server)
-    stream = stream.option("subscribe", arguments.source).option("startingOffsets", "earliest")
-    frame = stream.option("maxOffsetsPerTrigger", str(arguments.records_per_batch)).load().select("key", "value")
-    rows = by_target_partition(frame, arguments.bootstrap_server, arguments.target)
-    writer = rows.writeStream.format("moldau").option("kafka.bootstrap.servers", arguments.bootstrap_server)
-    writer = writer.option("topic", arguments.target).option("checkpointLocation", str(arguments.checkpoint))
+    place = (arguments.bootstrap_server, arguments.source, arguments.target, arguments.checkpoint)
     told = newest_commit(arguments.checkpoint)
-    query = writer.trigger(availableNow=True).start()
+    query = start_copy(spark, *place, arguments.records_per_batch)
     while not query.awaitTermination(0.05):
         noted = newest_commit(arguments.checkpoint)
         if noted > told:

@@ -14,8 +14,10 @@ from rich.console import Console
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.runner import Onlooker, run_pipeline
 from moldau.products.pipelines.targets.target import TargetQuery
+from moldau.shell.io.held_port import hold_port
 from moldau.spark import open_session
 from tests.support.cluster_under_test import cluster_under_test
+from tests.support.object_store import Bucket, environment_of, moto_server
 from tests.support.postgresql import PostgresqlServer
 from tests.support.schema_registry import SchemaRegistry
 
@@ -29,10 +31,41 @@ def bootstrap_servers() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark():
-    session = open_session("moldau-tests", cores=2)
+def store_port() -> Iterator[int]:
+    """Of the object store: held, for the session's processes know it before the store runs."""
+    with hold_port("127.0.0.1") as held:
+        yield int(held.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def spark(store_port: int):
+    """Its JVM, and the Python processes of it, have the address of the object store in their environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment_of(f"http://127.0.0.1:{store_port}").items():
+            patch.setenv(name, value)
+        session = open_session("moldau-tests", cores=2)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def store_server(store_port: int) -> Iterator[str]:
+    with moto_server(port=store_port) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def object_store(store_server: str) -> Iterator[None]:
+    """A store that speaks Amazon's protocol, whose address stands in the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment_of(store_server).items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture
+def bucket(object_store: None) -> Bucket:
+    return Bucket()
 
 
 @pytest.fixture(scope="module")

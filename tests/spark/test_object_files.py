@@ -5,22 +5,17 @@ from __future__ import annotations
 import bz2
 import datetime
 import gzip
-import io
-import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from moldau.cli.main import main
 from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
 from moldau.products.pipelines.checkpoints.found_files import FoundFile, FoundFiles, found_between
@@ -33,46 +28,12 @@ from moldau.products.pipelines.sources.object_files import (
     parquet_columns,
 )
 from moldau.spark.feeds import read_whole
-from tests.exactly_once.page_driver import POINTS
-from tests.exactly_once.spark_driver import AT_END
 from tests.spark.feeds import Reader
 from tests.support.object_store import ScriptedStore, environment_of, moto_server
 
 PATIENCE_MS = 60_000
 LIFE_S = 400
 """A bound for a driver that hangs, far above what one needs."""
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[object]:
-    """Of a store, whose address stands in the environment."""
-    with moto_server() as address, pytest.MonkeyPatch.context() as patch:
-        for name, value in environment_of(address).items():
-            patch.setenv(name, value)
-        yield boto3.client("s3", region_name="us-east-1")
-
-
-class Bucket:
-    def __init__(self, client) -> None:
-        self.name, self._client = f"b-{uuid4().hex[:12]}", client
-        self.address = f"s3://{self.name}"
-        client.create_bucket(Bucket=self.name)
-
-    def put(self, key: str, content: bytes) -> None:
-        self._client.put_object(Bucket=self.name, Key=key, Body=content)
-
-    def put_table(self, key: str, table: pa.Table, **more: object) -> None:
-        content = io.BytesIO()
-        pq.write_table(table, content, **more)
-        self.put(key, content.getvalue())
-
-    def delete(self, key: str) -> None:
-        self._client.delete_object(Bucket=self.name, Key=key)
-
-
-@pytest.fixture
-def bucket(client) -> Bucket:
-    return Bucket(client)
 
 
 def feed_of(address: str, logs: Path | None = None, *, max_files: int = 1_000, tasks: int = 2, **more):
@@ -478,14 +439,8 @@ def test_a_list_costs_a_request_for_each_thousand_files_and_one_look_finds_all(m
     assert store.lists == 5
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own: the process that lists has the environment of the driver's JVM."""
-    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=LIFE_S, check=False)
-
-
-@pytest.mark.slow
 def test_a_page_reads_lines_once_and_keeps_what_does_not_parse(
-    bucket, bootstrap_servers, new_name, read_back, tmp_path
+    spark, bucket, bootstrap_servers, new_name, read_back, tmp_path, capsys
 ):
     page, name = tmp_path / "page.yaml", new_name("objects")[:60]
     source = f'{{files: "{bucket.address}/in/*/*.json", format: json, schema: id int}}'
@@ -496,52 +451,26 @@ def test_a_page_reads_lines_once_and_keeps_what_does_not_parse(
     )
     for number, content in enumerate(([b'{"id": 1}', b"no JSON, no UTF-8: \xff"], [b"", b'{"id": 2}'])):
         bucket.put(f"in/day {number}/a.json", b"\n".join(content))
-        done = run("moldau.cli.main", "pipeline", "run", "--once", str(page))
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert main(["pipeline", "run", "--once", str(page)]) == 0, capsys.readouterr()
     files, root = fs.FileSystem.from_uri(bucket.address)
     rows = pq.read_table(f"{root}/out", filesystem=files).to_pylist()
     assert sorted((row["id"], row["_file"]) for row in rows) == [
         (number + 1, f"{bucket.address}/in/day {number}/a.json") for number in range(2)
     ]
     assert read_back(f"{name}.dead-letters") == [(None, b"no JSON, no UTF-8: \xff")]
-    shown = run("moldau.cli.main", "pipeline", "preview", "--rows", "5", str(page), "source")
-    assert (shown.returncode, "in/day 1/a.json" in shown.stdout) == (0, True), shown.stdout + shown.stderr
+    capsys.readouterr()
+    assert main(["pipeline", "preview", "--rows", "5", str(page), "source"]) == 0
+    assert "in/day 1/a.json" in capsys.readouterr().out
     assert len(list((tmp_path / "checkpoints" / name / "found-files").iterdir())) == 1  # a look notes nothing
 
 
-@pytest.mark.slow
-def test_a_page_names_the_line_of_a_source_that_tells_no_columns(bucket, bootstrap_servers, tmp_path):
+def test_a_page_names_the_line_of_a_source_that_tells_no_columns(spark, bucket, bootstrap_servers, tmp_path, capsys):
     page = tmp_path / "page.yaml"
     bucket.put("in/a.parquet", b"no Parquet")
     page.write_text(
         f"name: p\nbootstrap_servers: {bootstrap_servers}\nsource: {{files: {bucket.address}/in, format: parquet}}\n"
         "sql: select * from source\nsink: {path: out}"
     )
-    done = run("moldau.cli.main", "pipeline", "plan", str(page))
-    assert done.returncode == 1
+    assert main(["pipeline", "plan", str(page)]) == 1
     told = f"page.yaml:3: `source`: {bucket.address}/in tells no columns: the file {bucket.address}/in/a.parquet cannot"
-    assert told in " ".join((done.stdout + done.stderr).split())
-
-
-@pytest.mark.slow
-def test_a_driver_that_is_killed_writes_each_file_of_a_store_to_a_store_once(bucket, bootstrap_servers, tmp_path):
-    page = tmp_path / "page.yaml"
-    page.write_text(f"""
-name: killed
-bootstrap_servers: {bootstrap_servers}
-sources:
-  numbers: {{files: {bucket.address}/in, format: parquet, max_files_per_batch: 2}}
-targets:
-  files: {{from: numbers, path: {bucket.address}/out}}
-""")
-    for number in range(20):
-        bucket.put_table(f"in/{number}.parquet", pa.table({"number": range(100 * number, 100 * number + 100)}))
-    for batch, point in enumerate(POINTS):
-        life = run("tests.exactly_once.page_driver", str(page), "--point", point, "--batch", str(batch))
-        assert life.returncode == -signal.SIGKILL, life.stderr[-4_000:]
-    life = run("tests.exactly_once.page_driver", str(page))
-    assert AT_END in life.stdout, life.stderr[-4_000:]
-    files, root = fs.FileSystem.from_uri(bucket.address)
-    rows = pq.read_table(f"{root}/out", filesystem=files)
-    assert sorted(rows.column("number").to_pylist()) == list(range(2_000))
-    assert set(rows.column("_file").to_pylist()) == {f"{bucket.address}/in/{number}.parquet" for number in range(20)}
+    assert told in " ".join("".join(capsys.readouterr()).split())

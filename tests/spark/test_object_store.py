@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,20 +16,13 @@ from moldau.products.pipelines.targets.parquet import FilesTarget
 from moldau.products.pipelines.targets.target import Owner
 from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_ends, query_id
 from moldau.spark.feeds import read_whole
-from tests.support.object_store import environment_of, moto_server
-
-RUN_S = 300
+from tests.support.object_store import Bucket
 
 
 @pytest.fixture(scope="module")
-def store(spark) -> Iterator[str]:
-    """The address of an empty bucket. The session's JVM runs already: tasks get the environment by Spark's own way."""
-    with moto_server() as address, pytest.MonkeyPatch.context() as patch:
-        for name, value in environment_of(address).items():
-            patch.setenv(name, value)
-            patch.setitem(spark.sparkContext.environment, name, value)
-        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="lake")
-        yield "s3://lake"
+def store(spark, object_store) -> str:
+    """The address of a bucket that is empty at first."""
+    return Bucket().address
 
 
 def ids(rows: pa.Table) -> list[int]:
@@ -104,24 +92,17 @@ def test_a_row_takes_the_place_of_the_older_one_of_its_key(store, spark, target_
         assert rows.sort_by("id").to_pylist() == wanted
 
 
-@pytest.mark.slow
-def test_a_page_reads_a_growing_table_version_by_version(store, bootstrap_servers, new_topic, read_back, tmp_path):
-    """In a process of its own: the process that plans reads of the table has the environment of the driver's JVM."""
+def test_a_page_reads_a_growing_table_version_by_version(store, run_page, new_topic, read_back):
     target, table = new_topic(), f"{store}/a growing table"
-    page = tmp_path / "page.yaml"
-    page.write_text(f"""
-name: copy
-bootstrap_servers: {bootstrap_servers}
+    page = f"""
 source: {{delta: "{table}"}}
 sql: select id, day from source where id > 1
 sink: {{topic: {target}}}
-""")
+"""
     for numbers in ([1, 2], [3]):
         rows = pa.table({"id": numbers, "day": ["a b"] * len(numbers)})
         write_deltalake(table, rows, mode="append", partition_by="day")
-        words = [sys.executable, "-m", "moldau.cli.main", "pipeline", "run", "--once", str(page)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_S, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert {state.state for state in run_page(page)} == {"finished"}
     assert sorted(value for _, value in read_back(target)) == [b'{"id":2,"day":"a b"}', b'{"id":3,"day":"a b"}']
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import sys
 import threading
@@ -17,6 +18,10 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 from xml.sax.saxutils import escape
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.support.talking_process import TalkingProcess
 
@@ -34,10 +39,11 @@ def environment_of(address: str) -> dict[str, str]:
 
 
 @contextmanager
-def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The address of a store without buckets. `environment`: of the server."""
+def moto_server(environment: Mapping[str, str] | None = None, port: int = 0) -> Iterator[str]:
+    """The address of a store without buckets. `environment`: of the server. `port`: 0 is any."""
     # a process of its own: deltalake may wait for the store while it holds this interpreter's lock
-    server = TalkingProcess([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"], environment)
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = TalkingProcess(command, environment)
     try:
         running = re.compile(r".*Running on (http://\S+)")
         assert server.wait_for(lambda line: running.match(line) is not None, time.monotonic() + 60), server.output
@@ -45,6 +51,26 @@ def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[str]:
         yield address
     finally:
         server.kill()
+
+
+class Bucket:
+    """A new one, in the store that the environment names."""
+
+    def __init__(self) -> None:
+        self.name, self._client = f"b-{uuid4().hex[:12]}", boto3.client("s3", region_name="us-east-1")
+        self.address = f"s3://{self.name}"
+        self._client.create_bucket(Bucket=self.name)
+
+    def put(self, key: str, content: bytes) -> None:
+        self._client.put_object(Bucket=self.name, Key=key, Body=content)
+
+    def put_table(self, key: str, table: pa.Table, **more: object) -> None:
+        content = io.BytesIO()
+        pq.write_table(table, content, **more)
+        self.put(key, content.getvalue())
+
+    def delete(self, key: str) -> None:
+        self._client.delete_object(Bucket=self.name, Key=key)
 
 
 class ScriptedStore:
