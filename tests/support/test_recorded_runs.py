@@ -12,7 +12,9 @@ from tests.support.recorded_runs import changed_since, clean_commit
 
 def run_git(root: Path, *arguments: str) -> str:
     who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    done = subprocess.run(["git", "-C", str(root), *who, *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "-C", str(root), *who, *arguments], check=True, capture_output=True, text=True, timeout=60
+    )
     return done.stdout.strip()
 
 
