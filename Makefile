@@ -27,7 +27,7 @@ help:
 	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
-	@echo "make planted   runs every planted bug, about two minutes, and records the commit"
+	@echo "make planted   runs every planted bug, about four minutes, and records the commit"
 	@echo "make planted-changed   runs the planted bugs that a change since that commit concerns (part of make ci)"
 	@echo "make sim-coverage   which lines of core and shell a hundred seeds of the simulator run"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
