@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import subprocess
 import sys
 import textwrap
 import time
@@ -36,6 +35,7 @@ from tests.simulation.planting import (
     preload,
     recorded_seeds,
 )
+from tests.support.recorded_runs import changed_since, clean_commit, git
 
 PAGE = ROOT / "docs" / "reference" / "planted-bugs.md"
 RUN_FILE = Path(__file__).with_name("planted_run.json")
@@ -43,6 +43,8 @@ LAST_SEED = 300
 SIMULATION = "src/moldau/simulation/"
 IMPORTED_BY = {"cluster": {"cluster"}, "raft": {"raft", "cluster"}, "replication": {"replication", "raft", "cluster"}}
 """Packages of the simulation, and the simulators that import each. All simulators may import the other modules."""
+RECORDED = ("src", "tests", ":(exclude)tests/simulation/planted_*.json")
+"""As committed when a run is recorded. The run itself writes the excluded files."""
 SHARED = (SIMULATION, "src/moldau/shell/io/twins/", "tests/simulation/planting.py")
 """A change of these may blind every simulator."""
 
@@ -69,32 +71,17 @@ def recorded_run() -> Run | None:
         return None
 
 
-def git(*arguments: str, root: Path = ROOT) -> str | None:
-    """What the command prints; None where it fails, or is missing."""
-    command = ["git", "-C", str(root), *arguments]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
 def changes_since(commit: str, root: Path = ROOT) -> Changes | None:
     """Also those that are not committed. None where the history does not say: it lacks the commit."""
-    if git("merge-base", "--is-ancestor", commit, "HEAD", root=root) is None:
-        return None
-    listings = (
-        git("diff", "--name-only", "--no-renames", commit, "--", "src", "tests", root=root),
-        git("ls-files", "--others", "--exclude-standard", "--", "src", "tests", root=root),
-        git("show", f"{commit}:{BUGS_FILE.relative_to(ROOT)}", root=root),
-    )
-    changed, untracked, definitions = listings
-    if changed is None or untracked is None or definitions is None:
+    changed = changed_since(commit, "src", "tests", root=root)
+    definitions = git("show", f"{commit}:{BUGS_FILE.relative_to(ROOT)}", root=root)
+    if changed is None or definitions is None:
         return None
     try:
         then = {bug.name: bug for bug in bugs_in(definitions)}
     except ValueError:
         return None
-    return Changes(frozenset([*changed.splitlines(), *untracked.splitlines()]), then)
+    return Changes(changed, then)
 
 
 def due(bugs: Iterable[Bug], found: Collection[str], changes: Changes | None) -> list[Bug]:
@@ -124,13 +111,6 @@ def _changed_simulators(path: str) -> set[str]:
 def _files(bug: Bug) -> list[str]:
     """Where it is planted, and its test."""
     return [f"src/moldau/{change.file}" for change in bug.change] + [bug.test.split("::")[0]] * bool(bug.test)
-
-
-def clean_commit() -> str:
-    """The commit of the working tree; "" where code or tests are not as committed, or there is no git."""
-    # what a run itself writes may have changed
-    changed = git("status", "--porcelain", "--", "src", "tests", ":(exclude)tests/simulation/planted_*.json")
-    return "" if changed is None or changed else (git("rev-parse", "HEAD") or "").strip()
 
 
 def page() -> str:
@@ -215,11 +195,11 @@ def run(bugs: Sequence[Bug], jobs: int, *, is_search: bool = False, is_saved: bo
 def run_all(jobs: int) -> list[str]:
     """Looks for all bugs that can be found, and records the commit if all are."""
     bugs = findable(all_bugs())
-    commit = clean_commit()
+    commit = clean_commit(*RECORDED)
     if not commit:
         print(f"This run is not recorded in {RUN_FILE.name}: src or tests have changes that are not committed.")
     missed = run(bugs, jobs)
-    if not missed and commit and commit == clean_commit():
+    if not missed and commit and commit == clean_commit(*RECORDED):
         recorded = Run(commit, tuple(bug.name for bug in bugs))
         RUN_FILE.write_text(json.dumps(msgspec.to_builtins(recorded), indent=1) + "\n")
     return missed
