@@ -31,6 +31,13 @@ def commit(running: BrokerWithPage, group: str, topic: str, offset: int, metadat
     consumer.close()
 
 
+def log_end_offset(running: BrokerWithPage, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": running.address, "group.id": "reads nothing"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+    consumer.close()
+    return end
+
+
 def wait_for_cell(browser: Chrome, pipeline: str, number: int, text: str) -> list[str]:
     """The cells of the pipeline's row, as soon as one of them is so."""
 
@@ -95,7 +102,9 @@ def test_the_page_of_a_pipeline_has_its_picture_charts_and_newest_dead_letters(
     shop: BrokerWithPage, browser: Chrome, wait: Wait, tmp_path: Path
 ) -> None:
     note = PipelineNote("shop.totals", socket.gethostname(), 9700)
-    commit(shop, "moldau.shop.totals", "orders", 60, metadata_of(8, note.text()))
+    shop.produce("orders", *[(b"key", b'{"amount": 1}', {})] * 40)
+    end = log_end_offset(shop, "orders")
+    commit(shop, "moldau.shop.totals", "orders", end - 40, metadata_of(8, note.text()))
     browser.get(f"{shop.page}/pipelines/moldau.shop.totals")
     browser.execute_script("window.wasLoadedOnce = true")
     wait(browser, "amount is no number")
@@ -107,7 +116,7 @@ def test_the_page_of_a_pipeline_has_its_picture_charts_and_newest_dead_letters(
     assert len(drawn) == 3
     shop.produce("shop.dead-letters", letter("came while it was looked at", 31))
     wait(browser, "came while it was looked at")
-    commit(shop, "moldau.shop.totals", "orders", 70, metadata_of(9, note.text()))  # a chart of zeros is not drawn
+    commit(shop, "moldau.shop.totals", "orders", end - 30, metadata_of(9, note.text()))  # a chart of zeros is not drawn
     WebDriverWait(browser, WAIT_S, 0.1).until(lambda _: len(browser.find_elements("css selector", "svg.chart")) == 2)
     assert browser.execute_script("return window.wasLoadedOnce") is True
     assert browser.save_screenshot(str(tmp_path / "pipeline.png"))
