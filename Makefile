@@ -74,9 +74,9 @@ slow: slow-broker slow-spark slow-seeds planted-changed
 slow-broker: .venv/.test
 	$(BIN)/pytest -n $(JOBS) -m "$(SLOW)" --ignore tests/spark tests
 
-# A Spark session for each core: the Spark tests mostly wait.
+# In one process: Spark gives up a Python worker that takes ten seconds to start.
 slow-spark: .venv/.test
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "$(SLOW)" tests/spark
+	$(BIN)/pytest -m "$(SLOW)" tests/spark
 
 slow-seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds 1..100 --jobs $(JOBS) --transaction-events 1 --coverage
