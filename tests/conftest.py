@@ -19,6 +19,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell lets what it starts in the background ignore Ctrl-C, and so would the commands that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Spark's JVMs of the tests run little of their code often: what the second compiler makes does not pay.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 SLOW_TIMEOUT_S = 1200
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from moldau.spark import QUICK_START
 from moldau.spark.java import find_java, java_home
 from tests.support.talking_process import TalkingProcess
 
@@ -28,16 +29,12 @@ class SparkCluster:
     """
 
     def __init__(self, folder: Path, environments: Sequence[Mapping[str, str]] = ({}, {})) -> None:
+        self.folder = folder
         self.workers: list[TalkingProcess] = []
         self.master = start_spark({}, MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         try:
             self.url = self._master_url()
-            for number, environment in enumerate(environments):
-                place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-                size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}")]
-                self.workers.append(start_spark(environment, WORKER, *place, *size, self.url))
-            for worker in self.workers:
-                wait_for_words(worker, "Successfully registered with master")
+            self.start_workers(environments)
         except BaseException:
             self.stop()
             raise
@@ -47,16 +44,31 @@ class SparkCluster:
         (found,) = filter(None, map(MASTER_URL.search, self.master.output))
         return found[1]
 
+    def start_workers(self, environments: Sequence[Mapping[str, str]]) -> None:
+        """Returns when the master knows them. Only a cluster without workers is asked."""
+        for number, environment in enumerate(environments):
+            place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / f"worker-{number}")]
+            self.workers.append(start_spark(environment, WORKER, *place, *size, self.url))
+        for worker in self.workers:
+            wait_for_words(worker, "Successfully registered with master")
+
     def executors(self) -> list[int]:
         """The process ids of the executors, by worker."""
         return [child for child in children_of(worker.pid for worker in self.workers) if EXECUTOR in _command(child)]
 
-    def stop(self) -> None:
-        """Ends executors, workers and master."""
+    def stop_workers(self) -> None:
+        """Ends executors and workers."""
         for executor in self.executors():
             kill(executor)
-        for process in (*self.workers, self.master):
-            process.kill()
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.kill()
+
+    def stop(self) -> None:
+        """Ends executors, workers and master."""
+        self.stop_workers()
+        self.master.kill()
 
 
 def kill(process_id: int) -> None:
@@ -70,6 +82,7 @@ def start_spark(environment: Mapping[str, str], role: str, *arguments: str) -> T
     """A process of the installed pyspark; `role`: the class that it runs."""
     home = Path(pyspark.__file__).parent
     own = {"JAVA_HOME": str(java_home(find_java())), "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
+    own["SPARK_DAEMON_JAVA_OPTS"] = QUICK_START["spark.driver.defaultJavaOptions"]
     # the script becomes the Java process: the id stays
     return TalkingProcess([str(home / "bin" / "spark-class"), role, *arguments], {**own, **environment})
 

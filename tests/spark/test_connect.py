@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
+from moldau.cli.main import main
 from tests.exactly_once.judge import read_committed
 from tests.exactly_once.tables import KEYS, TARGET_PARTITIONS, Place, faults, page_of
 from tests.support.postgresql import PostgresqlServer
@@ -140,7 +141,7 @@ def test_a_module_runs_with_its_dead_letters_and_its_preview(server, produce, ne
 
 
 def test_a_query_that_lost_its_driver_is_taken_over_on_its_server_and_by_nobody_else(
-    server, produce_numbers, new_topic, place, tmp_path
+    server, spark, produce_numbers, new_topic, place, tmp_path, capsys
 ):
     source, kinds = new_topic(partitions=2), ("topic", "files")
     page = tmp_path / "page.yaml"
@@ -153,7 +154,8 @@ def test_a_query_that_lost_its_driver_is_taken_over_on_its_server_and_by_nobody_
     finally:
         first.kill()
 
-    elsewhere = run_page(page, "--once")
+    assert main(["pipeline", "run", "--once", str(page)]) == 1
+    assert "runs on a Spark Connect server, in its process" in capsys.readouterr().err
     produce_numbers(source, range(1_000, 2_000))
     second = TalkingProcess(command(page, *on_server))
     try:
@@ -164,12 +166,8 @@ def test_a_query_that_lost_its_driver_is_taken_over_on_its_server_and_by_nobody_
         os.kill(second.pid, signal.SIGTERM)
         code = second.live_on(RUN_S)
         second.kill()
-    again = run_page(page, "--once")
-
-    assert elsewhere.returncode == 1
-    assert "runs on a Spark Connect server, in its process" in elsewhere.stderr
     assert code == 0, second.output[-30:]
-    assert again.returncode == 0, again.stderr[-4_000:]
+    assert main(["pipeline", "run", "--once", str(page)]) == 0, capsys.readouterr()
     assert faults(kinds, place, 3_000) == []
 
 

@@ -211,7 +211,7 @@ def test_a_second_signal_ends_the_wait_for_a_database_that_is_away(
     again = threading.Timer(2 * AS_ONE_SECONDS, os.kill, (os.getpid(), signal.SIGTERM))
     steps = Steps(
         (lambda state: state.records_read == 1, take_the_target_away),
-        (lambda state: "batch 1 is tried again" in log.read_text("utf-8"), again.start),
+        (lambda state: log.exists() and "batch 1 is tried again" in log.read_text("utf-8"), again.start),
     )
     page = f"""
 source: {{topic: {source}, format: string}}

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.spark import QUICK_START
 from tests.exactly_once.spark_cluster import SparkCluster, children_of, kill
 from tests.exactly_once.tables import KEYS, TARGET_PARTITIONS, Place, faults, page_of
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka
@@ -23,6 +24,7 @@ from tests.support.talking_process import TalkingProcess
 
 RECORDS = 10_000
 RUN_S = 400
+QUICK = QUICK_START["spark.driver.defaultJavaOptions"]
 KINDS = ("topic", "delta", "delta-sums", "iceberg", "postgresql", "postgresql-sums", "files")
 
 pytestmark = pytest.mark.slow
@@ -37,14 +39,27 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield kafka
 
 
-@pytest.fixture
-def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "one machine":
-        yield "local[2]"
-        return
-    cluster = SparkCluster(tmp_path)
-    yield cluster.url
+@pytest.fixture(scope="module")
+def only_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"), environments=())
+    yield cluster
     cluster.stop()
+
+
+@pytest.fixture
+def cluster(only_master: SparkCluster) -> Iterator[SparkCluster]:
+    """A test starts the workers that it needs."""
+    yield only_master
+    only_master.stop_workers()
+
+
+@pytest.fixture
+def master(request: pytest.FixtureRequest) -> str:
+    if request.param == "one machine":
+        return "local[2]"
+    cluster = request.getfixturevalue("cluster")
+    cluster.start_workers(({}, {}))
+    return cluster.url
 
 
 @pytest.fixture
@@ -57,7 +72,8 @@ def postgresql() -> Iterator[PostgresqlServer]:
 
 def moldau_pipeline(verb: str, page: Path, *settings: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "moldau.cli.main", "pipeline", verb, str(page)]
-    words = [word for setting in ("spark.executor.memory=512m", *settings) for word in ("--spark", setting)]
+    own = ("spark.executor.memory=512m", f"spark.executor.defaultJavaOptions={QUICK}")
+    words = [word for setting in (*own, *settings) for word in ("--spark", setting)]
     command += ["--once"] * (verb == "run") + words
     return subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
 
@@ -98,18 +114,15 @@ def page(new_topic, bootstrap_servers, tmp_path: Path) -> Path:
     return file
 
 
-def test_an_executor_that_lacks_the_package_is_told_with_the_line_that_installs_it(page, tmp_path):
+def test_an_executor_that_lacks_the_package_is_told_with_the_line_that_installs_it(cluster, page, tmp_path):
     """One of two: its Python does not look where the package is."""
     customized = tmp_path / "sitecustomize.py"
     customized.write_text(
         "import sys\nfrom pathlib import Path\n"
         "sys.path[:] = [path for path in sys.path if not Path(path, 'moldau').is_dir()]\n"
     )
-    cluster = SparkCluster(tmp_path, environments=({}, {"PYTHONPATH": str(tmp_path)}))
-    try:
-        plan = moldau_pipeline("plan", page, f"spark.master={cluster.url}")
-    finally:
-        cluster.stop()
+    cluster.start_workers(({}, {"PYTHONPATH": str(tmp_path)}))
+    plan = moldau_pipeline("plan", page, f"spark.master={cluster.url}")
     assert plan.returncode == 1
     assert plan.stderr == (
         "moldau pipeline: an executor has no moldau in its Python: on each machine of the cluster, "
@@ -117,13 +130,9 @@ def test_an_executor_that_lacks_the_package_is_told_with_the_line_that_installs_
     )
 
 
-def test_a_cluster_without_a_worker_is_told(page, tmp_path):
-    cluster = SparkCluster(tmp_path, environments=())
-    try:
-        waits = "spark.scheduler.maxRegisteredResourcesWaitingTime=1s"
-        plan = moldau_pipeline("plan", page, f"spark.master={cluster.url}", waits)
-    finally:
-        cluster.stop()
+def test_a_cluster_without_a_worker_is_told(cluster, page):
+    waits = "spark.scheduler.maxRegisteredResourcesWaitingTime=1s"
+    plan = moldau_pipeline("plan", page, f"spark.master={cluster.url}", waits)
     assert plan.returncode == 1
     assert plan.stderr.startswith(f"moldau pipeline: {cluster.url} gave no executor within 1 s: does it run, and has")
 
