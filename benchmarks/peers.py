@@ -152,6 +152,10 @@ class Peer:
         # The CPU clock of another process, in nanoseconds (clock_getcpuclockid); /proc/PID/stat counts in 10 ms.
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
+    def minor_faults(self) -> int:
+        """Page faults so far that needed no disk: pages that the process got from the system."""
+        return int(self._proc("stat").rpartition(")")[2].split()[7])
+
     def pss_mib(self) -> float:
         """Proportional set size: memory of the process, shared pages counted by their share."""
         for line in self._proc("smaps_rollup").splitlines():

@@ -25,6 +25,7 @@ from benchmarks import warm_memory
 from benchmarks.loaders import (
     canned,
     columns,
+    large,
     latency,
     one_record,
     pages,
@@ -46,7 +47,8 @@ ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
 ORDER += ["transactions-100b", "transactions-1k", "transactions-one-record"]
 ORDER += ["latency-100", "latency-1000", "latency-3000", "latency-10000"]
 ORDER += ["one-record-1", "one-record-50", "one-record-500", "one-record-8-in-flight"]
-ORDER += ["canned", "memory", "start", "arrow-100b"]
+ORDER += ["canned", "large-fetch-64k", "large-fetch-1m", "large-fetch-16-partitions"]
+ORDER += ["large-produce-16k", "large-produce-900k", "memory", "start", "arrow-100b"]
 ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-at-least-once")]
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
@@ -148,6 +150,23 @@ def run_canned(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     return canned.measure(peer, bench.shared_topic(peer), requests=workload.requests)
 
 
+def run_large(bench: Bench, workload: Workload, peer: Peer) -> Figures:
+    key = f"{peer.name} {workload.name}"
+    if key not in bench.shared:
+        topic = bench.shared[key] = bench.new_topic(peer, workload.partitions)
+        if workload.request == "fetch":
+            large.fill(peer, topic, workload.partitions, workload.request_bytes)
+    return large.measure(
+        peer,
+        bench.shared[key],
+        request=workload.request,
+        request_bytes=workload.request_bytes,
+        partitions=workload.partitions,
+        connections=workload.each_of_connections,
+        requests=workload.requests,
+    )
+
+
 def run_transactions(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     topic = bench.new_topic(peer)
     figures = transactions.measure(
@@ -185,6 +204,7 @@ KINDS: dict[str, Callable[[Bench, Workload, Peer], Figures]] = {
     "latency": run_latency,
     "one_record": run_one_record,
     "canned": run_canned,
+    "large": run_large,
     "transactions": run_transactions,
     "memory": lambda bench, workload, peer: {"pss_mib": peer.pss_mib()},
     "start": start,

@@ -25,6 +25,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "latency",
         "one_record",
         "canned",
+        "large",
         "transactions",
         "memory",
         "start",
@@ -57,6 +58,11 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warm_up: int = 0
     """Records at that rate that are not counted."""
     connections: int = 0
+    each_of_connections: tuple[int, ...] = ()
+    """Measured with each of these numbers of connections, one after the other."""
+    request: Literal["", "fetch", "produce"] = ""
+    request_bytes: int = 0
+    """Of records, in a Fetch of each partition."""
     in_flight: int = 1
     """Requests that a connection sends before it waits."""
     requests: int = 0

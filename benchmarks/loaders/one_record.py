@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceR
 from moldau.wire.records.builder import build_batch
 
 PRODUCE_VERSION = 9
+RECEIVE_BYTES = 256 << 10
 
 
 def produce_frame(topic: str, value_bytes: int) -> bytes:
@@ -64,6 +65,7 @@ def drive(
             poller.register(descriptor, select.EPOLLIN)
             client.sendall(request * in_flight)
         sent, answered = len(sockets) * in_flight, 0
+        received = bytearray(RECEIVE_BYTES)
         pending = dict.fromkeys(sockets, 0)
         while answered < requests:
             events = poller.poll(30)
@@ -71,25 +73,29 @@ def drive(
                 raise TimeoutError("the broker has not answered for 30 s")
             for descriptor, _ in events:
                 client = sockets[descriptor]
-                read = len(client.recv(65536))
+                read = client.recv_into(received)
                 if not read:
                     raise ConnectionError("the broker closed a connection")
                 complete, pending[descriptor] = divmod(pending[descriptor] + read, response_bytes)
                 answered += complete
                 again = min(complete, max(0, requests - sent))
                 if again:
-                    client.send(request if again == 1 else request * again)
+                    client.sendall(request if again == 1 else request * again)
                     sent += again
     return answered
 
 
 def receive_answer(client: socket.socket, request: bytes) -> bytes:
-    """Sends one request; gives the whole frame of its answer."""
+    """Sends one request; gives the whole frame of its answer. Raises ConnectionError where the broker ends the
+    connection."""
     client.sendall(request)
-    answer = b""
+    answer = bytearray()
     while len(answer) < 4 or len(answer) < 4 + struct.unpack_from(">i", answer)[0]:
-        answer += client.recv(65536)
-    return answer
+        part = client.recv(RECEIVE_BYTES)
+        if not part:
+            raise ConnectionError("the broker closed a connection")
+        answer += part
+    return bytes(answer)
 
 
 def _response_bytes(client: socket.socket, request: bytes) -> int:
