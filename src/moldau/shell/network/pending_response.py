@@ -56,3 +56,14 @@ class PendingResponse:
         if self.on_complete is not None:
             self.on_complete()
         self._queue.response_completed(self)
+
+    def take(self) -> Answer | None:
+        """Gives the answer, to be sent; a request that still refers to its place does not keep the bytes."""
+        answer, self.answer = self.answer, None
+        return answer
+
+    def abandon(self) -> None:
+        """The client is gone: nobody takes the answer."""
+        on_abandoned, self.on_abandoned, self.answer = self.on_abandoned, None, None
+        if on_abandoned is not None:
+            on_abandoned()

@@ -81,7 +81,7 @@ class ResponseQueue(FlowControl):
             if not was_first:
                 self._blocked_bytes -= ready.size
             was_first = False
-            answer = ready.answer
+            answer = ready.take()
             if answer is None:
                 continue
             self._out_bytes += ready.size
@@ -201,8 +201,7 @@ class ResponseQueue(FlowControl):
         self._wait_for_write.clear()
         responses, self._responses = self._responses, deque()
         for response in responses:
-            if response.on_abandoned is not None:
-                response.on_abandoned()
+            response.abandon()
 
     def close(self) -> None:
         """See Reply."""

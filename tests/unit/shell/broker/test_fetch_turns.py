@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 from moldau.shell.broker.fetch_turns import TURN_BYTES
+from moldau.shell.broker.handlers.parked_fetch import ParkedFetch
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.node import produce
@@ -92,3 +94,26 @@ async def test_a_reader_that_leaves_before_its_turn_costs_nothing(start_node: An
         reader.wire.close()
     assert len((await readers[-1].answer()).responses) == 1
     assert sent_bytes(readers[:-1]) < AT_ONCE
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_fetch_that_waited_for_a_turn_is_freed_without_the_collector(start_node: Any, is_gone: bool) -> None:
+    """A cycle keeps the answer, a MiB, until a collection; one that `gc.freeze` has passed over stays for ever."""
+    node = await start_node()
+    await node.create_topic("t")
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(900_000)))
+    readers = [node.connect() for _ in range(READERS)]
+    gc.collect()
+    gc.disable()
+    try:
+        for reader in readers:
+            reader.send(ApiKey.FETCH, 12, fetch(0))
+        if is_gone:
+            for reader in readers:
+                reader.wire.close()
+            await node.turns(2 * READERS)
+        else:
+            await answers_by_turn(node, readers)
+        assert [each for each in gc.get_objects() if isinstance(each, ParkedFetch)] == []
+    finally:
+        gc.enable()

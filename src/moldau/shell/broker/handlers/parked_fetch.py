@@ -173,26 +173,27 @@ class ParkedFetch:
     def look_later(self, max_wait_ms: int) -> PendingResponse:
         """Reserves the place of the answer, and looks in a later turn of the loop."""
         response = self._response = self.context.reply.reserve()
-
-        def look() -> None:
-            reply = self.context.reply
-            if reply.is_closed:
-                return
-            if reply.is_write_paused:
-                reply.when_writable(partial(self.broker.fetch_turns.wait, look))
-                return
-            results = self._look_in_later_turn()
-            if self.is_cold:
-                self.broker.spawn(self._read_cold())
-            elif self.is_urgent or self.size >= self.min_bytes or max_wait_ms <= 0:
-                self._answer(results)
-            else:
-                parked = self.park(max_wait_ms, results)
-                if not isinstance(parked, PendingResponse):
-                    response.complete(parked)
-
-        self.broker.fetch_turns.wait(look)
+        self.broker.fetch_turns.wait(partial(self._look_first, response, max_wait_ms))
         return response
+
+    def _look_first(self, response: PendingResponse, max_wait_ms: int) -> None:
+        # a method: a function in a function that refers to itself is a cycle, which keeps the answer in memory
+        reply = self.context.reply
+        if reply.is_closed:
+            return
+        if reply.is_write_paused:
+            look = partial(self._look_first, response, max_wait_ms)
+            reply.when_writable(partial(self.broker.fetch_turns.wait, look))
+            return
+        results = self._look_in_later_turn()
+        if self.is_cold:
+            self.broker.spawn(self._read_cold())
+        elif self.is_urgent or self.size >= self.min_bytes or max_wait_ms <= 0:
+            self._answer(results)
+        else:
+            parked = self.park(max_wait_ms, results)
+            if not isinstance(parked, PendingResponse):
+                response.complete(parked)
 
     def collect(
         self,
