@@ -20,6 +20,9 @@ from moldau.types import Buffer
 from moldau.wire.protocol.framing import gathered
 
 JOIN_BYTES = 64 << 10
+COPIED_BYTES = 16 << 10
+"""A longer part is written without a copy where a transport takes several parts in one write."""
+FEW_PARTS = 64
 BUFFERS = frozenset((bytes, bytearray, memoryview))
 
 
@@ -36,6 +39,7 @@ class ResponseQueue(FlowControl):
         "_responses",
         "_unsent_bytes",
         "_wait_for_write",
+        "_writes_lists",
         "_written_bytes",
         "client_address",
         "is_write_paused",
@@ -52,6 +56,8 @@ class ResponseQueue(FlowControl):
         self._is_in_event = False
         """What is answered is gathered: the end of the read event sends it."""
         self._is_pressed = False
+        self._writes_lists = False
+        """The transport sends a list of parts in one write, without a copy."""
         self._unsent_bytes = self._written_bytes = self._largest_unsent_bytes = 0
         self._wait_for_write: list[Callable[[], None]] = []
 
@@ -100,16 +106,18 @@ class ResponseQueue(FlowControl):
         transport = self._transport
         if not out or transport is None or transport.is_closing():
             return
-        if size <= JOIN_BYTES:
+        if size <= (COPIED_BYTES if self._writes_lists else JOIN_BYTES):
             transport.write(out[0] if len(out) == 1 else b"".join(out))
-        elif BUFFERS.issuperset(map(type, out)):
+        elif not BUFFERS.issuperset(map(type, out)):
+            self._stream(out)
+            return
+        elif self._writes_lists:
+            transport.writelines(out if len(out) <= FEW_PARTS else list(gathered(out, COPIED_BYTES)))
+        else:
             for piece in gathered(out, JOIN_BYTES):
                 if transport.is_closing():
                     return
                 transport.write(piece)
-        else:
-            self._stream(out)
-            return
         if size > JOIN_BYTES or self._unsent_bytes:
             self._note_written(transport, size)
 

@@ -20,7 +20,6 @@ from struct import Struct
 from typing import Protocol, cast
 
 from moldau.errors import ProtocolError
-from moldau.ports import LaterBytes
 from moldau.shell.network.event_log import escape
 from moldau.shell.network.flow_control import HELD_BYTES, Hold, Shared
 from moldau.shell.network.idle_watch import IdleWatch, Verdict
@@ -113,6 +112,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self.group.limits.write_high_water_bytes, low=0)
+        # uvloop's own. Those of asyncio join a list before Python 3.12, and some later ones do not pause after it.
+        self._writes_lists = not isinstance(transport, asyncio.WriteTransport)
         peer = transport.get_extra_info("peername")
         self.client_address = str(peer[0]) if peer else ""
         local = transport.get_extra_info("sockname")
@@ -256,9 +257,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             # only Produce requests wait, and this is one: no other would have begun
             PendingResponse.complete(self.reserve(may_produce_begin=True), cast(Answer, answer))
         else:
-            parts = cast("list[Buffer | LaterBytes]", answer)
-            self._out += parts
-            self._out_bytes += sum(map(len, parts))
+            self._out += answer  # type: ignore[arg-type]
+            self._out_bytes += sum(map(len, answer))  # type: ignore[arg-type]
 
     def _begin_frame(self, view: memoryview, position: int, end: int) -> None:
         """Keeps an incomplete frame: short ones as they are, long ones in a buffer of their own."""
