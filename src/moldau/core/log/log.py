@@ -447,18 +447,18 @@ class Log:
     def read(
         self,
         offset: int,
-        *,
         max_bytes: int,
         end_offset: int,
         at_least_one_batch: bool = True,
-        may_wait: bool = False,
         held_bytes: int = HOLD_ANY,
+        is_all_or_none: bool = False,
+        may_wait: bool = False,
     ) -> Read:
         """Whole batches, from the one that holds `offset`, none that reaches beyond `end_offset`, at most `max_bytes`
         in all; but the first one also if it is larger, with `at_least_one_batch`, and as `Read.later` if it is larger
-        than `held_bytes` as well. May give less than there is. Never waits for the disk unless `may_wait`: see Read.
-        Raises OFFSET_OUT_OF_RANGE, StorageFailedError, DamagedBatchError (CORRUPT_MESSAGE) for bytes that are no
-        batches, KAFKA_STORAGE_ERROR for a file that is gone."""
+        than `held_bytes` as well. May give less than there is. `is_all_or_none`: TOO_LARGE where a segment has more
+        than `max_bytes`. Never waits for the disk unless `may_wait`: see Read. Raises OFFSET_OUT_OF_RANGE,
+        StorageFailedError, CORRUPT_MESSAGE for what is no batch, KAFKA_STORAGE_ERROR for a file that is gone."""
         if self.health.failure is not None:
             self.health.check()
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -474,10 +474,10 @@ class Log:
             segment = segments[index]
             recent = self._segments.recent if segment is self._segments.active else NO_POSITIONS
             try:
-                reader = SegmentReader(
-                    segment, self.index_cache, self.health, may_wait=may_wait, may_have_holes=self.may_have_holes
+                reader = SegmentReader(segment, self.index_cache, self.health, may_wait, self.may_have_holes)
+                result: Read | None = reader.read(
+                    offset, end_offset, max_bytes, at_least_one_batch, recent, held_bytes, is_all_or_none
                 )
-                result: Read | None = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent, held_bytes)
             except StorageFailedError as error:
                 self.health.fail(error)
                 raise

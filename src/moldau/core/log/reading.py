@@ -159,7 +159,7 @@ class SegmentReader:
     __slots__ = ("_cache", "_file", "_health", "_may_have_holes", "_may_wait", "_segment")
 
     def __init__(
-        self, segment: Segment, cache: IndexCache, health: DirectoryHealth, *, may_wait: bool, may_have_holes: bool
+        self, segment: Segment, cache: IndexCache, health: DirectoryHealth, may_wait: bool, may_have_holes: bool
     ) -> None:
         self._segment = segment
         self._health = health
@@ -176,10 +176,11 @@ class SegmentReader:
         at_least_one_batch: bool,
         recent: dict[int, int],
         held_bytes: int = HOLD_ANY,
+        is_all_or_none: bool = False,
     ) -> Read:
         """Batches from the one that holds `offset` on, those that end at or before `end_offset`. Empty if this segment
-        has none. `recent`: known positions by base offset. `held_bytes`: see Log.read. Raises DamagedBatchError, see
-        Segment.locate."""
+        has none. `recent`: known positions by base offset. `held_bytes`, `is_all_or_none`: see Log.read. Raises
+        DamagedBatchError, see Segment.locate."""
         segment = self._segment
         try:
             start = recent.get(offset)
@@ -196,6 +197,8 @@ class SegmentReader:
             if segment.damages:
                 end = _end_of_sound_bytes(segment, start, end)
             if end - start > max_bytes:
+                if is_all_or_none:
+                    return TOO_LARGE
                 return self._read_limited(start, end, max_bytes, at_least_one_batch, held_bytes)
             return Read(self._bytes(start, end - start))
         except _WouldWaitError as waiting:

@@ -201,7 +201,7 @@ class ResponseMemory:
     def fetch_allowance_bytes(self) -> int:
         """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB; 64 KiB where
         nothing is left. A batch that is larger is streamed, see StreamedAnswer."""
-        if self.is_short:
+        if self.unsent_bytes > self.limit_bytes // 2:  # `is_short`, without a call in each fetch
             # a transport calls back when it is empty only if it was above its high water
             for connection in list(self._unsent):
                 connection.count_unsent()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.log.reading import TOO_LARGE
 from moldau.core.log.retention import remove_files
 from moldau.errors import KafkaError
 from moldau.shell.io.twins.memory_disk import Fault
@@ -60,6 +61,21 @@ def test_at_most_max_bytes_but_at_least_one_batch(make_harness, interval) -> Non
             assert len(found) >= 1
             assert sum(sizes[number] for number in found) <= max_bytes or len(found) == 1
     assert _read(harness, 3, max_bytes=sizes[3] - 1, at_least_one_batch=False) == []
+
+
+def test_all_or_none_reads_nothing_where_there_is_more_than_max_bytes(harness) -> None:
+    sizes = []
+    for _ in range(3):
+        batch = harness.batch(1)
+        sizes.append(len(batch))
+        harness.append_bytes(batch)
+    end_offset = harness.log.log_end_offset
+    assert _read(harness, 0, max_bytes=sum(sizes), is_all_or_none=True) == [0, 1, 2]
+    assert _read(harness, 1, max_bytes=sizes[1], end_offset=2, is_all_or_none=True) == [1]
+    for max_bytes in (1, sum(sizes) - 1):
+        harness.disk.fail(Fault("read_cached", error="cold", times=1))
+        assert harness.log.read(0, max_bytes, end_offset, is_all_or_none=True) is TOO_LARGE
+        assert harness.log.read(0, max_bytes, end_offset).is_cold
 
 
 def test_a_read_stays_within_its_segment(make_harness) -> None:

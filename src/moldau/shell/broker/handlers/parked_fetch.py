@@ -219,7 +219,9 @@ class ParkedFetch:
             held_bytes = allowance_bytes if may_stream else HOLD_ANY
             self.context.reply.press()
         budget = min(self.max_bytes, MAX_ANSWER_BYTES, allowance_bytes) - taken_bytes
+        is_cut_short = False
         if is_only_little:
+            is_cut_short = budget > LITTLE_BYTES
             budget = min(budget, LITTLE_BYTES)
         elif len(self.entries) == 1:
             # one partition is asked again at once, so a large answer saves nothing, and costs fresh pages of memory:
@@ -227,7 +229,7 @@ class ParkedFetch:
             budget = min(budget, max(ONE_PARTITION_BYTES, 2 * self.min_bytes))
         for entry in self.entries:
             try:
-                partition, read = self._read(entry, budget, held_bytes, is_oversize_allowed=not is_only_little)
+                partition, read = self._read(entry, budget, held_bytes, not is_only_little, is_cut_short)
                 aborted = none_aborted
                 if aborted is not None and partition.may_have_aborted and read is not None:
                     aborted = _aborted(partition, entry[3], read)
@@ -253,6 +255,8 @@ class ParkedFetch:
                 budget -= len(records)
             elif read is TOO_LARGE:
                 self._is_cut = True
+                if is_cut_short:
+                    return results  # a later turn looks at all again
                 # as Kafka: where a batch does not fit any more, no aborted transactions are named
                 aborted = None
             results.append(self._found(entry, partition, records, None, aborted))
@@ -287,10 +291,10 @@ class ParkedFetch:
             self.broker.directory_failed()
 
     def _read(
-        self, entry: FetchEntry, budget: int, held_bytes: int, *, is_oversize_allowed: bool
+        self, entry: FetchEntry, budget: int, held_bytes: int, is_oversize_allowed: bool, is_cut_short: bool
     ) -> tuple[Partition, Read | tuple[int, int] | PreferredReadReplica | None]:
         """What one partition gives: batches, a diverging epoch, another replica to read, or None for nothing. Raises
-        KafkaError."""
+        KafkaError. `is_cut_short`: `budget` is less than what the fetch may hold."""
         partition = self._readable_partition(entry)
         _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
         if self.is_follower:
@@ -321,8 +325,10 @@ class ParkedFetch:
         if budget <= 0 and not is_first:
             return partition, None
         try:
-            max_bytes = min(partition_max_bytes, budget)
-            read = partition.read(offset, max_bytes, end_offset, at_least_one_batch=is_first, held_bytes=held_bytes)
+            # a part of what a later turn reads as a whole would be read for nothing
+            is_all_or_none = is_cut_short and budget < partition_max_bytes
+            max_bytes = budget if budget < partition_max_bytes else partition_max_bytes
+            read = log.read(offset, max_bytes, end_offset, is_first, held_bytes, is_all_or_none)
         except StorageFailedError:
             self.broker.directory_failed()
             raise kafka_error("KAFKA_STORAGE_ERROR") from None
