@@ -25,6 +25,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from moldau.errors import MoldauError, StorageFailedError, StorageFullError
 from moldau.ports import FLUSH_FAILED_MARK, Disk
+from moldau.shell.io.allocator import unfilled
 from moldau.shell.io.residency import Residency
 from moldau.types import Buffer
 
@@ -41,6 +42,7 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOWAIT_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 DEFAULT_MAX_OPEN_FILES = 4096
+UNFILLED_FROM_BYTES = 128 << 10
 
 
 def _is_same_file(descriptor: int, absolute: str) -> bool:
@@ -196,7 +198,7 @@ class OsFile:
             residency = self._residency
             if residency is not None and not residency.is_readable(position, position + length):
                 return None
-            buffer = bytearray(length)
+            buffer = unfilled(length) if length >= UNFILLED_FROM_BYTES else bytearray(length)
             descriptor = self._open_descriptor(0) if self._descriptor < 0 else self._descriptor
             self.was_used = True
             try:

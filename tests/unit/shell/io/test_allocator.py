@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from moldau.shell.io.allocator import unfilled
+
 PROGRAM = """
 import resource, sys
 from moldau.shell.io.allocator import keep_freed_buffers
@@ -37,3 +39,20 @@ def test_a_python_that_cannot_call_the_c_library_runs_a_node_nevertheless() -> N
     program += "from moldau.shell.node.main import keep_freed_buffers; print(keep_freed_buffers())"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert run.stdout == "False\n"
+
+
+def test_an_unfilled_buffer_is_a_bytearray_of_the_size() -> None:
+    for size in (0, 1, 1 << 20):
+        buffer = unfilled(size)
+        assert type(buffer) is bytearray
+        assert len(buffer) == size
+        buffer[:] = bytes(size)
+        buffer += b"more"
+        assert buffer == bytes(size) + b"more"
+
+
+def test_without_the_c_library_an_unfilled_buffer_has_zeros() -> None:
+    program = "import sys; sys.modules['_ctypes'] = None; "
+    program += "from moldau.shell.io.allocator import unfilled; print(unfilled(3))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == f"{bytearray(3)}\n"
