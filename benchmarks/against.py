@@ -136,7 +136,7 @@ def run_in_slices(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         finally:
             for broker in brokers.values():
                 broker.stop()
-                shutil.rmtree(broker.folder)
+                shutil.rmtree(broker.folder, ignore_errors=True)
         if life % slicing.lives == slicing.lives - 1:
             for name, figures in seen.items():
                 say(f"  round {life // slicing.lives + 1} {name}: {short(medians(figures[-slicing.slices :]))}")
