@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import signal
@@ -62,11 +63,12 @@ def nothing() -> None:
 def run_through(spark, bootstrap_servers, tmp_path):
     """`run_through(text, steps)`: a page that runs until its steps are done; gives the last state."""
 
-    def run(text: str, steps: Steps, more: str = "", name: str = "pipe") -> PipelineState:
+    def run(text: str, steps: Steps, more: str = "", name: str = "pipe", **bounds: float) -> PipelineState:
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n{more}"
         page = parse_page(head + text, file_name="page.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
-            (state,) = run_pipeline(page, console=Console(file=nowhere), onlookers=[steps], retry_first_seconds=0.3)
+            bounds = {"retry_first_seconds": 0.3, **bounds}
+            (state,) = run_pipeline(page, console=Console(file=nowhere), onlookers=[steps], **bounds)
         return state
 
     return run
@@ -176,13 +178,24 @@ sink: {{path: out}}
 """
 
 
-@pytest.mark.slow
-def test_a_stop_waits_for_a_batch_of_more_than_half_a_minute(spark, run_through, new_topic, produce, tmp_path: Path):
+def test_a_stop_waits_for_the_batch_that_is_being_written(spark, run_through, new_topic, produce, tmp_path: Path):
     source, jobs = new_topic(), spark.sparkContext.statusTracker()
     produce(source, [(None, b"a")])
-    state = run_through(slow_page(source, 35), Steps((lambda state: bool(jobs.getActiveStageIds()), nothing)))
+    state = run_through(slow_page(source, 5), Steps((lambda state: bool(jobs.getActiveStageIds()), nothing)))
     assert (state.state, state.records_read) == ("stopped", 1)
     assert polars.read_parquet(tmp_path / "out")["value"].to_list() == ["a"]
+
+
+def test_a_stop_cuts_a_batch_after_two_minutes_or_as_soon_as_it_is_told(
+    spark, run_through, new_topic, produce, tmp_path: Path
+):
+    assert inspect.signature(run_pipeline).parameters["stop_within_seconds"].default == 120
+    source, jobs = new_topic(), spark.sparkContext.statusTracker()
+    produce(source, [(None, b"a")])
+    steps = Steps((lambda state: bool(jobs.getActiveStageIds()), nothing))
+    state = run_through(slow_page(source, 60), steps, stop_within_seconds=0.5)
+    assert (state.state, state.records_read) == ("stopped", 0)
+    assert list((tmp_path / "out").glob("*.parquet")) == []
 
 
 @pytest.mark.slow

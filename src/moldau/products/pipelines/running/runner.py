@@ -104,11 +104,12 @@ def run_pipeline(
     board_port: int | None = None,
     settings: Mapping[str, str] | None = None,
     retry_first_seconds: float = RETRY_FIRST_SECONDS,
+    stop_within_seconds: float = STOP_WITHIN_SECONDS,
 ) -> list[PipelineState]:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
     query. `onlookers`: see the run too. `board_port`: where one of them serves it, for those who look at the cluster.
     `settings`: of Spark, as in `open_session`. `retry_first_seconds`: how soon a query that failed is started again, at
-    first.
+    first. `stop_within_seconds`: how long a stop waits for the batches that are being written.
 
     Raises PreflightError, LeaseError, CheckpointError, FlowError, what `open_session`, a source or a target refuses;
     and PipelineFailedError where a query was given up, when the others have ended.
@@ -142,7 +143,9 @@ def run_pipeline(
                         spark, page, results, ids, board_port, lease, stop, stack, retry_first_seconds, once=once
                     )
                 )
-                states = _until_the_end(queries, tables, lease, stop, display, onlookers, once=once)
+                states = _until_the_end(
+                    queries, tables, lease, stop, stop_within_seconds, display, onlookers, once=once
+                )
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
     _raise_failures(page, queries)
@@ -230,6 +233,7 @@ def _until_the_end(
     tables: KeptTables,
     lease: Lease,
     stop: StopRequest,
+    stop_within_seconds: float,
     display: ProgressDisplay,
     onlookers: Sequence[Onlooker],
     *,
@@ -253,7 +257,7 @@ def _until_the_end(
     lease.withdraw()
     if stop.is_asked:
         show([one.state if one.is_over else replace(one.state, state="stopping") for one in queries], force=True)
-    deadline = time.monotonic() + STOP_WITHIN_SECONDS
+    deadline = time.monotonic() + stop_within_seconds
 
     def is_urgent() -> bool:
         stop.is_urgent = stop.is_urgent or time.monotonic() > deadline
