@@ -29,6 +29,8 @@ class ConnectServer:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         words = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
         own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "1g"}
+        # Spark gives each Python process 10 s to come up: a server that is faster starts more of them at once
+        own["SPARK_SUBMIT_OPTS"] = ""
         submit = ("org.apache.spark.deploy.SparkSubmit", "--class", CLASS, *words, "spark-internal")
         self._process = start_spark({**own, **(environment or {})}, *submit)
         try:
