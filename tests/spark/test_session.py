@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.spark import open_session
-from moldau.spark.java import Java, SparkStartError, find_java, java_home
+from moldau.spark.java import Java, SparkStartError, cache_folder, find_java, java_home
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 
@@ -75,6 +75,11 @@ def test_a_home_that_cannot_be_written_to_is_no_obstacle(tmp_path: Path, monkeyp
 def test_a_process_has_one_session(spark):
     assert open_session() is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_a_session_leaves_the_java_of_the_user_in_the_environment(spark):
+    """Another process that is started from this one has the same class cache."""
+    assert not find_java().home.is_relative_to(cache_folder())
 
 
 def test_a_jvm_that_does_not_start_says_why(tmp_path: Path):

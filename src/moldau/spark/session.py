@@ -12,8 +12,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -123,7 +123,7 @@ def _start(
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    os.environ["JAVA_HOME"] = str(java_home(java))
+    home = str(java_home(java))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if settings["spark.master"].startswith("local"):
         with suppress(OSError):  # no host: each Python process imports everything itself
@@ -134,7 +134,7 @@ def _start(
     conf = SparkConf(loadDefaults=False).setAppName(application)
     for name, value in settings.items():
         conf.set(name, value)
-    with _open_log(log_path) as log:
+    with _open_log(log_path) as log, _set_while("JAVA_HOME", home):
         try:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": log, "stderr": log, "pass_fds": tuple(keep_open)}
@@ -142,13 +142,28 @@ def _start(
         except PySparkRuntimeError as error:
             log.seek(0)
             said = log.read()[-2_000:].decode("utf-8", "replace").strip()
-            raise SparkStartError(f"the JVM of {os.environ['JAVA_HOME']} did not start: {said}") from error
+            raise SparkStartError(f"the JVM of {home} did not start: {said}") from error
     before = signal.getsignal(signal.SIGINT)
     context = SparkContext(conf=conf, gateway=gateway)
     if threading.current_thread() is threading.main_thread():
         # the context takes Ctrl-C for itself; the handler before it gets it back
         signal.signal(signal.SIGINT, before)
     return SparkSession(context)
+
+
+@contextmanager
+def _set_while(variable: str, value: str) -> Iterator[None]:
+    """In the environment. A process that this one starts later finds the user's own Java there, whose class cache it
+    knows."""
+    before = os.environ.get(variable)
+    os.environ[variable] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
 
 
 def _open_log(log_path: str | os.PathLike[str] | None) -> IO[bytes]:
