@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -49,6 +50,15 @@ def client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Client:
     if reason:
         pytest.skip(reason)
     return kind(bootstrap_servers)
+
+
+@pytest.fixture(autouse=True)
+def log_levels_as_before() -> Iterator[None]:
+    """The broker runs in this process: a level that a request sets must not hide lines from later tests."""
+    ours = logging.getLogger("moldau")
+    before = ours.level
+    yield
+    ours.setLevel(before)
 
 
 @pytest.fixture
