@@ -25,26 +25,38 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "1@host1:9093:DIRECTORY,2@host2:9093:DIRECTORY",
         ),
     )
-    format_.add_argument("--config", required=True, metavar="FILE", help="the settings of the node")
+    format_.add_argument("-c", "--config", required=True, metavar="FILE", help="the settings of the node")
     format_.add_argument(
-        "--cluster-id", metavar="ID", help="the cluster; with --standalone a new one is made up where none is given"
+        "-t",
+        "--cluster-id",
+        metavar="ID",
+        help="the cluster; with --standalone a new one is made up where none is given",
     )
     who = format_.add_mutually_exclusive_group()
-    who.add_argument("--standalone", action="store_true", help="this node alone is the first controller")
+    who.add_argument("-s", "--standalone", action="store_true", help="this node alone is the first controller")
     who.add_argument(
-        "--no-initial-controllers", action="store_true", help="the node joins controllers that are there already"
+        "-N", "--no-initial-controllers", action="store_true", help="the node joins controllers that are there already"
     )
     who.add_argument(
+        "-I",
         "--initial-controllers",
         metavar="LIST",
         help="the first controllers, the same for all nodes: id@host:port:directory, separated by commas",
     )
-    format_.add_argument("--ignore-formatted", action="store_true", help="leave what is formatted as it is")
-    format_.add_argument("--release-version", metavar="NAME", help="the release of Kafka whose levels the cluster gets")
+    format_.add_argument("-g", "--ignore-formatted", action="store_true", help="leave what is formatted as it is")
     format_.add_argument(
-        "--feature", action="append", default=[], metavar="NAME=LEVEL", help="the level of one feature; may be repeated"
+        "-r", "--release-version", metavar="NAME", help="the release of Kafka whose levels the cluster gets"
     )
     format_.add_argument(
+        "-f",
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="the level of one feature; may be repeated",
+    )
+    format_.add_argument(
+        "-S",
         "--add-scram",
         action="append",
         default=[],
@@ -58,7 +70,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="tell whose the directories of a node are",
         examples=("moldau storage info --config node-1.properties",),
     )
-    info.add_argument("--config", required=True, metavar="FILE", help="the settings of the node")
+    info.add_argument("-c", "--config", required=True, metavar="FILE", help="the settings of the node")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=tell_directories)
 

@@ -43,7 +43,6 @@ from moldau.core.log.segment import (
     Segment,
     base_offsets,
     flush_file,
-    index_capacity,
     parse_base_offset,
     save_transactions,
     segment_file_name,
@@ -368,6 +367,7 @@ def scan_segment(
             chunk_bytes = _CHUNK_BYTES
     segment.size, segment.next_offset, segment.bytes_since_index_entry = position, expected, since_entry
     segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, max_timestamp_offset
+    segment.note_full_index()
     return aborted
 
 
@@ -495,7 +495,7 @@ def load_truncated(
 def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settings: LogSettings) -> Segment:
     segment = Segment(disk, directory, base, size=0, created_ms=now_ms)
     segment.size = segment.file.size()
-    segment.index_capacity = index_capacity(settings)
+    segment.bound_indexes(settings)
     return segment
 
 

@@ -85,17 +85,18 @@ class Segment:
         "directory",
         "disk",
         "first_timestamp_ms",
-        "index_capacity",
         "is_index_full",
         "is_index_saved",
         "is_inspected",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "next_offset",
+        "offset_index_capacity",
         "repair",
         "replacement",
         "roll_timestamp_ms",
         "size",
+        "time_index_capacity",
     )
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, *, size: int, created_ms: int) -> None:
@@ -114,7 +115,7 @@ class Segment:
         self.roll_timestamp_ms = _NEVER_MS
         """A batch with a later maximum timestamp goes to a new segment."""
         self.bytes_since_index_entry = 0
-        self.index_capacity = 1 << 31
+        self.offset_index_capacity = self.time_index_capacity = 1 << 31
         self.is_index_full = False
         """No place for another entry: the next batch goes to a new segment."""
         self.is_index_saved = False
@@ -140,7 +141,7 @@ class Segment:
         segment.max_timestamp_ms = -1
         segment.aborted_transactions = []
         segment.use_indexes(OffsetIndex(), TimeIndex())
-        segment.index_capacity = index_capacity(settings)
+        segment.bound_indexes(settings)
         return segment
 
     def path(self, suffix: str) -> str:
@@ -187,8 +188,7 @@ class Segment:
 
     def update_settings(self, settings: LogSettings) -> None:
         """The active segment rolls by these from now on."""
-        self.index_capacity = index_capacity(settings)
-        self.is_index_full = self._offset_index is not None and len(self._offset_index) >= self.index_capacity
+        self.bound_indexes(settings)
         if self.first_timestamp_ms is not None:
             self.set_roll_time(self.first_timestamp_ms, settings)
 
@@ -205,7 +205,7 @@ class Segment:
                 self.max_timestamp_offset - base_offset,
             )
             self.bytes_since_index_entry = size
-            self.is_index_full = len(self._offset_index) >= self.index_capacity  # type: ignore[arg-type]
+            self.note_full_index()
         else:
             self.bytes_since_index_entry += size
         self.size = position + size
@@ -213,11 +213,26 @@ class Segment:
 
     # --- indexes ---
 
+    def bound_indexes(self, settings: LogSettings) -> None:
+        """Each index has its own bound: entries with equal or falling timestamps fill the offset index alone. The last
+        place of the time index is for the entry of `seal`."""
+        self.offset_index_capacity = settings.segment_index_bytes // 8
+        self.time_index_capacity = settings.segment_index_bytes // TIME_ENTRY_SIZE - 1
+        self.note_full_index()
+
+    def note_full_index(self) -> None:
+        """Call it after the indexes in memory have changed."""
+        offsets, times = self._offset_index, self._time_index
+        self.is_index_full = (offsets is not None and len(offsets) >= self.offset_index_capacity) or (
+            times is not None and len(times) >= self.time_index_capacity
+        )
+
     def use_indexes(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
         """Keeps these in memory: the segment is active, or its index files are still to be written."""
         self._offset_index = offset_index
         self._time_index = time_index
         self.is_index_saved = False
+        self.note_full_index()
 
     def take_repair(self, repair: Repair) -> None:
         """From now on the indexes are those of `repair`, with the entries of what was appended since; on the loop."""
@@ -314,11 +329,6 @@ class Segment:
                 raise DamagedBatchError(file.path, position, f"a record batch is cut at byte {position + len(data)}")
             position += local
         return size
-
-
-def index_capacity(settings: LogSettings) -> int:
-    """Entries until one of the index files is full; the last place of the time index is for the entry of `seal`."""
-    return min(settings.segment_index_bytes // 8, settings.segment_index_bytes // TIME_ENTRY_SIZE - 1)
 
 
 def load_offset_index(segment: Segment) -> OffsetIndex:

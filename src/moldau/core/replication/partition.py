@@ -44,6 +44,8 @@ from moldau.wire.records.batch import (
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch, end_of_transaction
 
 CONSUMER_REPLICA_ID = -1
+FUTURE_LOCAL_REPLICA_ID = -3
+"""Of a replica that moves to another log directory: it reads to the end of the log, as Kafka's own does."""
 NO_EPOCH = LeaderEpoch(-1)
 
 
@@ -429,8 +431,8 @@ class Partition:
         )
 
     def read_bound(self, replica_id: int, is_read_committed: bool = False) -> int:
-        """How far `replica_id` may read: consumers (-1) up to the high watermark, or to what is decided; followers and
-        debugging readers to the end."""
+        """How far `replica_id` may read: consumers (-1) up to the high watermark, or to the last stable offset; all
+        others to the log end."""
         if replica_id != CONSUMER_REPLICA_ID:
             return self.log.log_end_offset
         return self.last_stable_offset if is_read_committed else self.position.high_watermark

@@ -77,9 +77,12 @@ def _end_v2(known: TransactionMetadata, request: EndTransaction, now: Now) -> Ou
         return refused(INVALID_PRODUCER_ID_MAPPING)
     is_repeat = known.state in (*PREPARED, *COMPLETED) and known.producer_epoch == epoch + 1
     is_repeat = is_repeat or (is_of_used_up_id and known.state in COMPLETED)
-    is_next = known.producer_epoch == epoch < MAX_PRODUCER_EPOCH and known.state not in PREPARED
+    is_next = known.producer_epoch == epoch < MAX_PRODUCER_EPOCH
     if not is_repeat and not is_next:
         return refused(PRODUCER_FENCED)
+    if is_next and known.state in PREPARED:
+        # the answer that named this epoch left before the markers were written: the client tries again
+        return refused(CONCURRENT_TRANSACTIONS)
     if is_repeat:
         if not _is_same_end(known.state, request.is_commit):
             return refused(INVALID_TXN_STATE)

@@ -134,14 +134,16 @@ class Shards(Generic[ShardT]):
         """Creates the topic unless it is there; concurrent callers share one creation. Raises KafkaError."""
         if self.is_ready:
             return
-        if self._creating is None or self._creating.done():
-            self._creating = self._node.loop.create_task(self._create_topic(self.topic))
+        creating = self._creating
+        if creating is None or creating.done():
+            creating = self._creating = self._node.loop.create_task(self._create_topic(self.topic))
             # whoever waited may be gone, and the error with them: it is no news for the log
-            self._creating.add_done_callback(lambda task: task.cancelled() or task.exception())
-        done, _ = await asyncio.wait((self._creating,), timeout=CREATE_TIMEOUT_S)
+            creating.add_done_callback(lambda task: task.cancelled() or task.exception())
+        # `self._creating` may be the task of a later caller by then
+        done, _ = await asyncio.wait((creating,), timeout=CREATE_TIMEOUT_S)
         if not done:
             raise kafka_error("COORDINATOR_NOT_AVAILABLE")
-        self._creating.result()
+        creating.result()
 
     def shard_for(self, key: str) -> ShardT:
         """The shard that coordinates the group or transactional id `key`; it may still be loading. Raises

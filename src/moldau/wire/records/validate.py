@@ -141,6 +141,11 @@ def is_zstd(buffer: Buffer) -> bool:
 # --- why a batch was refused: never on the hot path ---
 
 
+def is_one_batch(buffer: Buffer) -> bool:
+    """Whether the bytes are exactly one whole batch of magic 2: what a broker checks before it asks the log."""
+    return _shape_refusal(buffer) is None
+
+
 def _refusal(buffer: Buffer, now_ms: int, limits: BatchLimits) -> KafkaError | None:
     """Why Kafka would refuse, or None: the fast path also fails for what is legal but rare (bytes behind the batch)."""
     refusal = _framing_refusal(buffer)
@@ -171,6 +176,14 @@ def _refusal(buffer: Buffer, now_ms: int, limits: BatchLimits) -> KafkaError | N
 
 def _framing_refusal(buffer: Buffer) -> KafkaError | None:
     """The parser's refusals: is there exactly one whole batch of magic 2 at base offset 0?"""
+    refusal = _shape_refusal(buffer)
+    if refusal is not None:
+        return refusal
+    base_offset = int.from_bytes(buffer[:8], "big", signed=True)
+    return _invalid(f"base offset {base_offset}, must be 0") if base_offset else None
+
+
+def _shape_refusal(buffer: Buffer) -> KafkaError | None:
     size = _next_batch_size(buffer, 0)
     if isinstance(size, KafkaError):
         return size
@@ -184,12 +197,7 @@ def _framing_refusal(buffer: Buffer) -> KafkaError | None:
     behind = _next_batch_size(buffer, size)
     if isinstance(behind, KafkaError):
         return behind
-    if behind is not None:
-        return _invalid("more than one record batch for a partition")
-    base_offset = int.from_bytes(buffer[:8], "big", signed=True)
-    if base_offset != 0:
-        return _invalid(f"base offset {base_offset}, must be 0")
-    return None
+    return None if behind is None else _invalid("more than one record batch for a partition")
 
 
 def _next_batch_size(buffer: Buffer, position: int) -> int | KafkaError | None:

@@ -146,11 +146,22 @@ def test_jitter_ends_it_earlier_and_never_later(make_harness) -> None:
     assert harness.segments() == [0, 1]
 
 
-def test_a_segment_ends_when_its_index_is_full(make_harness) -> None:
+@pytest.mark.parametrize(("step_ms", "segments"), [(1, [0, 4, 8]), (0, [0, 7]), (-1, [0, 7])])
+def test_each_index_is_full_by_its_own_entries(make_harness, step_ms, segments) -> None:
+    """The offset index has 6 places of 8 bytes, the time index 3 of 12: only a later timestamp takes one of these."""
     harness = make_harness(segment_index_bytes=48, index_interval_bytes=0)
-    for _ in range(9):
-        harness.append(1)
-    assert harness.segments() == [0, 4, 8]
+    for number in range(9):
+        harness.append(1, timestamp_ms=5000 + number * step_ms)
+    assert harness.segments() == segments
+
+
+def test_a_full_index_is_noticed_after_a_start(make_harness) -> None:
+    harness = make_harness(segment_index_bytes=48, index_interval_bytes=0)
+    for number in range(4):
+        harness.append(1, timestamp_ms=5000 + number)
+    harness.open()
+    harness.append(1, timestamp_ms=6000)
+    assert harness.segments() == [0, 4]
 
 
 def test_an_offset_that_does_not_fit_32_bits_begins_a_segment(harness) -> None:

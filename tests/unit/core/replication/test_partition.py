@@ -195,7 +195,7 @@ def test_an_append_of_a_leader_that_was_replaced_is_never_acknowledged() -> None
     assert code_of(error) == 6
 
 
-def test_consumers_see_the_high_watermark_and_debugging_readers_the_end() -> None:
+def test_consumers_see_the_high_watermark_and_all_others_the_end() -> None:
     partition = open_partition(flush_messages=1)
     partition.append(batch(4), NOW_MS)
     assert partition.read_bound(-1) == 0

@@ -72,8 +72,10 @@ def test_whoever_has_another_producer_id_or_a_stale_or_future_epoch_ends_nothing
         (S.EMPTY, 5, False, 0),
         (S.ONGOING, 5, True, 0),
         (S.ONGOING, 5, False, 0),
-        (S.PREPARE_COMMIT, 5, True, FENCED),
-        (S.PREPARE_ABORT, 5, False, FENCED),
+        (S.PREPARE_COMMIT, 5, True, CONCURRENT),
+        (S.PREPARE_COMMIT, 5, False, CONCURRENT),
+        (S.PREPARE_ABORT, 5, True, CONCURRENT),
+        (S.PREPARE_ABORT, 5, False, CONCURRENT),
         (S.COMPLETE_COMMIT, 5, True, INVALID_TXN_STATE),
         (S.COMPLETE_COMMIT, 5, False, 0),
         (S.COMPLETE_ABORT, 5, True, INVALID_TXN_STATE),
@@ -102,6 +104,20 @@ def test_v2_tells_a_repeat_from_the_next_end_by_the_epoch(
     assert answer == (code, *((1000, 6 if is_new else 5) if code == 0 else (-1, -1)))
     assert len(shard.log) - before == is_new
     assert shard.of().producer_epoch == 5 + is_new
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("next_commit", [True, False])
+def test_the_next_end_waits_for_the_markers_of_the_last_one_in_v2(
+    shard: Shard, commit: bool, next_commit: bool
+) -> None:
+    """A client that was answered may end an empty transaction at once. Error 90 would end the producer."""
+    producer_id, epoch = shard.open_transaction()
+    code, producer_id, epoch = shard.end(producer_id, epoch, commit=commit)
+    assert code == 0
+    assert shard.end(producer_id, epoch, commit=next_commit) == (CONCURRENT, -1, -1)
+    shard.give_markers()
+    assert shard.end(producer_id, epoch, commit=next_commit)[0] == (INVALID_TXN_STATE if next_commit else 0)
 
 
 def test_an_abort_with_nothing_open_takes_a_new_epoch_in_v2(shard: Shard) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from moldau.core.groups.records import OffsetRecord, decode_group_record, encode_group_record
 from moldau.errors import kafka_error
+from moldau.shell.broker.shards import Shard, Shards
 from moldau.shell.coordination.partition_log import PartitionLog
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.network.first_step import begun
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
@@ -66,6 +68,23 @@ async def delete_topic(node: Any, name: str) -> None:
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name),), topic_names=(name,), timeout_ms=1_000)
     answer = await node.node.broker.submit(request)
     assert [result.error_code for result in answer.responses] == [0]
+
+
+async def test_a_caller_that_wakes_after_a_second_creation_began_sees_its_own(start_node: Any) -> None:
+    """Another broker made the topic, so the first creation ends before this broker's metadata names it."""
+    node = await start_node(SETTINGS)
+    broker = node.node.broker
+    shards = Shards(broker.own_node, broker.partitions, "made-elsewhere", lambda _: asyncio.sleep(0), Shard)
+    first = asyncio.ensure_future(shards.ensure_topic())
+    await asyncio.sleep(0)
+    later: list[Any] = []
+    creating = shards._creating
+    assert creating is not None
+    creating.add_done_callback(lambda _: later.append(begun(shards.ensure_topic())))
+    await first
+    assert len(later) == 1
+    assert shards._creating is not creating, "the second caller began a creation of its own"
+    await later[0]
 
 
 async def test_whoever_finds_a_coordinator_is_served_though_another_client_is_making_the_topic(start_node: Any) -> None:

@@ -32,8 +32,13 @@ from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderTopic,
 )
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from moldau.wire.records.builder import build_batch
-from tests.support.node import change, data_of, fetch, produce, result_of, tell, values_of
+from tests.support.node import change, data_of, fetch, produce, produce_bytes, result_of, tell, values_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -41,6 +46,7 @@ NOW_MS = 1_800_000_000_000
 OTHER = 7
 NOT_LEADER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 UNKNOWN = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+GOOD = bytes(build_batch([(None, b"v", NOW_MS, ())]))
 
 
 async def with_two_replicas(start_node: Any, **configs: str) -> Any:
@@ -145,9 +151,46 @@ async def test_acks_all_waits_for_the_in_sync_replicas_and_acks_1_does_not(start
 async def test_acks_all_waits_no_longer_than_the_client_says(start_node: Any) -> None:
     node = await with_two_replicas(start_node)
     client = node.connect()
-    answer = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"a", timeout_ms=0)))
+    await client.ask(ApiKey.PRODUCE, 9, produce(b"a", acks=1))
+    answer = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"b", timeout_ms=0)))
     assert answer.error_code == ERROR_CODES["REQUEST_TIMED_OUT"]
+    assert (answer.base_offset, answer.log_append_time_ms, answer.log_start_offset) == (1, -1, 0), "it is in the log"
     assert node.node.broker.waits.by_number == {}
+
+
+@pytest.mark.parametrize("replica_id", [-1, -2, -4, -(1 << 31)])
+async def test_a_fetch_by_a_negative_replica_id_reads_as_a_consumer(start_node: Any, replica_id: int) -> None:
+    """Not what the other replica lacks, nor what is undecided. A replica that moves between directories (-3) does."""
+    node = await with_two_replicas(start_node)
+    client = node.connect()
+    await client.ask(ApiKey.PRODUCE, 9, produce(b"a", acks=1))
+    for isolation_level in (0, 1):
+        asked = fetch(0, replica_id=replica_id, isolation_level=isolation_level)
+        assert values_of(await client.ask(ApiKey.FETCH, 11, asked)) == []
+    assert values_of(await client.ask(ApiKey.FETCH, 11, fetch(0, replica_id=-3))) == [b"a"]
+
+
+@pytest.mark.parametrize("records", [b"", GOOD[:-1], GOOD[:40], GOOD + GOOD, GOOD[:16] + b"\x01" + GOOD[17:]])
+async def test_what_is_not_one_batch_is_refused_before_the_log(start_node: Any, records: bytes) -> None:
+    """87 without a log start offset, as Kafka answers; what its log refuses has one."""
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    refused = result_of(await client.ask(ApiKey.PRODUCE, 9, produce_bytes(records)))
+    assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (87, -1, -1)
+    by_the_log = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"a", base_offset=5)))
+    assert (by_the_log.error_code, by_the_log.base_offset, by_the_log.log_start_offset) == (87, -1, 0)
+
+
+async def test_only_what_is_here_moves_to_another_log_directory(start_node: Any) -> None:
+    """9 where other brokers have the partition: what the API told clients before 6 came to be."""
+    node = await start_node()
+    await node.create_topic("t")
+    tell(node, PartitionImage((OTHER,), (OTHER,), BrokerId(OTHER), LeaderEpoch(2), 2), index=1)
+    path = node.node.broker.partitions.logs.paths[0]
+    asked = AlterReplicaLogDir(path, (AlterReplicaLogDirTopic("t", (0, 1, 2)),))
+    answer = await node.connect().ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest((asked,)))
+    assert [row.error_code for row in answer.results[0].partitions] == [0, 9, 3]
 
 
 async def test_with_the_leadership_end_its_waits(start_node: Any) -> None:
@@ -170,7 +213,7 @@ async def test_below_min_insync_replicas_acks_all_writes_nothing(start_node: Any
     change(node, isr=(node.node.node_id,))
     client = node.connect()
     refused = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"a")))
-    assert refused.error_code == ERROR_CODES["NOT_ENOUGH_REPLICAS"]
+    assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (19, -1, 0)
     taken = result_of(await client.ask(ApiKey.PRODUCE, 9, produce(b"b", acks=1)))
     assert (taken.error_code, taken.base_offset) == (0, 0)
     assert data_of(await client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0

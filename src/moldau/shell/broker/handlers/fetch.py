@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import astuple, replace
 
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
+from moldau.core.replication.partition import CONSUMER_REPLICA_ID, FUTURE_LOCAL_REPLICA_ID
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.follower_watch import is_watched
 from moldau.shell.broker.handlers.follower_fetch import FollowerFetch
@@ -181,6 +182,8 @@ def _begin(
         context.fetched_by_replica()
         if not context.authorize(CLUSTER_ACTION):
             raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+    elif reader[0] not in (CONSUMER_REPLICA_ID, FUTURE_LOCAL_REPLICA_ID):
+        reader = CONSUMER_REPLICA_ID, -1  # as Kafka takes any other negative id, also that of a debugging reader
     if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
         if session_epoch > INITIAL_EPOCH:
             # its partitions stand in the session, which the refused request leaves as it is

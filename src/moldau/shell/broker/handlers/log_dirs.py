@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from moldau.types import TopicPartition
 
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
+NOT_LEADER_OR_FOLLOWER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
+REPLICA_NOT_AVAILABLE = ERROR_CODES["REPLICA_NOT_AVAILABLE"]
 
 Wanted = dict[str, dict[int, None]] | None
 """Partitions asked for, by topic; None: all."""
@@ -134,7 +136,7 @@ async def act_alter_replica_log_dirs(
 
 
 def _move(broker: Broker, topic: str, index: int, path: str) -> int:
-    """The error code: 57 for a path that is none of ours, 56, 3."""
+    """The error code: 57 for a path that is none of ours, 56, 3, and 9 where no replica is here."""
     logs = broker.partitions.logs
     target = logs.by_path(path)
     try:
@@ -146,6 +148,7 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> int:
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
     except KafkaError as error:
-        return error.code
+        # 9 is what this API has always told clients for 6
+        return REPLICA_NOT_AVAILABLE if error.code == NOT_LEADER_OR_FOLLOWER else error.code
     broker.moves.move(partition, target)
     return 0

@@ -49,7 +49,7 @@ from moldau.wire.protocol.messages.produce import (
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.rewrite import BatchRewrite
-from moldau.wire.records.validate import check_produced_batch, is_zstd
+from moldau.wire.records.validate import check_produced_batch, is_one_batch, is_zstd
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
@@ -73,13 +73,16 @@ OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 CORRUPT_MESSAGE = ERROR_CODES["CORRUPT_MESSAGE"]
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 INVALID_TIMESTAMP = ERROR_CODES["INVALID_TIMESTAMP"]
+INVALID_RECORD = ERROR_CODES["INVALID_RECORD"]
 REFUSED_BY_THE_LOG = (
     INVALID_TIMESTAMP,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     ERROR_CODES["INVALID_PRODUCER_EPOCH"],
-    ERROR_CODES["INVALID_RECORD"],
+    INVALID_RECORD,
     ERROR_CODES["INVALID_TXN_STATE"],
+    ERROR_CODES["NOT_ENOUGH_REPLICAS"],
 )
+"""Their answers tell where the log starts."""
 
 # topic, partition, error code, base offset, log append time, log start offset, error message or leader
 Result = tuple[bytes, int, int, int, int, int, str | RecordErrors | CurrentLeader | None]
@@ -217,7 +220,8 @@ class _Refusals:
         self._named_records = 0
 
     def result(self, place: int, topic: bytes, index: int, error: KafkaError, records: memoryview | None) -> Result:
-        if error.code not in REFUSED_BY_THE_LOG:
+        is_refused_before = error.code == INVALID_RECORD and (records is None or not is_one_batch(records))
+        if error.code not in REFUSED_BY_THE_LOG or is_refused_before:
             return _failed(topic, index, error)
         partition = writable_partition(self._broker, self._context, topic, index, self._context.api_version)
         if error.code == INVALID_TIMESTAMP and records is not None and not error.record_errors:
@@ -577,7 +581,8 @@ async def _answer_when_acknowledged(
 async def _wait_until_acknowledged(
     broker: Broker, context: RequestContext, results: list[Result], waiting: list[Unacknowledged], timeout_ms: int
 ) -> None:
-    """Puts the error in the place of a result that is not as safe in time as it was asked to be."""
+    """Puts the error into the result of a batch that is not as safe in time as it was asked to be. The offsets stay, as
+    in Kafka: the batch is in the log."""
     deadline_s = broker.loop.time() + max(0, timeout_ms) / 1000
     for each in waiting:
         try:
@@ -587,6 +592,15 @@ async def _wait_until_acknowledged(
                 reached = broker.waits.wait_acknowledged(each.partition, each.end_offset, each.leader_epoch)
                 await context.wait(reached, deadline_s)
         except KafkaError as error:
-            topic, index = results[each.place][:2]
-            results[each.place] = _failed(topic, index, error)
+            topic, index, _, *offsets, _ = results[each.place]
+            base_offset, append_time_ms, log_start_offset = offsets
+            results[each.place] = (
+                topic,
+                index,
+                error.code,
+                base_offset,
+                append_time_ms,
+                log_start_offset,
+                error.message,
+            )
         await context.pause()
