@@ -144,7 +144,12 @@ def run_page(spark, bootstrap_servers, tmp_path):
         page = parse_page(head + text, file_name="page.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
             return run_pipeline(
-                page, once=True, console=Console(file=nowhere), onlookers=onlookers, board_port=board_port
+                page,
+                once=True,
+                console=Console(file=nowhere),
+                onlookers=onlookers,
+                board_port=board_port,
+                retry_first_seconds=0.1,  # what is refused is tried four times more
             )
 
     return run
