@@ -98,14 +98,19 @@ class Verification:
 
     __slots__ = ("begun_ms", "first_sequence", "joins", "transactional_id")
 
-    def __init__(self, first_sequence: int, begun_ms: int, *, joins: bool) -> None:
-        self.first_sequence = first_sequence
-        """The lowest base sequence that was seen: no later batch may be appended before that one."""
+    def __init__(self, begun_ms: int, *, joins: bool) -> None:
+        self.first_sequence = MAX_SEQUENCE
+        """The lowest base sequence of the batches that are expected: no later batch may be appended before that one."""
         self.begun_ms = begun_ms
         self.joins = joins
         """Transactions v2: each transaction has an epoch of its own, and begins with sequence 0."""
         self.transactional_id: str | None = None
         """Under which the coordinator has verified it."""
+
+    def expect(self, base_sequence: int) -> None:
+        """To be called for each batch that may still be appended: the coordinator has verified it, or the client will
+        send it again. Not for a batch that the coordinator refused: nothing waits for that one."""
+        self.first_sequence = min(self.first_sequence, base_sequence)
 
 
 class ProducerState:
@@ -187,11 +192,9 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return None if entry is None or entry.epoch != epoch else entry.transactional_id
 
-    def begin_verification(
-        self, producer_id: int, epoch: int, base_sequence: int, now_ms: int, *, joins: bool
-    ) -> Verification:
+    def begin_verification(self, producer_id: int, epoch: int, now_ms: int, *, joins: bool) -> Verification:
         """To be called before the coordinator is asked whether the partition belongs to the producer's transaction, and
-        `verified` when the coordinator has said so.
+        `verified` when the coordinator has said so; `Verification.expect` for each batch that was not refused.
 
         `joins`: transactions v2. Over the bound the oldest is forgotten, and its batch refused.
         """
@@ -200,10 +203,7 @@ class ProducerState:
         if verification is None:
             if len(verifications) >= self.max_producer_ids:
                 verifications.popitem(last=False)
-            verification = Verification(base_sequence, now_ms, joins=joins)
-            verifications[producer_id, epoch] = verification
-        elif base_sequence < verification.first_sequence:
-            verification.first_sequence = base_sequence
+            verification = verifications[producer_id, epoch] = Verification(now_ms, joins=joins)
         return verification
 
     def verified(self, producer_id: int, epoch: int, verification: Verification, transactional_id: str) -> None:
@@ -231,6 +231,9 @@ class ProducerState:
         if verification is None or verification.transactional_id is None:
             raise kafka_error("INVALID_TXN_STATE", "the record was not part of an ongoing transaction")
         is_unknown = entry is None or not entry.batches
+        if entry is not None and entry.epoch == epoch and entry.last_sequence >= 0:
+            # the next sequence, as `check` has found: a lower one that was seen is a late repeat
+            return
         if base_sequence > verification.first_sequence or (is_unknown and verification.joins and base_sequence):
             raise kafka_error(
                 "OUT_OF_ORDER_SEQUENCE_NUMBER",

@@ -16,7 +16,8 @@ from tests.unit.core.log.conftest import Harness
 
 def verify(harness: Harness, producer_id: int = 7, epoch: int = 0, base_sequence: int = 0) -> None:
     producers = harness.log.producer_state
-    verification = producers.begin_verification(producer_id, epoch, base_sequence, harness.now_ms, joins=False)
+    verification = producers.begin_verification(producer_id, epoch, harness.now_ms, joins=False)
+    verification.expect(base_sequence)
     producers.verified(producer_id, epoch, verification, "a")
 
 

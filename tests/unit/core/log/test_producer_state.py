@@ -124,7 +124,7 @@ def _refused(producers: ProducerState, epoch: int, base_sequence: int) -> int:
 def test_a_transaction_begins_only_where_its_coordinator_has_verified_it() -> None:
     producers = ProducerState(100)
     assert _refused(producers, 3, 0) == 48
-    verification = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    verification = producers.begin_verification(7, 3, NOW_MS, joins=False)
     assert _refused(producers, 3, 0) == 48, "the answer of the coordinator has not come"
     producers.verified(7, 3, verification, "a")
     producers.check_transactional(7, 3, 0)
@@ -142,11 +142,11 @@ def test_a_transaction_begins_only_where_its_coordinator_has_verified_it() -> No
 def test_an_answer_that_a_marker_overtook_verifies_nothing(is_open: bool) -> None:
     """The partition was in the transaction when the coordinator answered; then that transaction ended."""
     producers = ProducerState(100)
-    verification = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    verification = producers.begin_verification(7, 3, NOW_MS, joins=False)
     if is_open:
         _open(producers, 7, 3, 100)
     producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS, 9)
-    again = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    again = producers.begin_verification(7, 3, NOW_MS, joins=False)
     producers.verified(7, 3, verification, "a")
     assert _refused(producers, 3, 0) == 48
     producers.verified(7, 3, again, "a")
@@ -156,8 +156,8 @@ def test_an_answer_that_a_marker_overtook_verifies_nothing(is_open: bool) -> Non
 def test_an_open_transaction_is_of_one_transactional_id() -> None:
     """Also where a client with another one was first to ask about the producer."""
     producers = ProducerState(100)
-    foreign = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
-    own = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    foreign = producers.begin_verification(7, 3, NOW_MS, joins=False)
+    own = producers.begin_verification(7, 3, NOW_MS, joins=False)
     assert own is foreign
     producers.verified(7, 3, own, "own")
     _open(producers, 7, 3, 100)
@@ -172,23 +172,45 @@ def test_a_transaction_that_was_open_at_the_start_is_verified_once() -> None:
     producers.load(before.encode(), 110, NOW_MS)
     producers.check_transactional(7, 3, 10)
     assert producers.verified_id(7, 3) is None
-    producers.verified(7, 3, producers.begin_verification(7, 3, 10, NOW_MS, joins=False), "a")
+    producers.verified(7, 3, producers.begin_verification(7, 3, NOW_MS, joins=False), "a")
     assert producers.verified_id(7, 3) == "a"
 
 
 def test_a_batch_does_not_overtake_the_first_one_of_its_transaction() -> None:
     producers = ProducerState(100)
     for base_sequence in (5, 0, 7):
-        verification = producers.begin_verification(7, 3, base_sequence, NOW_MS, joins=False)
+        verification = producers.begin_verification(7, 3, NOW_MS, joins=False)
+        verification.expect(base_sequence)
         producers.verified(7, 3, verification, "a")
     assert _refused(producers, 3, 5) == 45
     producers.check_transactional(7, 3, 0)
 
 
+def test_a_batch_that_the_coordinator_refused_is_not_waited_for() -> None:
+    producers = ProducerState(100)
+    refused = producers.begin_verification(7, 3, NOW_MS, joins=False)
+    verification = producers.begin_verification(7, 3, NOW_MS, joins=False)
+    assert verification is refused
+    verification.expect(5)
+    producers.verified(7, 3, verification, "a")
+    producers.check_transactional(7, 3, 5)
+
+
+def test_a_late_repeat_of_the_transaction_before_keeps_no_batch_of_this_one_back() -> None:
+    """Also where the coordinator verified it, for the partition is in this transaction, too."""
+    producers = _producers((0, 10))
+    verification = producers.begin_verification(7, 3, NOW_MS, joins=False)
+    verification.expect(0)
+    verification.expect(10)
+    producers.verified(7, 3, verification, "a")
+    producers.check_transactional(7, 3, 10)
+
+
 def test_a_transaction_with_an_epoch_of_its_own_begins_with_sequence_0() -> None:
     producers = ProducerState(100)
     for producer_id, joins in ((7, True), (8, False)):
-        verification = producers.begin_verification(producer_id, 3, 5, NOW_MS, joins=joins)
+        verification = producers.begin_verification(producer_id, 3, NOW_MS, joins=joins)
+        verification.expect(5)
         producers.verified(producer_id, 3, verification, "a")
     assert _refused(producers, 3, 5) == 45
     producers.check_transactional(8, 3, 5)
@@ -196,7 +218,7 @@ def test_a_transaction_with_an_epoch_of_its_own_begins_with_sequence_0() -> None
 
 def test_verifications_have_a_bound_and_expire() -> None:
     producers = ProducerState(3)
-    verifications = [producers.begin_verification(7, epoch, 0, NOW_MS + epoch, joins=True) for epoch in range(5)]
+    verifications = [producers.begin_verification(7, epoch, NOW_MS + epoch, joins=True) for epoch in range(5)]
     for epoch, verification in enumerate(verifications):
         producers.verified(7, epoch, verification, "a")
     for epoch in (0, 1):

@@ -68,7 +68,8 @@ class Model:
         producers, epoch = self.log.producer_state, self.epochs[producer]
         if not self.pending[producer]:
             first = self.sequences[producer]
-            verification = producers.begin_verification(producer, epoch, first, self.now_ms, joins=False)
+            verification = producers.begin_verification(producer, epoch, self.now_ms, joins=False)
+            verification.expect(first)
             producers.verified(producer, epoch, verification, "tx")
         rows = self._append(keys, AppendOrigin.TRANSACTIONAL_CLIENT, producer, is_transactional=True)
         self.pending[producer] += rows

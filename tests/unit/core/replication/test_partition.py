@@ -268,7 +268,7 @@ def test_a_verification_outlives_the_marker_of_the_transaction_before(version: i
     wait for the answer of the coordinator. In v1 the transaction that ends has that epoch."""
     partition = open_partition()
     producers = partition.log.producer_state
-    verification = producers.begin_verification(7, 1, 0, NOW_MS, joins=True)
+    verification = producers.begin_verification(7, 1, NOW_MS, joins=True)
     partition.append_marker(COMMIT, 7, 1, version, NOW_MS)
     producers.verified(7, 1, verification, "tx")
     if is_verified:

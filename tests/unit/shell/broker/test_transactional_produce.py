@@ -218,6 +218,25 @@ async def test_the_first_batch_of_a_transaction_is_not_overtaken(start_node: Any
     assert await producer.send({0: producer.batch(1, b"second")}) == [0]
 
 
+@pytest.mark.parametrize(("version", "code"), [(9, 48), (11, 120)])
+async def test_a_batch_that_was_refused_keeps_no_later_one_back(start_node: Any, version: int, code: int) -> None:
+    """A repeat that comes late, and the first batch of a partition that was not added."""
+    producer = await producer_on(start_node, version, 3)
+    await producer.add(0)
+    assert await producer.write(b"a", b"b") == 0
+    late = producer.batch(0, b"a", b"b")
+    assert await producer.end() == 0
+    await producer.add(1)
+    assert await producer.send({0: late}) == [code]
+    await producer.add(0)
+    assert await producer.write(b"c") == 0
+    assert await producer.end() == 0
+    await producer.add(0)
+    assert await producer.send({2: producer.batch(0, b"d")}) == [code]
+    await producer.add(2)
+    assert await producer.send({2: producer.batch(1, b"e")}) == [0]
+
+
 async def test_with_verification_switched_off_the_client_is_believed(start_node: Any) -> None:
     node = await start_node(SETTINGS | {"transaction.partition.verification.enable": "false"})
     await node.create_topic("t", 2)

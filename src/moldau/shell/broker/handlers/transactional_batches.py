@@ -130,18 +130,25 @@ async def _ask(
     producer, asked = unverified.producer, unverified.asked
     now_ms = broker.clock.now_ms()
     verifications = [
-        each.partition.log.producer_state.begin_verification(*producer, each.base_sequence, now_ms, joins=joins)
-        for each in asked
+        each.partition.log.producer_state.begin_verification(*producer, now_ms, joins=joins) for each in asked
     ]
     names = tuple(dict.fromkeys(each.partition.topic_partition for each in asked))
-    codes = await context.wait(
-        broker.transactions.ask_coordinator(
-            transactional_id, *producer, names, verify_only=not joins, transaction_version=2 if joins else 0
+    try:
+        codes = await context.wait(
+            broker.transactions.ask_coordinator(
+                transactional_id, *producer, names, verify_only=not joins, transaction_version=2 if joins else 0
+            )
         )
-    )
+    except BaseException:
+        # the client is gone, and sends its batches again
+        for each, verification in zip(asked, verifications, strict=True):
+            verification.expect(each.base_sequence)
+        raise
     found: dict[_Asked, int] = {}
     for each, verification in zip(asked, verifications, strict=True):
         code = found[each] = codes[each.partition.topic_partition]
+        if not code or kafka_error(code).is_retriable:
+            verification.expect(each.base_sequence)
         if not code:
             each.partition.log.producer_state.verified(*producer, verification, transactional_id)
     return found
