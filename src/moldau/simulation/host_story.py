@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from moldau.errors import DamagedLogError, InvariantError
 from moldau.simulation.calls import Calls
+from moldau.simulation.links import NetworkWeather
 from moldau.simulation.loop import VirtualLoop
-from moldau.simulation.network import NetworkWeather
 from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.violation import ViolationError
 

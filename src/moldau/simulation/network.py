@@ -1,15 +1,18 @@
 """The network between the hosts: the same protocol classes as on real sockets, called with bytes cut anywhere.
 
 A server is known by its host and port, a client by the host that it runs on. Between two hosts there are two links,
-one for each direction. A link may be slow, or cut: then what is sent waits, as TCP sends it again, and arrives
-once the link is mended. Neither host learns that a link is cut.
+one for each direction. A link may be slow, or cut: then what is sent waits, and TCP sends it again after pauses that
+double. So it arrives late: once the link is whole, and the next of these pauses is over. It may come on a connection
+that its sender has given up, in front of the end of that. A host learns that a link is cut where it watches the
+connection, as a node does (see Network of the shell): nothing comes of the other side, not even of its kernel.
 
 Each connection has two ends. What an end writes waits in its own buffer (as in a transport), moves into the wire as
 far as the window allows (as in the kernel: sender's and receiver's socket buffers together), arrives after a delay in
 order, and is given to the receiving protocol in pieces cut at any byte. A buffer that was handed to `write` is copied
 only when it moves into the wire, so that a caller who writes to it too early is found out.
 
-A reset drops what is under way, at whatever byte that is. An end whose process died is reset, or falls silent.
+A reset drops what is under way, at whatever byte that is. It may come to one end alone: the other one is told when it
+sends something, or watches the connection. An end whose process died is reset, or falls silent.
 
 Delays and cuts of bytes come from a stream for each client's host: another client changes no draw of this one.
 """
@@ -25,9 +28,9 @@ from functools import partial
 from random import Random
 from typing import Any, cast
 
-import msgspec
-
+from moldau.shell.network.listener import SILENCE_S
 from moldau.simulation.kinds import random_of
+from moldau.simulation.links import FIRST_CONNECT_RETRY_S, FIRST_RETRY_S, Link, NetworkWeather
 from moldau.simulation.loop import CLOCK_RESOLUTION, CURRENT_PROCESS, SimulatedProcess, VirtualLoop
 from moldau.simulation.receive_buffers import is_kept
 from moldau.simulation.trace import Trace
@@ -36,73 +39,8 @@ from moldau.types import Buffer
 FIRST_EPHEMERAL_PORT = 30_000
 RUBBISH = b"\xa5"
 CONNECT_PATIENCE_S = 10.0
-
-
-class NetworkWeather(msgspec.Struct):
-    """How the wire behaves: delays in seconds, shares in [0, 1]. The scenario changes it while the world runs."""
-
-    delay_min: float = 0.000_05
-    delay_max: float = 0.002
-    spike_share: float = 0.01
-    spike_max: float = 0.3
-    cut_share: float = 0.25
-    """Share of reads that give only a part of what has arrived."""
-    reset_share: float = 0.0
-    """Share of arrivals that end in a reset, after a part of the bytes."""
-    late_write_share: float = 0.25
-    """Share of writes whose bytes move into the wire only in a later turn of the loop."""
-    window_bytes: int = 65_536
-
-
-def storm(random: Random) -> NetworkWeather:
-    """Late and torn: resets at any byte, small windows, long delays."""
-    return NetworkWeather(
-        delay_max=random.choice((0.002, 0.05)),
-        spike_share=0.05,
-        cut_share=0.8,
-        reset_share=random.choice((0.0, 0.01, 0.05)),
-        window_bytes=random.choice((512, 4_096, 65_536)),
-    )
-
-
-class Link:
-    """The way from one host to another one."""
-
-    __slots__ = ("_ends_s", "_held", "_loop", "delay_s", "is_cut")
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-        self.is_cut = False
-        self.delay_s = 0.0
-        """What takes this link takes so much longer: bytes of a connection this long, a message up to this long."""
-        self._ends_s = 0.0
-        """When the link is as before."""
-        self._held: list[Callable[[], object]] = []
-
-    def trouble(self, length_s: float, *, delay_s: float | None = None) -> None:
-        """For `length_s` the link is slow by `delay_s`, or cut without it."""
-        if delay_s is None:
-            self.is_cut = True
-        else:
-            self.delay_s = delay_s
-        self._ends_s = self._loop.time() + length_s
-        self._loop.call_later(length_s, self._end)
-
-    def _end(self) -> None:
-        if self._loop.time() >= self._ends_s - CLOCK_RESOLUTION:  # else another trouble has come meanwhile
-            self.mend()
-
-    def hold(self, act: Callable[[], object]) -> None:
-        """`act` is called when the link is mended."""
-        self._held.append(act)
-
-    def mend(self) -> None:
-        """Neither cut nor slow any more: what was sent since the link was cut is sent again, in its order."""
-        self.is_cut = False
-        self.delay_s = 0.0
-        held, self._held = self._held, []
-        for act in held:
-            act()
+PROBE_S = 1.0
+"""Between two probes of a connection that is watched: the kernel of a host whose end was reset answers them."""
 
 
 class End(asyncio.Transport):
@@ -138,6 +76,13 @@ class End(asyncio.Transport):
         self.is_vanished = False
         """The machine of this end lost power, or its process ended behind a cut link: nothing from it arrives any more,
         not even what was under way."""
+        self.is_torn = False
+        """This host knows nothing of the connection any more, and the other end was not told: a reset answers what it
+        sends."""
+        self.stalled: list[Callable[[], object]] = []
+        """What was sent since the link was cut, until TCP sends it again."""
+        self.stalled_s = 0.0
+        """When the first of it was sent."""
 
     def begin(self) -> None:
         """The protocol learns of the connection, and is given what arrives from now on. As uvloop does and asyncio does
@@ -269,13 +214,24 @@ class End(asyncio.Transport):
     def _send(self, arrive: Callable[..., object], *pieces: bytes) -> None:
         """Calls `arrive` of the peer after all that was sent earlier (timers of one instant fire in any order)."""
         link = self.link
-        if link.is_cut:
-            link.hold(partial(self._send, arrive, *pieces))
+        if link.is_cut or self.stalled:
+            if not self.stalled:
+                self.stalled_s = self.network.loop.time()
+                link.hold(self._send_again, FIRST_RETRY_S)
+            self.stalled.append(partial(self._send, arrive, *pieces))
             return
         network = self.network
         delay_s = network.delay(self.random) + link.delay_s
         self.last_arrival = max(self.last_arrival + 1e-7, network.loop.time() + delay_s)
         network.loop.call_at(self.last_arrival, arrive, *pieces, context=self.peer.context)
+
+    def _send_again(self) -> None:
+        if self.link.is_cut:
+            self.link.hold(self._send_again, FIRST_RETRY_S, self.stalled_s)
+            return
+        stalled, self.stalled = self.stalled, []
+        for send in stalled:
+            send()
 
     def _finish_close(self) -> None:
         if self.is_lost:
@@ -292,6 +248,8 @@ class End(asyncio.Transport):
 
     def _arrive(self, piece: bytes) -> None:
         self.peer.in_flight_bytes -= len(piece)
+        if self.is_torn and not self.peer.is_vanished:
+            self._send(self.peer._reset_by_peer)
         if self.is_lost or self.peer.is_vanished:
             return
         network = self.network
@@ -347,12 +305,19 @@ class End(asyncio.Transport):
             self.close()
 
 
+def _pass_on(passed: asyncio.Future[None]) -> None:
+    if not passed.done():
+        passed.set_result(None)
+
+
 class Connection:
     """Two ends. `client` opened it, `server` accepted it."""
 
-    __slots__ = ("client", "is_silent", "number", "port", "random", "server")
+    __slots__ = ("client", "is_silent", "is_watched", "number", "port", "random", "server")
 
-    def __init__(self, number: int, port: int, random: Random) -> None:
+    def __init__(self, number: int, port: int, random: Random, *, is_watched: bool) -> None:
+        self.is_watched = is_watched
+        """The client learns that nothing comes of the other side any more."""
         self.number = number
         self.port = port
         self.random = random
@@ -411,9 +376,11 @@ class SimulatedNetwork:
         self.listeners[host, port] = listener
         return listener
 
-    async def connect(self, name: str, host: str, port: int, protocol: asyncio.BaseProtocol) -> End:
+    async def connect(
+        self, name: str, host: str, port: int, protocol: asyncio.BaseProtocol, *, is_watched: bool = False
+    ) -> End:
         """Opens a connection from the host `name`. Raises ConnectionRefusedError if nobody listens, TimeoutError while
-        nothing passes."""
+        nothing passes. `is_watched`: see Connection."""
         random = self._randoms.get(name)
         if random is None:
             random = self._randoms[name] = random_of(self._seed, f"network/{name}")
@@ -423,7 +390,7 @@ class SimulatedNetwork:
         listener = self.listeners.get((host, port))
         if listener is None or (listener.process is not None and listener.process.is_dead):
             raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
-        connection = Connection(self.next_number, port, random)
+        connection = Connection(self.next_number, port, random, is_watched=is_watched)
         self.next_number += 1
         client = End(self, connection, name, host)
         server = listener.context.copy().run(End, self, connection, host, name)
@@ -439,9 +406,11 @@ class SimulatedNetwork:
 
     async def _passed(self, link: Link) -> None:
         """Returns once something passes. Raises TimeoutError."""
+        began_s = self.loop.time()
         while link.is_cut:
             passed = self.loop.create_future()
-            link.hold(lambda passed=passed: passed.done() or passed.set_result(None))  # type: ignore[misc]
+            pass_on = partial(_pass_on, passed)
+            link.hold(pass_on, FIRST_CONNECT_RETRY_S, began_s)
             async with asyncio.timeout(CONNECT_PATIENCE_S):
                 await passed
 
@@ -489,6 +458,24 @@ class SimulatedNetwork:
     def cut(self, source: str, target: str, length_s: float) -> None:
         """From now on nothing passes from `source` to `target`; what is on its way still arrives."""
         self.link(source, target).trouble(length_s)
+        if length_s > SILENCE_S:
+            self.loop.call_later(SILENCE_S, self._notice_cut, source, target)
+
+    def _notice_cut(self, source: str, target: str) -> None:
+        """The ends of connections that are watched learn of it. What they have sent in vain is not sent again."""
+        link = self.link(source, target)
+        if not link.is_cut or self.loop.time() < link.cut_s + SILENCE_S - CLOCK_RESOLUTION:
+            return
+        for connection in [*self.connections.values()]:
+            client = connection.client
+            if connection.is_watched and (client.name, client.peer_name) in ((source, target), (target, source)):
+                self._notice(client)
+
+    def _notice(self, end: End) -> None:
+        """Nothing has come of the other side for too long."""
+        end.stalled.clear()
+        end.is_torn = True
+        self.lose(end, TimeoutError("nothing comes of the other side"), after=0.0)
 
     def slow(self, source: str, target: str, length_s: float, delay_s: float) -> None:
         """From now on what passes from `source` to `target` takes so much longer."""
@@ -536,6 +523,26 @@ class SimulatedNetwork:
         self.lose(connection.client, ConnectionResetError("reset by the network"), after=0.0)
         self.lose(connection.server, ConnectionResetError("reset by the network"), after=0.0)
 
+    def tear(self, end: End) -> None:
+        """A reset comes to this end alone. The other one goes on waiting, until it sends something or, where it watches
+        the connection, probes it."""
+        end.is_torn = True
+        self.lose(end, ConnectionResetError("reset by the network"), after=0.0)
+        if end.connection.is_watched and end is end.connection.server:
+            self.loop.call_later(PROBE_S, self._probe, end)
+
+    def _probe(self, end: End) -> None:
+        if end.link.is_cut:
+            self.loop.call_later(PROBE_S, self._probe, end)
+        else:
+            self.lose(end.peer, ConnectionResetError("reset by peer"), after=0.0)
+
+    def tear_some(self, random: Random) -> None:
+        """One end of none, of all, or of any number of connections."""
+        connections = list(self.connections.values())
+        for connection in random.sample(connections, random.randint(0, len(connections))):
+            self.tear(random.choice((connection.client, connection.server)))
+
     def reset_some(self, random: Random) -> None:
         """None, all, or any number of them."""
         connections = list(self.connections.values())
@@ -545,6 +552,8 @@ class SimulatedNetwork:
     def silence(self, connection: Connection) -> None:
         """Cuts the wire so that nobody is told: bytes no longer arrive, no reset does."""
         connection.is_silent = True
+        if connection.is_watched:
+            self.loop.call_later(SILENCE_S, self._notice, connection.client)
 
     def drop_process(self, process: SimulatedProcess, *, is_silent: bool = False) -> None:
         """What the network does when a process is gone: listeners close, peers see a reset, or nothing at all."""
@@ -564,7 +573,7 @@ class SimulatedNetwork:
                 elif end.peer.is_lost:
                     self.connections.pop(connection.number, None)
                 elif end.link.is_cut:
-                    end.link.hold(partial(self._gone, end.peer))
+                    end.link.hold(partial(self._gone, end.peer), FIRST_RETRY_S)
                 else:
                     self._gone(end.peer)
 
@@ -585,4 +594,4 @@ class HostNetwork:
         return await self._network.listen(host, port, protocol_factory)
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> End:
-        return await self._network.connect(self._host, host, port, protocol)
+        return await self._network.connect(self._host, host, port, protocol, is_watched=True)

@@ -19,7 +19,7 @@ from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.flipped_bits import FlippedBits
 from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, directory_path, has_kind
-from moldau.simulation.network import NetworkWeather
+from moldau.simulation.links import NetworkWeather
 from moldau.simulation.troubles import Troubles
 from moldau.simulation.used_up_epochs import use_up_epochs
 from moldau.simulation.violation import ViolationError

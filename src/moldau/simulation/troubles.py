@@ -17,7 +17,7 @@ from random import Random
 from moldau.core.log.segment import SNAPSHOT_SUFFIX
 from moldau.shell.io.twins.memory_disk import Fault, Operation
 from moldau.simulation.kinds import TROUBLE, has_kind
-from moldau.simulation.network import NetworkWeather, storm
+from moldau.simulation.links import NetworkWeather, storm
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 from moldau.types import TopicPartition

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from moldau.simulation.links import NetworkWeather
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
-from moldau.simulation.network import NetworkWeather, SimulatedNetwork
+from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 
 HOST = "broker"
@@ -390,3 +391,86 @@ def test_a_link_mends_itself_when_the_last_of_its_troubles_ends():
         return before, bytes(collector.received)
 
     assert world(scenario)[0] == (b"", frames(10))
+
+
+def test_what_was_sent_into_a_cut_comes_when_tcp_sends_it_again_and_its_end_behind_it():
+    """0.2, 0.6, 1.4, 3.0 and 6.2 s after it was sent first."""
+
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector)
+        network.cut("client", HOST, 4.1)
+        await asyncio.sleep(1)
+        end.write(frames(2))
+        await asyncio.sleep(0.5)
+        end.write(frames(3))
+        end.close()
+        await asyncio.sleep(5.6)
+        before = bytes(servers[0].filled), [*servers[0].lost]
+        await asyncio.sleep(0.2)
+        return before, len(servers[0].lost), network.loop.time()
+
+    (before, lost, now_s), _ = world(scenario, late_write_share=0.0, spike_share=0.0, cut_share=0.0)
+    assert before == (b"", [])
+    assert lost == 1
+    assert 7.2 < now_s < 7.4
+
+
+def test_what_is_sent_while_older_bytes_wait_to_be_sent_again_stays_behind_them():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector)
+        network.cut("client", HOST, 4.0)
+        end.write(frames(5))
+        await asyncio.sleep(4.5)
+        end.write(frames(7))
+        await asyncio.sleep(1)
+        before = len(collector.received)
+        await asyncio.sleep(1)
+        return before, bytes(collector.received)
+
+    (before, after), _ = world(scenario, spike_share=0.0)
+    assert before == 0
+    assert after == frames(5) + frames(7)
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_a_reset_at_one_end_is_told_to_the_other_one_when_it_sends_or_watches(is_watched):
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector, is_watched=is_watched)
+        await asyncio.sleep(0.1)
+        network.tear(end.connection.server)
+        await asyncio.sleep(0.5)
+        lost_at_first = [*servers[0].lost], collector.lost.done()
+        await asyncio.sleep(10)
+        is_told = collector.lost.done()
+        if not is_told:
+            end.write(frames(1))
+        return lost_at_first, is_told, type(await collector.lost), network.connections
+
+    ((errors, is_lost), is_told, error, left), _ = world(scenario)
+    assert [type(each) for each in errors] == [ConnectionResetError]
+    assert not is_lost
+    assert is_told is is_watched
+    assert error is ConnectionResetError
+    assert left == {}
+
+
+@pytest.mark.parametrize("way", [("client", HOST), (HOST, "client")])
+@pytest.mark.parametrize("length_s", [1.9, 2.1])
+def test_who_watches_a_connection_learns_of_a_cut_of_two_seconds_one_way_and_the_other_end_does_not(way, length_s):
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector, is_watched=True)
+        network.cut(*way, length_s)
+        end.write(frames(2))
+        await asyncio.sleep(2.05)
+        is_told = collector.lost.done()
+        await asyncio.sleep(60)
+        return is_told, servers[0].lost
+
+    (is_told, lost_there), _ = world(scenario, spike_share=0.0)
+    assert is_told == (length_s > 2)
+    if way[0] == "client" and is_told:
+        assert lost_there == [], "what was sent into the cut is not sent again"

@@ -5,6 +5,10 @@ suspected to have died, for `moldau.broker.suspicion.ms`. A controller that beco
 of: each broker that serves has a whole session from then on. The broker in this process lives and dies with the
 controller: its session begins when it registers, and has no end but its own.
 
+A broker gives up a heartbeat that is not answered in half a session, and ends its connection. So the end of a
+connection is no sign of death where the last heartbeat is older than that, or came that much later than the one before:
+a network that was cut delivers both late.
+
 A process that stood still looks late, and what it was sent meanwhile is still unread: then a session goes on once more,
 for as long as a suspicion.
 """
@@ -17,21 +21,28 @@ from moldau.core.metadata.image import BrokerImage, MetadataImage
 
 NO_OFFSET = -1
 
+PATIENCE_SHARE = 2
+"""Of a session: how long a broker waits for the answer to a heartbeat, before it gives up the connection, too."""
+
 LATE_MS = 100
 """Who looks at a session so long after its end has stood still."""
 
 
 class _Session(msgspec.Struct):
-    """`metadata_offset`: the last one that the broker has acted on. `shutdown_offset`: once every other broker has
-    reached it, nobody takes this one for a leader any more. `is_settled`: every partition that waited for this broker
-    has a leader. `is_heard`: by this controller. `is_spared`: its end came while this process stood still."""
+    """`heard_ms`: when the last heartbeat came, or when this controller became active. `metadata_offset`: the last one
+    that the broker has acted on. `shutdown_offset`: once every other broker has reached it, nobody takes this one for a
+    leader any more. `is_settled`: every partition that waited for this broker has a leader. `is_heard`: by this
+    controller. `is_late`: the last heartbeat came so late that the broker had given it up. `is_spared`: its end came
+    while this process stood still."""
 
     broker_epoch: int
+    heard_ms: int
     end_ms: int
     metadata_offset: int = NO_OFFSET
     shutdown_offset: int = NO_OFFSET
     is_settled: bool = False
     is_heard: bool = False
+    is_late: bool = False
     is_spared: bool = False
 
 
@@ -41,6 +52,7 @@ class BrokerSessions:
     def __init__(self, own_id: int, timeout_ms: int, suspicion_ms: int) -> None:
         self._own_id = own_id
         self._timeout_ms = timeout_ms
+        self._patience_ms = timeout_ms // PATIENCE_SHARE
         self._suspicion_ms = suspicion_ms
         self._sessions: dict[int, _Session] = {}
         self.has_others = False
@@ -50,7 +62,7 @@ class BrokerSessions:
         """Takes note that this controller became active: each broker that serves has a whole session from now on."""
         own = self._sessions.get(self._own_id)
         self._sessions = {
-            broker.broker_id: _Session(broker.epoch, now_ms + self._timeout_ms)
+            broker.broker_id: _Session(broker.epoch, now_ms, now_ms + self._timeout_ms)
             for broker in image.brokers.values()
             if not broker.is_fenced and broker.broker_id != self._own_id
         }
@@ -62,20 +74,25 @@ class BrokerSessions:
         """The broker registered, with `metadata_offset` -1, or sent a heartbeat."""
         session = self._sessions.get(broker_id)
         if session is None or session.broker_epoch != broker_epoch:
-            session = self._sessions[broker_id] = _Session(broker_epoch, 0)
-        session.end_ms = now_ms + self._timeout_ms
+            session = self._sessions[broker_id] = _Session(broker_epoch, now_ms, 0)
+        session.is_late = now_ms - session.heard_ms > self._patience_ms
+        session.heard_ms, session.end_ms = now_ms, now_ms + self._timeout_ms
         session.is_heard, session.is_spared = True, False
         session.metadata_offset = metadata_offset
         self.has_others = self.has_others or broker_id != self._own_id
 
     def suspect(self, broker_id: int, broker_epoch: int | None, now_ms: int) -> None:
-        """This life of the broker, or (None) one that this controller has not heard of yet, may have died: its session
-        ends soon, unless it is heard of."""
+        """This life of the broker may have died, for its connection has ended; or (None) one that this controller has
+        not heard of yet: its session ends soon, unless it is heard of."""
         session = self._sessions.get(broker_id)
         if session is None:
             return
-        if not session.is_heard if broker_epoch is None else session.broker_epoch == broker_epoch:
+        if not session.is_heard if broker_epoch is None else self._may_have_died(session, broker_epoch, now_ms):
             session.end_ms = min(session.end_ms, now_ms + self._suspicion_ms)
+
+    def _may_have_died(self, session: _Session, broker_epoch: int, now_ms: int) -> bool:
+        is_given_up = session.is_late or now_ms - session.heard_ms >= self._patience_ms
+        return session.broker_epoch == broker_epoch and not is_given_up
 
     def end(self, broker_id: int) -> None:
         """The broker was told to shut down: another life of it may register at once."""

@@ -26,6 +26,7 @@ SOON_S = 0.05
 
 _NOT_YET = tuple(ERROR_CODES[name] for name in ("DUPLICATE_BROKER_REGISTRATION", "REQUEST_TIMED_OUT"))
 """The session of an earlier life has not ended, or no controller is active."""
+_REQUEST_TIMED_OUT = ERROR_CODES["REQUEST_TIMED_OUT"]
 _UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 _FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "STALE_BROKER_EPOCH"))
 
@@ -63,6 +64,7 @@ class Heartbeats:
         self._epoch = -1
         self._is_due = asyncio.Event()
         self._is_stopping = False
+        self._is_answered = True
 
     async def start(self) -> None:
         """Returns when the broker is registered and may serve. Raises KafkaError, TimeoutError: no controller took it
@@ -83,9 +85,11 @@ class Heartbeats:
     async def go_on(self) -> None:
         """Sends a heartbeat each `broker.heartbeat.interval.ms`, or sooner (see `beat_now`), until the broker stops. A
         controller that has forgotten this broker is told of it again; any other trouble is told to the log, and the
-        heartbeat is tried again, also where the controller refused to take the broker again."""
+        heartbeat is tried again, also where the controller refused to take the broker again. After a heartbeat without
+        an answer, which took half a session, the next one comes at once."""
         while True:
-            due_ms = beat_ms(int(asyncio.get_running_loop().time() * 1_000), self._interval_ms)
+            now_ms = int(asyncio.get_running_loop().time() * 1_000)
+            due_ms = beat_ms(now_ms, self._interval_ms) if self._is_answered else now_ms + SOON_S * 1_000
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due_ms / 1_000):
                     await self._is_due.wait()
@@ -108,8 +112,10 @@ class Heartbeats:
         try:
             await self._beat()
         except KafkaError as error:
+            self._is_answered = error.code != _REQUEST_TIMED_OUT
             self._log.warn("heartbeat", f"the controller did not take a heartbeat: {error}")
             return error.code not in _FORGOTTEN
+        self._is_answered = True
         return True
 
     async def _register(self) -> None:

@@ -74,6 +74,8 @@ class ReplicaFetcher:
         self._flushed = asyncio.Event()
         self._is_running = False
         self._is_answered = True
+        self._is_connected = False
+        """The last request was answered."""
 
     def registered(self, broker_epoch: int) -> None:
         """Leaders know this broker under `broker_epoch`; without one nothing is fetched."""
@@ -124,10 +126,15 @@ class ReplicaFetcher:
         try:
             answer = await self._peer.request(request, self._node.settings.view.replica_socket_timeout_ms)
         except NoAnswerError as error:
-            self._tell(f"nothing can be fetched from a leader: {error}", is_answered=False)
             self._requests.begin_anew()
+            if self._is_connected:
+                # the connection has ended, and the leader may live: all is asked once more on another one
+                self._is_connected = False
+                return
+            self._tell(f"nothing can be fetched from a leader: {error}", is_answered=False)
             await self._fail()
             return
+        self._is_connected = True
         self._tell("a leader answers fetches again", is_answered=True)
         self._requests.answered(answer)
         if not answer.error_code:

@@ -10,10 +10,23 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 ANY_PORT_TRIES = 20
 """A port that the system picks may be taken between the picking and the listening, where many connections are made."""
+SILENCE_S = 2.0
+"""After so long without a sign of the other machine a connection that was opened here ends. The system answers for a
+process that is busy or stands still. Without this TCP would send again after pauses that double, for 15 minutes, and
+wait for an answer forever."""
+_PROBES = (
+    ("TCP_KEEPIDLE", 1),
+    ("TCP_KEEPALIVE", 1),  # the name that macOS has for it
+    ("TCP_KEEPINTVL", 1),
+    ("TCP_KEEPCNT", int(SILENCE_S)),
+    ("TCP_USER_TIMEOUT", int(SILENCE_S * 1_000)),
+)
+"""Options of TCP, as far as the system has them; times in s, the last one in ms."""
 
 
 class Listener(Protocol):
@@ -36,8 +49,9 @@ class Network(Protocol):
         ...
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
-        """Opens a connection; `protocol` knows of it when this returns. Raises OSError, UnicodeError for a host that
-        cannot be a name."""
+        """Opens a connection; `protocol` knows of it when this returns. It is lost with an error once nothing has come
+        of the other machine for SILENCE_S, or that knows nothing of it any more. Raises OSError, UnicodeError for a
+        host that cannot be a name."""
         ...
 
 
@@ -89,7 +103,18 @@ class TcpNetwork:
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+        _watch(transport.get_extra_info("socket"))
         return transport
+
+
+def _watch(connected: socket.socket) -> None:
+    """Has the system end the connection after SILENCE_S."""
+    with suppress(OSError):  # it has ended already, or the system has no such option
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _PROBES:
+            option: int | None = getattr(socket, name, None)
+            if option is not None:
+                connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 async def _start_serving(server: asyncio.Server) -> None:

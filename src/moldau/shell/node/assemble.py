@@ -379,11 +379,12 @@ class Node:
         self, quorum: QuorumRole, broker: Broker, logs: LogDirectories, registration: BrokerRegistrationRequest
     ) -> Heartbeats:
         """On a way of their own to the controller: nothing that takes long there holds them back."""
+        from moldau.core.controller.sessions import PATIENCE_SHARE
         from moldau.core.metadata.features import can_cordon
         from moldau.shell.broker.heartbeats import Heartbeats
 
         settings = self.settings
-        channel = self._new_channel(quorum, settings.broker_session_timeout_ms // 2)
+        channel = self._new_channel(quorum, settings.broker_session_timeout_ms // PATIENCE_SHARE)
         heartbeats = Heartbeats(
             registration,
             channel.submit,

@@ -29,7 +29,13 @@ FIRST_BACKOFF_MS = 50
 MAX_BACKOFF_MS = 500
 """Between two tries to connect, doubling from the first to the longest; as in Kafka's quorum."""
 
-HANDSHAKE_TIMEOUT_S = 10.0
+FIRST_TRY_S = 1.5
+SHORT_TRIES = 4
+MAX_DOUBLINGS = 2
+MAX_TRY_S = FIRST_TRY_S * 2**MAX_DOUBLINGS
+"""How long one try may take: the first SHORT_TRIES that take too long end soon, for the system sends again 1, 3 and 7 s
+after it has opened a connection in vain, and a new try reaches a network that was healed sooner. Each further one may
+take twice as long as the one before: the peer may be busy."""
 CLIENT_ID = "moldau-node"
 """As which nodes introduce themselves to each other."""
 
@@ -65,6 +71,8 @@ class Peer:
         """To connect, while one is under way."""
         self._connection: _PeerConnection | None = None
         self._backoff_ms = 0
+        self._long_tries = 0
+        """To connect, since the peer was connected last: those that took too long."""
         self._next_try_s = 0.0
         self._is_closed = False
         self.features: tuple[str, ...] = ()
@@ -160,30 +168,37 @@ class Peer:
 
     async def _connect(self) -> _PeerConnection:
         is_open, address = False, self._address
+        doublings = max(0, self._long_tries - SHORT_TRIES + 1)
+        try_s = MAX_TRY_S if doublings >= MAX_DOUBLINGS else FIRST_TRY_S * 2**doublings
         connection = _PeerConnection(ClientProtocol(self._name(), client_id=CLIENT_ID), self._lost)
         try:
-            async with asyncio.timeout(None) as this_try:
+            async with asyncio.timeout(try_s) as this_try:
                 self._try = this_try
                 await self._network.connect(address.host, address.port, connection)
                 served = await connection.request(
                     ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
                 )
             self.features = tuple(row.name for row in served.finalized_features)
-            is_open = this_try.when() is None
+            is_open = self._try is this_try
         except ConnectionRefusedError as error:
             raise NobodyListensError(f"{self._name()}: {error}") from error
         except (OSError, UnicodeError) as error:
-            raise NoAnswerError(f"{self._name()}: {str(error) or _GIVEN_UP}") from error
+            reason = _GIVEN_UP if self._try is None else str(error) or f"no connection in {try_s} s"
+            raise NoAnswerError(f"{self._name()}: {reason}") from error
         finally:
+            self._note_try(this_try, asyncio.get_running_loop().time(), is_open=is_open)
             self._try = None
             if not is_open:
                 connection.end()
-            self._note_try(asyncio.get_running_loop().time(), is_open=is_open)
         if not is_open:
             raise NoAnswerError(f"{self._name()}: {_GIVEN_UP}")
         return connection
 
-    def _note_try(self, now_s: float, *, is_open: bool) -> None:
+    def _note_try(self, this_try: asyncio.Timeout, now_s: float, *, is_open: bool) -> None:
+        if is_open:
+            self._long_tries = 0
+        elif this_try.expired() and self._try is this_try:
+            self._long_tries += 1
         self._backoff_ms = 0 if is_open else min(max(FIRST_BACKOFF_MS, 2 * self._backoff_ms), MAX_BACKOFF_MS)
         self._next_try_s = now_s + self._backoff_ms / 1_000
 
@@ -219,7 +234,7 @@ class _PeerConnection(AsyncConnection):
             version_of=self._version_of,
             decode=self._decoded,
             lost=NoAnswerError,
-            request_timeout_s=HANDSHAKE_TIMEOUT_S,
+            request_timeout_s=MAX_TRY_S,
         )
         self._on_end = on_end
         self._knows_versions = False

@@ -2,7 +2,8 @@
 
 The death of a process ends its connections at once, long before the broker's session. Whoever lives is heard of on
 another connection soon. What does not end a connection (a process or a machine that stands still, a cut network) is
-left to the session.
+left to the session. A network that was cut delivers late what was sent on a connection that the broker has replaced
+since, and its end: neither says anything of the broker.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ class HeartbeatConnections:
     def __init__(self, suspect: Callable[[SuspectBroker], None]) -> None:
         self._suspect = suspect
         self._connections: dict[int, int] = {}
-        """Of each broker, the number of its connection."""
+        """Of each broker, the number of its newest connection, also when that has ended."""
 
     def heard(self, request: BrokerHeartbeatRequest, reply: Reply) -> None:
         """The controller has taken a heartbeat."""
+        if reply.id < self._connections.get(request.broker_id, reply.id):
+            return
         self._connections[request.broker_id] = reply.id
         reply.when_lost(partial(self._lost, request.broker_id, request.broker_epoch, reply.id))
 
     def _lost(self, broker_id: int, broker_epoch: int, connection_id: int) -> None:
         if self._connections.get(broker_id) == connection_id:
-            del self._connections[broker_id]
             self._suspect(SuspectBroker(broker_id, broker_epoch))

@@ -20,7 +20,7 @@ from moldau.shell.io.twins.memory_disk import Fault, Operation
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.settings import Voters, voters_of
 from moldau.simulation.host_faults import HostFaults
-from moldau.simulation.network import NetworkWeather, storm
+from moldau.simulation.links import NetworkWeather, storm
 from moldau.simulation.surroundings import Surroundings
 
 CUT_MS = (300, 1_500, 4_000, 12_000)

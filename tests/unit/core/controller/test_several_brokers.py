@@ -112,6 +112,29 @@ def test_a_broker_that_was_told_to_stop_is_not_suspect() -> None:
     assert len(cluster.log) == length
 
 
+def test_an_end_that_comes_as_late_as_one_of_a_heartbeat_that_was_given_up_makes_not_suspect() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    cluster.beat(2)
+    assert cluster.wait(SESSION_MS // 2) == []
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    assert cluster.wait(SESSION_MS // 2 - 1) == []
+    assert len(cluster.wait(1)) == 1
+
+
+def test_the_end_behind_a_heartbeat_that_came_late_makes_not_suspect_until_the_next_one_came_in_time() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    cluster.beat(2)
+    assert cluster.wait(SESSION_MS - 1) == []
+    cluster.beat(2)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    assert cluster.wait(SESSION_MS // 4) == []
+    cluster.beat(2)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    assert len(cluster.wait(SUSPICION_MS)) == 1
+
+
 def test_a_second_suspicion_gives_no_more_time() -> None:
     cluster = Controller()
     cluster.start(1, 2)

@@ -154,6 +154,20 @@ def test_a_broker_is_heard_of_at_once_where_the_controller_may_think_that_it_die
     tell(story)
 
 
+def test_after_a_heartbeat_without_an_answer_the_next_one_comes_at_once() -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        await broker.start()
+        here.asked.clear()
+        here.refusals = ["REQUEST_TIMED_OUT"] * 3
+        going = asyncio.ensure_future(broker.go_on())
+        await asyncio.sleep(2.5)
+        assert len(here.asked) == 4
+        going.cancel()
+
+    tell(story)
+
+
 def test_a_broker_whose_earlier_life_still_counts_waits_for_the_end_of_its_session() -> None:
     async def story(here: Story) -> None:
         await here.broker(life=1).start()
@@ -219,7 +233,7 @@ def test_a_controller_that_has_forgotten_the_broker_is_told_of_it_again(name: st
         await broker.start()
         here.refusals = ["REQUEST_TIMED_OUT", name]
         going = asyncio.ensure_future(broker.go_on())
-        await asyncio.sleep(4.5)
+        await asyncio.sleep(2.5)
         assert isinstance(here.asked[-1], BrokerRegistrationRequest)
         assert len(here.epochs) == 2
         await asyncio.sleep(2)

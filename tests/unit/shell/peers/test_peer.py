@@ -142,13 +142,13 @@ def test_a_peer_that_runs_anew_is_asked_anew_though_its_end_of_the_connection_we
         world.network.drop_process(world.process, is_silent=True)
         await world.listen()
         asked = asyncio.ensure_future(world.peer.request(ASKED, 30_000))
-        await asyncio.sleep(5)
+        await asyncio.sleep(1)
         assert not asked.done()
         world.peer.begin_anew()
         with pytest.raises(NoAnswerError):
             await asked
         await world.peer.request(ASKED, 1_000)
-        assert world.loop.time() < 6
+        assert world.loop.time() < 2
         assert world.losses == []
 
     tell(story)
@@ -253,5 +253,61 @@ def test_behind_a_cut_link_a_request_ends_in_time():
             with pytest.raises(NoAnswerError, match="no answer in 700 ms"):
                 await world.peer.request(ASKED, 700)
         assert world.loop.time() - began_s == pytest.approx(1.4)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("way", [("me", HOST), (HOST, "me")])
+def test_a_request_over_a_link_that_is_cut_one_way_waits_two_seconds_and_the_next_one_until_it_is_whole(way):
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        world.network.cut(*way, 20)
+        began_s = world.loop.time()
+        with pytest.raises(NoAnswerError, match="nothing comes"):
+            await world.peer.request(ASKED, 30_000)
+        assert world.loop.time() - began_s < 2.5
+        failures = 0
+        while world.loop.time() - began_s < 20 + MAX_BACKOFF_MS / 1_000 + 3:
+            try:
+                await world.peer.request(ASKED, 30_000)
+                break
+            except NoAnswerError:
+                failures += 1
+        assert world.loop.time() - began_s < 20 + MAX_BACKOFF_MS / 1_000 + 3
+        assert failures in range(5, 9), "later tries take longer"
+
+    tell(story)
+
+
+def test_a_connection_that_was_reset_at_the_other_end_alone_is_made_again_within_two_seconds():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        world.other.is_mute = True
+        asked = asyncio.ensure_future(world.peer.request(ASKED, 30_000))
+        await asyncio.sleep(0.5)
+        [connection] = world.network.connections.values()
+        world.network.tear(connection.server)
+        began_s = world.loop.time()
+        with pytest.raises(NoAnswerError):
+            await asked
+        assert world.loop.time() - began_s < 2
+        world.other.is_mute = False
+        await world.peer.request(ASKED, 1_000)
+
+    tell(story)
+
+
+def test_a_peer_that_is_busy_for_long_is_not_dialled_again():
+    """Its system answers for it."""
+
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        world.loop.pause(world.process)
+        world.loop.call_later(20, world.loop.resume, world.process)
+        await world.peer.request(ASKED, 30_000)
+        assert len(world.other.connections) == 1
 
     tell(story)

@@ -1,0 +1,128 @@
+"""Links between nodes are cut, and connections reset: brokers that live stay, and writers do not wait for long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.peers.peer import Peer
+from moldau.simulation.network import End, HostNetwork, SimulatedNetwork
+from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatRequest
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
+from tests.support.three_nodes import NODE_IDS, Cluster, tell
+
+SESSION_S = 9
+"""`broker.session.timeout.ms`"""
+MOST_S = 4.0
+"""Until a write is acknowledged though a follower's connection was lost without a word: two seconds until that is
+noticed, and up to another two for a new connection."""
+
+
+class UnwatchedNetwork(HostNetwork):
+    """Of a node that leaves a connection to TCP, as those of Apache Kafka do."""
+
+    def __init__(self, network: SimulatedNetwork, host: str) -> None:
+        super().__init__(network, host)
+        self._all, self._name = network, host
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> End:
+        return await self._all.connect(self._name, host, port, protocol)
+
+
+async def leader_and_follower(cluster: Cluster) -> tuple[int, int]:
+    """The node whose controller is active, and another one."""
+    for node_id in NODE_IDS:
+        if await cluster.leads_quorum(node_id):
+            return node_id, next(one for one in NODE_IDS if one != node_id)
+    raise AssertionError("no controller is active")
+
+
+async def was_fenced(cluster: Cluster, active: int, broker_id: int, duration_s: float) -> bool:
+    """Whether the broker is fenced at any time until then."""
+    end_s = cluster.loop.time() + duration_s
+    while cluster.loop.time() < end_s:
+        if cluster.nodes[active].broker.image.brokers[broker_id].is_fenced:
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+def connections_between(cluster: Cluster, client: int, server: int, port: int) -> list[Any]:
+    names = f"node-{client}", f"node-{server}", port
+    return [
+        each
+        for each in cluster.network.connections.values()
+        if (each.client.name, each.server.name, each.port) == names
+    ]
+
+
+@pytest.mark.parametrize("length_s", [1.5, 3.0, 4.6, 5.5, 6.0])
+@pytest.mark.parametrize("ways", ["both", "there", "back"])
+def test_a_cut_that_is_shorter_than_the_session_fences_no_broker_that_lives(length_s: float, ways: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        active, broker_id = await leader_and_follower(cluster)
+        for start_s in (0.1, 0.9, 1.7):
+            await cluster.pass_time(start_s)
+            here, there = f"node-{broker_id}", f"node-{active}"
+            if ways != "back":
+                cluster.network.cut(here, there, length_s)
+            if ways != "there":
+                cluster.network.cut(there, here, length_s)
+            assert not await was_fenced(cluster, active, broker_id, length_s + SESSION_S + 3)
+
+    tell(story)
+
+
+def test_a_late_heartbeat_on_an_old_connection_and_its_end_suspect_no_broker_that_was_heard_on_a_newer_one() -> None:
+    async def story(cluster: Cluster) -> None:
+        active, broker_id = await leader_and_follower(cluster)
+        broker = cluster.nodes[active].broker.image.brokers[broker_id]
+        request = BrokerHeartbeatRequest(broker_id, broker.epoch, cluster.nodes[active].quorum.high_watermark - 1)
+        address = BrokerListener("CONTROLLER", f"node-{active}", 9093)
+        old = Peer(address, UnwatchedNetwork(cluster.network, f"node-{broker_id}"))
+        assert (await old.request(request, 1_000)).error_code == 0
+        for connection in connections_between(cluster, broker_id, active, 9093):
+            if connection.is_watched:
+                cluster.network.reset(connection)
+        await cluster.pass_time(1)
+        assert (await old.request(request, 1_000)).error_code == 0
+        old.close()
+        assert not await was_fenced(cluster, active, broker_id, 3)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("fault", ["there", "back", "both", "reset at the leader", "reset at the follower"])
+def test_a_write_waits_for_a_follower_whose_connection_was_lost_without_a_word_for_seconds_alone(fault: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 2, 3, by=1)
+        await cluster.all_know("t", 1, 1, 2, 3)
+        topic_id = cluster.nodes[1].broker.image.topic_id("t")
+        peer = Peer(BrokerListener("PLAINTEXT", "node-1", 9092), HostNetwork(cluster.network, "client"))
+
+        async def write() -> float:
+            """How long it takes."""
+            began_s = cluster.loop.time()
+            batch = bytes(build_batch([(None, b"v", cluster.clock.now_ms(), ())]))
+            topic = TopicProduceData(topic_id=topic_id, partition_data=(PartitionProduceData(0, batch),))
+            answer = await peer.request(ProduceRequest(None, -1, 30_000, (topic,)), 30_000)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+            return cluster.loop.time() - began_s
+
+        assert await write() < 0.5
+        cut_s = 3.0
+        if fault in ("there", "both"):
+            cluster.network.cut("node-2", "node-1", cut_s)
+        if fault in ("back", "both"):
+            cluster.network.cut("node-1", "node-2", cut_s)
+        for connection in connections_between(cluster, 2, 1, 9092):
+            if fault.startswith("reset"):
+                cluster.network.tear(connection.server if fault.endswith("leader") else connection.client)
+        assert await write() < (MOST_S if fault.startswith("reset") else cut_s + 2)
+        assert await write() < 0.5
+
+    tell(story)
