@@ -14,6 +14,7 @@ from moldau.simulation.surroundings import Surroundings
 
 FaultKinds = dict[str, tuple[int, Callable[[Random], None]]]
 """By the name of its stream: how many ms pass between two on average, and what happens."""
+ONE_WAY_MS = (300, 1_500, 3_000)
 
 
 class FaultyHost(Protocol):
@@ -75,11 +76,11 @@ class HostFaults:
             self._story.network.cut(host, other, duration_ms / 1_000)
             self._story.network.cut(other, host, duration_ms / 1_000)
 
-    def cut_one_way(self, random: Random) -> None:
+    def cut_one_way(self, random: Random, durations_ms: Sequence[int] = ONE_WAY_MS) -> None:
         if len(self._server_names) < 2:
             return
         source, target = random.sample(self._server_names, 2)
-        duration_ms = random.choice((300, 1_500, 3_000))
+        duration_ms = random.choice(durations_ms)
         self._story.trace.tell(f"nothing passes from {source} to {target} for {duration_ms} ms")
         self._story.network.cut(source, target, duration_ms / 1_000)
 

@@ -52,6 +52,7 @@ TROUBLE = {
     "slow links": 0.2,
     "slow readers": 0.2,
     "storms": 0.2,
+    "torn connections": 0.2,
 }
 SHARES = WORK | TROUBLE
 """By kind the share of the seeds that have it, or of those that have the kind it needs."""

@@ -98,6 +98,7 @@ class Troubles:
             "slow links": self.slow_links,
             "slow readers": self.slow_reader,
             "storms": self.storm,
+            "torn connections": self.tear_connections,
         }
         kinds = [kind for kind in acts if has_kind(world.seed, kind)]
         if not any(kind in CRASHES for kind in kinds):
@@ -283,6 +284,9 @@ class Troubles:
 
     async def reset_connections(self, random: Random) -> None:
         self.world.network.reset_some(random)
+
+    async def tear_connections(self, random: Random) -> None:
+        self.world.network.tear_some(random)
 
     async def storm(self, random: Random) -> None:
         self.world.trace.tell("storm")

@@ -49,6 +49,7 @@ MEANS_MS = {
     "slow link": 6_000,
     "storm": 9_000,
     "resets": 6_000,
+    "torn connections": 9_000,
 }
 """Every kind of trouble, and how many ms pass on average between two of it in a seed that has it."""
 
@@ -101,6 +102,7 @@ class Faults:
             "slow link": self._slow_link,
             "storm": self._storm,
             "resets": self._reset,
+            "torn connections": self._tear,
         }
         self._hosts.begin({name: (MEANS_MS[name], self._counted(name, act)) for name, act in acts.items()})
 
@@ -304,7 +306,7 @@ class Faults:
         return True
 
     def _cut_one_way(self, random: Random) -> bool:
-        self._hosts.cut_one_way(random)
+        self._hosts.cut_one_way(random, CUT_MS)
         return True
 
     def _slow_link(self, random: Random) -> bool:
@@ -323,4 +325,8 @@ class Faults:
 
     def _reset(self, random: Random) -> bool:
         self._world.network.reset_some(random)
+        return True
+
+    def _tear(self, random: Random) -> bool:
+        self._world.network.tear_some(random)
         return True

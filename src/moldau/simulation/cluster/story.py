@@ -1,11 +1,11 @@
 """From a seed to a story: clients write, read and copy while nodes fail; then all is healed, and must be whole.
 
-Producers with idempotence and acks=all, two members of a group, and two copiers of one transactional id that fence each
-other; one topic expires, and somebody deletes its oldest records; one is compacted; to one somebody writes with acks
-0 and 1 too, and a reader gets it from the replica in its rack. The nodes have at least two replicas in sync of what
-they acknowledge, so every promise is kept over all trouble that `faults` allows. Once it has ended the clients finish
-what they owe, the group reads all there is, every replica is in sync again, and everything that was promised is read
-back.
+Producers with idempotence and acks=all, two members of a group, two copiers of one transactional id that fence each
+other, and one that ends its transactions one right after the other; one topic expires, and somebody deletes its
+oldest records; one is compacted; to one somebody writes with acks 0 and 1 too, and a reader gets it from the replica
+in its rack. The nodes have at least two replicas in sync of what they acknowledge, so every promise is kept over all
+trouble that `faults` allows. Once it has ended the clients finish what they owe, the group reads all there is, every
+replica is in sync again, and everything that was promised is read back.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from moldau.simulation.audits import OffsetAuditor
 from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
-from moldau.simulation.client import Client, UnansweredError
+from moldau.simulation.client import UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
 from moldau.simulation.cluster.careless import CarelessProducer
 from moldau.simulation.cluster.changers import QuotasChanger, SettingsChanger
+from moldau.simulation.cluster.copiers import CarefulCopier, SuccessiveCopier
 from moldau.simulation.cluster.faults import Act, Faults
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, fewest_replicas_of, rack_of, voters_of
@@ -36,21 +37,16 @@ from moldau.simulation.workloads.group_members import GroupMember
 from moldau.simulation.workloads.producers import Batch, IdempotentProducer, Lane
 from moldau.simulation.workloads.readers import Auditor, Consumer
 from moldau.simulation.workloads.record_deleter import RecordDeleter
-from moldau.simulation.workloads.transactional_copier import TransactionalCopier
 from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from moldau.wire.protocol.messages.produce import PartitionProduceResponse
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 GROUP = "readers"
 COPIER = "copier"
-"""A transactional id, and the group of its positions."""
+SUCCESSIVE = "successive"
+"""Transactional ids, and the groups of their positions."""
 OPERATIONS = 200
 """So many must be acknowledged before clients end: where trouble let fewer through, they go on behind it."""
 OPERATIONS_OF_A_MAJORITY = 20
@@ -58,7 +54,6 @@ OPERATIONS_OF_A_MAJORITY = 20
 PATIENCE_S = 60.0
 """Virtual time in which a healed cluster must have done what it owes."""
 LOOK_EVERY_S = 0.05
-FIRST_COMMIT_BY_ID = 10
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 MOST_TIMES_SENT = 100
 """A batch that is refused as out of order so often would be refused by every leader."""
@@ -88,9 +83,11 @@ class Story:
         self.world = world
         self.group = GroupLedger(GROUP, is_flushed=True)
         self.copies = CopyLedger(COPIER)
+        self.successive_copies = CopyLedger(SUCCESSIVE)
         self.clients: list[asyncio.Task[None]] = []
         self.events: SimulatedTopic
         self.copied: SimulatedTopic
+        self.successive: SimulatedTopic
         self.expiring: SimulatedTopic
         self.careless: SimulatedTopic
         self.compacted: SimulatedTopic
@@ -111,6 +108,7 @@ class Story:
         await asyncio.gather(*(machine.boot() for machine in world.machines))
         self.events = await self.created("events", world.random_of("events").choice((1, 2, 3)))
         self.copied = await self.created("copied", 2)
+        self.successive = await self.created("successive", 2)
         self.expiring = await self.created("expiring", 1, EXPIRING, EXPIRING_SETTINGS)
         unclean = str(world.random_of("unclean elections").random() < UNCLEAN_SHARE).lower()
         world.watch.compacted["compacted"] = None
@@ -174,7 +172,7 @@ class Story:
     def new_clients(self) -> list[ClientLoop]:
         world = self.world
         world.groups[GROUP] = self.group
-        topics = self.events, self.copied, self.expiring, self.careless, self.compacted
+        topics = self.events, self.copied, self.successive, self.expiring, self.careless, self.compacted
         self.administrator = Administrator(world, "administrator", topics, self.careless)
         world.racks["reader"] = rack_of(world.random_of("rack of the reader").choice(brokers_of(world.seed)))
         return [
@@ -190,6 +188,7 @@ class Story:
             LastingMember(world, "member-2", self.events, self.group),
             CarefulCopier(world, "copier-1", self.copied, self.copies, last_transactions=3, writes_astray=False),
             CarefulCopier(world, "copier-2", self.copied, self.copies, rest_s=20.0, writes_astray=False),
+            SuccessiveCopier(world, "copier-successive", self.successive, self.successive_copies, writes_astray=False),
             CommittedReader(world, "read-copied", self.copied, self.copies, asks_position=False),
             self.administrator,
             self.settings,
@@ -229,6 +228,7 @@ class Story:
             Auditor(world, "audit-compacted", self.compacted),
             OffsetAuditor(world, "audit-offsets", self.events, self.group),
             CopyAuditor(world, "audit-copied", self.copied, self.copies),
+            CopyAuditor(world, "audit-successive", self.successive, self.successive_copies),
         ]
         await self.in_time("everything can be read", asyncio.gather(*(audit.run() for audit in audits)))
 
@@ -309,23 +309,6 @@ class LoneBatchProducer(ClusterProducer):
 
     def most_in_flight(self, lane: Lane) -> int:
         return min(1, super().most_in_flight(lane))
-
-
-class CarefulCopier(TransactionalCopier):
-    """Reads its position from a coordinator that has just replicated a commit: one that was replaced, and has not heard
-    of it, answers with what it remembers, as in Kafka. What it commits for that is the position of a partition that
-    counts for nothing."""
-
-    async def committed_position(self, client: Client) -> int | None:
-        await self.until_taken(self.commit_for_nothing, "OffsetCommit")
-        return await super().committed_position(client)
-
-    async def commit_for_nothing(self, client: Client) -> int:
-        is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= FIRST_COMMIT_BY_ID
-        name = "" if is_by_id else self.topic.name
-        topic = OffsetCommitRequestTopic(name, self.topic.topic_id, (OffsetCommitRequestPartition(1, 0),))
-        answer = await client.request(OffsetCommitRequest(self.ledger.name, topics=(topic,)))
-        return answer.topics[0].partitions[0].error_code
 
 
 class LastingMember(GroupMember):

@@ -22,6 +22,7 @@ from moldau.simulation.workloads.transactional_client import (
     LIFE_OVER,
     MAX_TRIES,
     WAIT,
+    Ask,
     LifeOverError,
     TransactionalClient,
 )
@@ -43,7 +44,9 @@ REFUSED_ASTRAY = tuple(ERROR_CODES[name] for name in ("INVALID_TXN_STATE", "TRAN
 
 
 class TransactionalCopier(TransactionalClient):
-    """See the module."""
+    """See the module. `timeouts_ms`: of its transactions, one for each life."""
+
+    timeouts_ms: tuple[int, ...] = TIMEOUTS_MS
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class TransactionalCopier(TransactionalClient):
 
     async def begin_life(self) -> None:
         self.is_v2 = self.random.random() < 0.6
-        timeout_ms = self.random.choice(TIMEOUTS_MS)
+        timeout_ms = self.random.choice(self.timeouts_ms)
         if not await self.begin_producer(timeout_ms, may_resume=self.random.random() < 0.3):
             return
         client = await self.client()
@@ -209,6 +212,16 @@ class TransactionalCopier(TransactionalClient):
         async def ask(client: Client) -> int:
             return (await client.request(request, note=note)).error_code
 
+        await self.until_ended(ask)
+        self.transaction = ""
+        if self.is_v2 and self.random.random() < 0.05:
+            self.world.count(TransactionEvent.END_REPEATED)
+            await self.until_taken(ask, "EndTxn")
+        if is_commit:
+            self.position = position
+
+    async def until_ended(self, ask: Ask) -> None:
+        """Sends an EndTxn. Raises UnansweredError: nobody knows what has become of it."""
         try:
             await self.until_taken(ask, "EndTxn")
         except UnansweredError:
@@ -218,12 +231,6 @@ class TransactionalCopier(TransactionalClient):
             await asyncio.sleep(self.random.uniform(0.01, 0.3))
             self.world.count(TransactionEvent.END_REPEATED)
             await self.until_taken(ask, "EndTxn")
-        self.transaction = ""
-        if self.is_v2 and self.random.random() < 0.05:
-            self.world.count(TransactionEvent.END_REPEATED)
-            await self.until_taken(ask, "EndTxn")
-        if is_commit:
-            self.position = position
 
     async def end_late(self, producer_epoch: int) -> None:
         """An end of the transaction before this one, sent again: it must not touch what is open now. A coordinator that
