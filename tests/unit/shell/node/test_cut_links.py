@@ -47,7 +47,7 @@ async def was_fenced(cluster: Cluster, active: int, broker_id: int, duration_s: 
     while cluster.loop.time() < end_s:
         if cluster.nodes[active].broker.image.brokers[broker_id].is_fenced:
             return True
-        await asyncio.sleep(0.02)
+        await cluster.pass_time(0.02)
     return False
 
 
