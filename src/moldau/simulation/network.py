@@ -12,7 +12,7 @@ order, and is given to the receiving protocol in pieces cut at any byte. A buffe
 only when it moves into the wire, so that a caller who writes to it too early is found out.
 
 A reset drops what is under way, at whatever byte that is. It may come to one end alone: the other one is told when it
-sends something, or watches the connection. An end whose process died is reset, or falls silent.
+sends something, or watches the connection. The connections of a process that died end, or its host falls silent.
 
 Delays and cuts of bytes come from a stream for each client's host: another client changes no draw of this one.
 """
@@ -556,7 +556,7 @@ class SimulatedNetwork:
             self.loop.call_later(SILENCE_S, self._notice, connection.client)
 
     def drop_process(self, process: SimulatedProcess, *, is_silent: bool = False) -> None:
-        """What the network does when a process is gone: listeners close, peers see a reset, or nothing at all."""
+        """What the network does when a process is gone: listeners close, peers see the end, or nothing at all."""
         for listener in [*self.listeners.values()]:
             if listener.process is process:
                 listener.close()
@@ -578,7 +578,7 @@ class SimulatedNetwork:
                     self._gone(end.peer)
 
     def _gone(self, end: End) -> None:
-        self.lose(end, ConnectionResetError("the process is gone"), after=self.delay(end.random))
+        self.lose(end, None, after=self.delay(end.random))
 
 
 class HostNetwork:

@@ -121,7 +121,9 @@ class ControllerMachine:
                 self._are_rounds_armed = False
                 return self._activate(state, request), ControllerReady()
             case SuspectBroker():
-                self._sessions.suspect(request.broker_id, request.broker_epoch, now.steady_ms)
+                self._sessions.suspect(
+                    request.broker_id, request.broker_epoch, now.steady_ms, is_reset=request.is_reset
+                )
                 return [], ControllerReady()
             case MeteredRequest():
                 metered = self._mutations.charge(request.quota, now.steady_ms)

@@ -97,10 +97,12 @@ class QuorumDescription(msgspec.Struct, frozen=True):
 
 class SuspectBroker(msgspec.Struct, frozen=True):
     """A broker may have died. `broker_epoch`: of the last heartbeat on the connection that has ended; None: nobody
-    listens where its node's controller did, which says nothing of a broker that sends heartbeats."""
+    listens where its node's controller did, which says nothing of a broker that sends heartbeats. `is_reset`: the
+    connection was reset, which a network does, too, and perhaps at one end alone."""
 
     broker_id: int
     broker_epoch: int | None
+    is_reset: bool = False
 
 
 class FenceStaleBroker(msgspec.Struct, frozen=True):

@@ -24,6 +24,10 @@ NO_OFFSET = -1
 PATIENCE_SHARE = 2
 """Of a session: how long a broker waits for the answer to a heartbeat, before it gives up the connection, too."""
 
+RESET_GRACE_MS = 2_000
+"""So much later a broker is suspected whose connection was reset: its system tells it after so long, and it makes
+another one. The connections of a process that dies end without a reset, unless it had not read what was sent to it."""
+
 LATE_MS = 100
 """Who looks at a session so long after its end has stood still."""
 
@@ -81,14 +85,15 @@ class BrokerSessions:
         session.metadata_offset = metadata_offset
         self.has_others = self.has_others or broker_id != self._own_id
 
-    def suspect(self, broker_id: int, broker_epoch: int | None, now_ms: int) -> None:
+    def suspect(self, broker_id: int, broker_epoch: int | None, now_ms: int, *, is_reset: bool = False) -> None:
         """This life of the broker may have died, for its connection has ended; or (None) one that this controller has
-        not heard of yet: its session ends soon, unless it is heard of."""
+        not heard of yet: its session ends soon, unless it is heard of. `is_reset`: see SuspectBroker."""
         session = self._sessions.get(broker_id)
         if session is None:
             return
         if not session.is_heard if broker_epoch is None else self._may_have_died(session, broker_epoch, now_ms):
-            session.end_ms = min(session.end_ms, now_ms + self._suspicion_ms)
+            grace_ms = RESET_GRACE_MS if is_reset else 0
+            session.end_ms = min(session.end_ms, now_ms + grace_ms + self._suspicion_ms)
 
     def _may_have_died(self, session: _Session, broker_epoch: int, now_ms: int) -> bool:
         is_given_up = session.is_late or now_ms - session.heard_ms >= self._patience_ms

@@ -45,9 +45,9 @@ class Reply(Protocol):
         """Calls `resume` now, or when the transport has fallen below its low water."""
         ...
 
-    def when_lost(self, call: Callable[[], None]) -> None:
+    def when_lost(self, call: Callable[[bool], None]) -> None:
         """Calls `call`, in place of an earlier one, when the connection has ended, for whatever reason; now, if it
-        has."""
+        has. Its argument: whether it was reset, so that the client may not know of it."""
         ...
 
     def introduced(self, software: str) -> None:

@@ -77,6 +77,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         "_carry",
         "_frame",
         "_handler",
+        "_is_reset",
         "_is_stopped",
         "_watch",
         "_when_lost",
@@ -104,7 +105,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self._handler: FrameHandler | None = None
         self._is_stopped = False
         """The next request may not begin."""
-        self._when_lost: Callable[[], None] | None = None
+        self._when_lost: Callable[[bool], None] | None = None
+        self._is_reset = False
         self._watch = IdleWatch(group.limits, int(group.loop.time() * 1000))
 
     # -- transport callbacks
@@ -132,14 +134,14 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self._resume_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_closed = True
+        self.is_closed, self._is_reset = True, exc is not None
         self.group.remove(self)
         self._drop_frame()
         self._set_held(None)
         self._end_mute()
         self._abandon()
         if self._when_lost is not None:
-            self._when_lost()
+            self._when_lost(self._is_reset)
 
     def eof_received(self) -> bool:
         # What came before the end and waits only for the next turn of the loop is done: with acks=0 nobody repeats it.
@@ -340,9 +342,9 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
 
     # -- ending
 
-    def when_lost(self, call: Callable[[], None]) -> None:
+    def when_lost(self, call: Callable[[bool], None]) -> None:
         if self.is_closed:
-            call()
+            call(self._is_reset)
         else:
             self._when_lost = call
 

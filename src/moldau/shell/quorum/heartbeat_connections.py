@@ -32,6 +32,6 @@ class HeartbeatConnections:
         self._connections[request.broker_id] = reply.id
         reply.when_lost(partial(self._lost, request.broker_id, request.broker_epoch, reply.id))
 
-    def _lost(self, broker_id: int, broker_epoch: int, connection_id: int) -> None:
+    def _lost(self, broker_id: int, broker_epoch: int, connection_id: int, is_reset: bool) -> None:
         if self._connections.get(broker_id) == connection_id:
-            self._suspect(SuspectBroker(broker_id, broker_epoch))
+            self._suspect(SuspectBroker(broker_id, broker_epoch, is_reset))

@@ -86,6 +86,14 @@ def test_a_broker_that_may_have_died_is_fenced_unless_it_is_heard_of_soon() -> N
     assert cluster.wait(SESSION_MS - 2) == []
 
 
+def test_a_broker_whose_connection_was_reset_has_two_seconds_more() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2), is_reset=True))
+    assert cluster.wait(SUSPICION_MS + 1_999) == []
+    assert len(cluster.wait(1)) == 1
+
+
 def test_the_time_of_a_suspicion_is_a_setting() -> None:
     cluster = Controller(moldau_broker_suspicion_ms="70")
     cluster.start(1, 2)

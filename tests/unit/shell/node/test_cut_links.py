@@ -96,6 +96,18 @@ def test_a_late_heartbeat_on_an_old_connection_and_its_end_suspect_no_broker_tha
     tell(story)
 
 
+def test_a_heartbeat_connection_that_was_reset_at_the_controller_alone_fences_no_broker_that_lives() -> None:
+    async def story(cluster: Cluster) -> None:
+        active, broker_id = await leader_and_follower(cluster)
+        for start_s in (0.1, 0.6, 1.1, 1.6):
+            await cluster.pass_time(start_s)
+            for connection in connections_between(cluster, broker_id, active, 9093):
+                cluster.network.tear(connection.server)
+            assert not await was_fenced(cluster, active, broker_id, 4)
+
+    tell(story)
+
+
 @pytest.mark.parametrize("fault", ["there", "back", "both", "reset at the leader", "reset at the follower"])
 def test_a_write_waits_for_a_follower_whose_connection_was_lost_without_a_word_for_seconds_alone(fault: str) -> None:
     async def story(cluster: Cluster) -> None:
