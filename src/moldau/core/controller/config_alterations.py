@@ -48,6 +48,7 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
+from moldau.wire.protocol.runtime import MAX_STRING_BYTES
 
 MAX_MESSAGE_LENGTH = 1_000
 
@@ -248,7 +249,10 @@ def _apply(resource: ConfigResource, settings: dict[str, str], change: Change) -
     else:
         subtracted = value.split(",")
         parts = [part for part in parts if part not in subtracted]
-    settings[name] = ",".join(dict.fromkeys(parts))
+    listed = ",".join(dict.fromkeys(parts))
+    if len(listed.encode()) > MAX_STRING_BYTES:
+        raise invalid_config(f"The list {name} would be over {MAX_STRING_BYTES} bytes.")
+    settings[name] = listed
 
 
 def _kind_and_default(resource: ConfigResource, name: str) -> tuple[str, str | None]:

@@ -47,7 +47,7 @@ from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange, declared_api
 from moldau.wire.protocol.codec import UNENCODABLE, decode_message, decode_pausing, encode_message, encode_pausing
 from moldau.wire.protocol.error_codes import each_error_code
-from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES, skip_tagged_fields
+from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES, decode_text, skip_tagged_fields
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
 FETCH_KEY = int(ApiKey.FETCH)
@@ -206,7 +206,7 @@ class Dispatcher:
             client_id_bytes = frame[10:position]
             if client_id_bytes != connection.client_id_bytes:
                 connection.client_id_bytes = bytes(client_id_bytes)
-                connection.client_id = connection.client_id_bytes.decode("utf-8", "replace")
+                connection.client_id = decode_text(client_id_bytes)
             client_id = connection.client_id
         else:
             client_id = ""

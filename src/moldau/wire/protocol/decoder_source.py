@@ -54,6 +54,7 @@ class _DecoderWriter:
             "bad_field": runtime.bad_field,
             "finish_uvarint": runtime.finish_uvarint,
             "finish_string_length": runtime.finish_string_length,
+            "decode_text": runtime.decode_text,
             "skip_tagged_fields": runtime.skip_tagged_fields,
             "tagged_field_count": runtime.tagged_field_count,
             "tagged_field": runtime.tagged_field,
@@ -132,6 +133,7 @@ class _DecoderWriter:
             if self._is_view
             else ('data[position:end].decode("utf-8", "replace")')
         )
+        text += f" if {length} <= {runtime.MAX_SURE_BYTES} else decode_text(data[position:end])"
         self._sized(length, target, label, text, is_nullable=is_nullable)
 
     def _bytes(self, field_type: Bytes, target: str, label: str, *, is_nullable: bool) -> None:

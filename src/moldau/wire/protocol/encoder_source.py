@@ -12,7 +12,18 @@ from struct import Struct
 import msgspec
 
 from moldau.wire.protocol import runtime
-from moldau.wire.protocol.schema import Array, Bytes, Field, FieldType, MessageInfo, Nested, Primitive, Text, fields_of
+from moldau.wire.protocol.schema import (
+    Array,
+    Bytes,
+    Field,
+    FieldType,
+    MessageInfo,
+    Nested,
+    Primitive,
+    Text,
+    fields_of,
+    is_error_message,
+)
 
 
 def encoder_source(
@@ -44,6 +55,7 @@ class _EncoderWriter:
             "bad_field": runtime.bad_field,
             "encode_uvarint": runtime.encode_uvarint,
             "encode_string_length": runtime.encode_string_length,
+            "encode_error_message": runtime.encode_error_message,
             "join_tagged_fields": runtime.join_tagged_fields,
         }
 
@@ -113,7 +125,7 @@ class _EncoderWriter:
         if isinstance(field_type, Primitive):
             self._run.append(_RunItem(field_type.format, expression))
         elif isinstance(field_type, Text):
-            self._string(expression, is_nullable=is_nullable)
+            self._string(expression, label, is_nullable=is_nullable)
         elif isinstance(field_type, Bytes):
             self._bytes(expression, is_nullable=is_nullable)
         elif isinstance(field_type, Array):
@@ -121,14 +133,15 @@ class _EncoderWriter:
         else:
             self._nested(field_type, expression, label, is_nullable=is_nullable)
 
-    def _string(self, expression: str, *, is_nullable: bool) -> None:
+    def _string(self, expression: str, label: str, *, is_nullable: bool) -> None:
         text, size = self._new("text"), self._new("size")
+        encoded = "encode_error_message({})" if is_error_message(label) else "{}.encode()"
         if is_nullable:
             self._line(f"{text} = {expression}")
             self._line(f"if {text} is None: {text}, {size} = b'', {0 if self._is_flexible else -1}")
-            self._line(f"else: {text} = {text}.encode(); {size} = {self._plus_one(f'len({text})')}")
+            self._line(f"else: {text} = {encoded.format(text)}; {size} = {self._plus_one(f'len({text})')}")
         else:
-            self._line(f"{text} = {expression}.encode()")
+            self._line(f"{text} = {encoded.format(expression)}")
             self._line(f"{size} = {self._plus_one(f'len({text})')}")
         self._end_run_with_length(size, code="h", encode_long="encode_string_length")
         self._line(f"{self._write}({text})")

@@ -31,6 +31,7 @@ from moldau.wire.protocol.runtime import (
     encode_uvarint,
     finish_string_length,
     finish_uvarint,
+    utf8_of,
 )
 
 MIN_VERSION: Final = 4
@@ -131,7 +132,7 @@ def _classic_string(frame: memoryview, position: int) -> tuple[bytes, int]:
     end = position + size
     if size < 0 or end > len(frame):
         raise ProtocolError("string null or longer than the rest")
-    return _utf8(frame[position:end]), end
+    return utf8_of(frame[position:end]), end
 
 
 def _classic_partitions(
@@ -276,12 +277,7 @@ def _flexible_string(frame: memoryview, position: int) -> tuple[bytes, int]:
     end = position + size - 1
     if not size or end > len(frame):
         raise ProtocolError("string null or longer than the rest")
-    return _utf8(frame[position:end]), end
-
-
-def _utf8(text: memoryview) -> bytes:
-    raw = bytes(text)
-    return raw if raw.isascii() else raw.decode("utf-8", "replace").encode()
+    return utf8_of(frame[position:end]), end
 
 
 def _check_count(count: int, size: int, remaining: int) -> None:

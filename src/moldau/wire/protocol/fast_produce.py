@@ -19,11 +19,14 @@ from moldau.wire.protocol.elsewhere import CurrentLeader, LeaderNode, encode_cur
 from moldau.wire.protocol.grouping import by_topic
 from moldau.wire.protocol.runtime import (
     MAX_ELEMENTS,
+    decode_text,
+    encode_error_message,
     encode_string_length,
     encode_uvarint,
     finish_string_length,
     finish_uvarint,
     skip_tagged_fields,
+    utf8_of,
 )
 
 MIN_VERSION: Final = 3
@@ -98,7 +101,7 @@ def _decode_one(
         if has_transaction or topic_count != 2 or not 0 < size < 128:
             return None
         end = position + 8 + size
-        topic = _topic_name(frame[position + 9 : end])
+        topic = utf8_of(frame[position + 9 : end])
     if end + 6 > len(frame):
         return None
     partition_count, index, size = _unpack_one_partition(frame, end)
@@ -122,7 +125,7 @@ def _decode_classic(frame: memoryview, position: int, most: int) -> tuple[str | 
         end = position + size
         if end > limit:
             raise ProtocolError("transactional id longer than the rest")
-        transactional_id = str(frame[position:end], "utf-8", "replace")
+        transactional_id = decode_text(frame[position:end])
         position = end
     acks, timeout_ms, topic_count = _unpack_acks(frame, position)
     position += 10
@@ -134,7 +137,7 @@ def _decode_classic(frame: memoryview, position: int, most: int) -> tuple[str | 
         end = position + size
         if size < 0 or end > limit:
             raise ProtocolError("topic name null or longer than the rest")
-        topic = _topic_name(frame[position:end])
+        topic = utf8_of(frame[position:end])
         position = end
         (partition_count,) = _unpack_int(frame, position)
         position += 4
@@ -168,7 +171,7 @@ def _decode_flexible(
         end = position + size - 1
         if not size or end > limit:
             raise ProtocolError("transactional id longer than the rest")
-        transactional_id = str(frame[position:end], "utf-8", "replace")
+        transactional_id = decode_text(frame[position:end])
         position = end
     acks, timeout_ms, topic_count = _unpack_flexible_acks(frame, position)
     position += 7
@@ -190,7 +193,7 @@ def _decode_flexible(
             end = position + size - 1
             if not size or end > limit:
                 raise ProtocolError("topic name null or longer than the rest")
-            topic = _topic_name(frame[position:end])
+            topic = utf8_of(frame[position:end])
         position = _decode_flexible_partitions(frame, end, topic, entries, most)
         tags = frame[position]
         position += 1
@@ -231,11 +234,6 @@ def _decode_flexible_partitions(
         if tags:
             position = skip_tagged_fields(frame, position, tags)
     return position
-
-
-def _topic_name(name: memoryview) -> bytes:
-    topic = bytes(name)
-    return topic if topic.isascii() else topic.decode("utf-8", "replace").encode()
 
 
 def _check_count(count: int, size: int, remaining: int) -> None:
@@ -337,12 +335,12 @@ def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms
             elif isinstance(message, RecordErrors):
                 parts.append(_pack_int(len(message.errors)))
                 for place, reason in message.errors:
-                    text = reason.encode()
+                    text = encode_error_message(reason)
                     parts += (_pack_int(place), _pack_short(len(text)), text)
-                text = message.message.encode()
+                text = encode_error_message(message.message)
                 parts += (_pack_short(len(text)), text)
             else:
-                text = message.encode()
+                text = encode_error_message(message)
                 parts += (_NO_RECORD_ERRORS, _pack_short(len(text)), text)
     parts.append(_pack_int(throttle_time_ms))
     return b"".join(parts)
@@ -370,7 +368,7 @@ def _encode_flexible(
             elif isinstance(message, CurrentLeader):
                 parts += (b"\x00", encode_current_leader(0, message))
             else:
-                text = message.encode()
+                text = encode_error_message(message)
                 parts += (encode_string_length(len(text) + 1), text, b"\x00")
         parts.append(b"\x00")
     parts += (_pack_int(throttle_time_ms), encode_leader_nodes(nodes))
@@ -381,7 +379,7 @@ def _add_record_errors(parts: list[bytes], told: RecordErrors) -> None:
     """The fields of a flexible version from the record errors to the end of the partition."""
     parts.append(encode_uvarint(len(told.errors) + 1))
     for place, message in told.errors:
-        text = message.encode()
+        text = encode_error_message(message)
         parts += (_pack_int(place), encode_string_length(len(text) + 1), text, b"\x00")
-    text = told.message.encode()
+    text = encode_error_message(told.message)
     parts += (encode_string_length(len(text) + 1), text, b"\x00")

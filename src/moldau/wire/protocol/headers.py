@@ -13,7 +13,7 @@ import msgspec
 from moldau.errors import ProtocolError
 from moldau.types import Buffer
 from moldau.wire.protocol.api_keys import is_unknown_api_versions, request_header_version
-from moldau.wire.protocol.runtime import skip_tagged_fields
+from moldau.wire.protocol.runtime import decode_text, skip_tagged_fields
 
 _REQUEST: Final = Struct(">hhih")
 _CORRELATION_ID: Final = Struct(">i")
@@ -45,7 +45,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
         end = position + client_id_size
         if end > len(buffer):
             raise ProtocolError("client id longer than the request")
-        client_id = str(buffer[position:end], "utf-8", "replace")
+        client_id = decode_text(buffer[position:end])
         position = end
     if request_header_version(api_key, api_version) >= 2 and not is_unknown_api_versions(api_key, api_version):
         try:

@@ -17,6 +17,8 @@ MAX_ELEMENTS: Final = 1_000_000
 
 MAX_TAGGED_FIELDS: Final = 10_000
 MAX_STRING_BYTES: Final = 32_767
+MAX_SURE_BYTES: Final = MAX_STRING_BYTES // 3
+"""Text of so many bytes fits a string after any decoding: a byte that is not UTF-8 becomes U+FFFD, three bytes."""
 MAX_CACHED_LAYOUTS: Final = 512
 
 ELEMENTS_BETWEEN_PAUSES: Final = 16
@@ -88,6 +90,33 @@ def encode_string_length(length: int) -> bytes:
     if length > MAX_STRING_BYTES + 1:
         raise ProtocolError("string over 32,767 bytes")
     return encode_uvarint(length)
+
+
+def decode_text(raw: Buffer) -> str:
+    """Text with U+FFFD for each byte that is not UTF-8, as Kafka does. Raises ProtocolError where that makes it longer
+    than a string may be: many answers and records repeat what a client sent."""
+    text = str(raw, "utf-8", "replace")
+    if len(raw) > MAX_SURE_BYTES and len(text.encode()) > MAX_STRING_BYTES:
+        raise ProtocolError("string that is not UTF-8, over 32,767 bytes with its bad bytes replaced")
+    return text
+
+
+def utf8_of(raw: memoryview) -> bytes:
+    """The bytes of the same text as `decode_text` reads."""
+    data = bytes(raw)
+    return data if data.isascii() else decode_text(data).encode()
+
+
+def encode_error_message(text: str) -> bytes:
+    """The bytes of an error message: the beginning where it is longer than a string may be, since messages are composed
+    of what clients send. No character is cut."""
+    raw = text.encode()
+    if len(raw) <= MAX_STRING_BYTES:
+        return raw
+    return raw[: MAX_STRING_BYTES - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
+
+
+_CUT: Final = b"..."
 
 
 def skip_tagged_fields(data: Buffer, position: int, first: int) -> int:

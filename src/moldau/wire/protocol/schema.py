@@ -140,6 +140,11 @@ class Field(msgspec.Struct, frozen=True):
         return version in self.wire.nullable
 
 
+def is_error_message(field: str) -> bool:
+    """Whether the field of this name has a sentence about an error, which is shortened where it is too long to send."""
+    return field.endswith("error_message")
+
+
 class MessageInfo(msgspec.Struct, frozen=True):
     """What `@message` says of a class."""
 

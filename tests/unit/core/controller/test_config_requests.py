@@ -87,6 +87,17 @@ def test_set_delete_append_subtract() -> None:
     assert cluster.settings(TOPIC, "t")[replicas] == "0:1,2:1"
 
 
+def test_a_list_that_appends_make_too_long_for_a_record_is_refused() -> None:
+    cluster = Cluster()
+    replicas = "follower.replication.throttled.replicas"
+    half = ",".join(f"{number}:1" for number in range(2_600))
+    other = ",".join(f"{number}:2" for number in range(2_600))
+    assert cluster.change(TOPIC, "t", (APPEND, replicas, half)) == (0, None)
+    code, message = cluster.change(TOPIC, "t", (APPEND, replicas, other))
+    assert (code, message) == (40, f"The list {replicas} would be over 32767 bytes.")
+    assert cluster.settings(TOPIC, "t")[replicas] == half
+
+
 def test_an_append_begins_from_the_default() -> None:
     cluster = Cluster()
     assert cluster.change(TOPIC, "t", (APPEND, "cleanup.policy", "delete")) == (0, None)

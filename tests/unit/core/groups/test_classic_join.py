@@ -43,6 +43,25 @@ def test_a_group_that_cannot_be_recorded_is_not_there(shard, version: int) -> No
     assert [member.member_id for member in joined.members] == [joined.member_id]
 
 
+@pytest.mark.parametrize("version", [0, 3, 4, 9])
+@pytest.mark.parametrize("character", ["L", "é"])
+def test_a_member_id_that_would_be_too_long_for_a_string_is_refused(shard, version: int, character: str) -> None:
+    """Kafka takes the member in, and then can neither encode the answer to the leader nor that to DescribeGroups."""
+    honest = shard.ask(shard.joining(), 3)
+    log = list(shard.log)
+    size = len(character.encode())
+    longest = character * (32_730 // size)
+    refused = shard.ask(shard.joining(), version, longest + character)
+    assert (refused.error_code, refused.member_id) == (42, "")
+    refused = shard.ask(shard.joining(instance_id=longest + character), 9)
+    assert (refused.error_code, refused.member_id) == (42, "")
+    assert shard.log == log
+    assert shard.ask(shard.beating(honest.member_id, honest.generation_id), 4).error_code in (0, 27)
+    taken = shard.ask(shard.joining(), 4, longest)
+    assert taken.error_code == 79
+    assert len(taken.member_id.encode()) == 32_730 // size * size + 37
+
+
 def test_a_new_dynamic_member_must_fetch_its_id_since_v4(shard) -> None:
     response = shard.ask(shard.joining(), 4)
     assert response.error_code == 79

@@ -22,20 +22,22 @@ from moldau.core.groups.records import group_metadata_record, new_group_record
 from moldau.core.groups.refusals import refused_join
 from moldau.core.groups.requests import GroupNotMade, GroupNotWritten, GroupRequest
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.ports import Random
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
+from moldau.wire.protocol.runtime import MAX_STRING_BYTES
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A parked join of a new member fails after this long: nobody would notice that its client is gone."""
 MAX_PENDING_MEMBERS = 10_000
 """Member ids handed out and not taken up, a group. Kafka has no such bound."""
 
+_MAX_PREFIX_BYTES = MAX_STRING_BYTES - len("-") - len(str(UUID(int=0)))
+
 _FENCED_INSTANCE_ID = ERROR_CODES["FENCED_INSTANCE_ID"]
 
 
 def join(draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest) -> None:
     """Decides a JoinGroup; a member that must wait for others is parked."""
-    error = _refusal_before_group(draft, message)
+    error = _refusal_before_group(draft, request, message)
     if error is not None:
         _refuse(draft, parked, "", error)
         return
@@ -69,7 +71,7 @@ def group_not_made(draft: Draft, failed: GroupNotMade) -> None:
     group.dissolve()
 
 
-def _refusal_before_group(draft: Draft, message: JoinGroupRequest) -> str | None:
+def _refusal_before_group(draft: Draft, request: GroupRequest, message: JoinGroupRequest) -> str | None:
     if message.group_id == "":
         return "INVALID_GROUP_ID"
     settings = draft.settings
@@ -80,7 +82,15 @@ def _refusal_before_group(draft: Draft, message: JoinGroupRequest) -> str | None
     if _asked_bytes(message) > settings.moldau_group_member_bytes:
         draft.state.memory.bound_reached("moldau.group.member.bytes")
         return "INVALID_REQUEST"
+    if message.member_id == "" and len(_prefix_of_member_id(request, message).encode()) > _MAX_PREFIX_BYTES:
+        # Kafka takes the member in, and answers its leader and each DescribeGroups of the group with -1
+        return "INVALID_REQUEST"
     return None
+
+
+def _prefix_of_member_id(request: GroupRequest, message: JoinGroupRequest) -> str:
+    """What a new member's id begins with: the instance id of a static member, the client id of any other."""
+    return (request.client_id or "") if message.group_instance_id is None else message.group_instance_id
 
 
 def _asked_bytes(message: JoinGroupRequest) -> int:
@@ -107,12 +117,12 @@ def _join_group(draft: Draft, parked: Parked, request: GroupRequest, message: Jo
     elif message.group_instance_id is not None:
         _join_static_member(draft, parked, request, message, group)
     elif parked.api_version >= 4:
-        member_id = _new_member_id(draft.random, request.client_id or "")
+        member_id = _new_member_id(draft, request, message)
         group.add_pending(member_id, draft.now_ms + message.session_timeout_ms)
         draft.arm_pending_session(group, member_id, message.session_timeout_ms)
         _refuse(draft, parked, member_id, "MEMBER_ID_REQUIRED")
     else:
-        _add_member(draft, parked, request, message, group, _new_member_id(draft.random, request.client_id or ""))
+        _add_member(draft, parked, request, message, group, _new_member_id(draft, request, message))
 
 
 def _take_out(draft: Draft, group: Group, member_id: str) -> None:
@@ -146,9 +156,8 @@ def _has_memory(draft: Draft, request: GroupRequest, message: JoinGroupRequest, 
     return has_memory(draft, group, grown_bytes)
 
 
-def _new_member_id(random: Random, prefix: str) -> str:
-    """`<client id>-<uuid>`; for a static member the instance id stands in front."""
-    return f"{prefix}-{UUID(bytes=random.random_bytes(16), version=4)}"
+def _new_member_id(draft: Draft, request: GroupRequest, message: JoinGroupRequest) -> str:
+    return f"{_prefix_of_member_id(request, message)}-{UUID(bytes=draft.random.random_bytes(16), version=4)}"
 
 
 def _new_member(parked: Parked, request: GroupRequest, message: JoinGroupRequest, member_id: str) -> Member:
@@ -231,7 +240,7 @@ def _join_static_member(
     draft: Draft, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group
 ) -> None:
     instance_id = message.group_instance_id or ""
-    member_id = _new_member_id(draft.random, instance_id)
+    member_id = _new_member_id(draft, request, message)
     old_member_id = group.static_members.get(instance_id)
     if old_member_id is None:
         _add_member(draft, parked, request, message, group, member_id)
