@@ -60,9 +60,16 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         dest="decoder",
         help="the records too, as those of __transaction_state",
     )
+    decoder.add_argument(
+        "--share-group-state-decoder",
+        action="store_const",
+        const="share",
+        dest="decoder",
+        help="the records too, as those of __share_group_state",
+    )
     dump.add_argument("--skip-record-metadata", action="store_true", help="print only keys and values of records")
-    dump.add_argument("--max-bytes", type=int64, metavar="N", help="stop after N bytes of a segment")
-    dump.add_argument("--deep-iteration", action="store_true", help="has no effect; Kafka's tool has this flag")
+    dump.add_argument("--max-bytes", type=int64, metavar="N", help="only batches within the first N bytes of a segment")
+    dump.add_argument("--deep-iteration", action="store_true", help="print the records too, without keys and values")
     dump.set_defaults(run=dump_files)
     add_verbs(verbs)
 
@@ -134,15 +141,17 @@ def _print_segment(path: Path, arguments: argparse.Namespace) -> None:
     else:
         content = read_file(path)
     if path.name == BOOTSTRAP_CHECKPOINT:
-        print("Bootstrap records of the metadata log")
+        print("KRaft bootstrap snapshot")
     elif path.suffix == ".checkpoint":
         offset, _, epoch = path.stem.partition("-")
         print(f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}")
     elif path.suffix == ".log":
         print(f"Log starting offset: {int(path.stem)}")
     decoder: Decoder = arguments.decoder or "plain"
+    with_contents = arguments.print_data_log or arguments.decoder is not None
     settings = DumpSettings(
-        with_records=arguments.print_data_log or arguments.decoder is not None,
+        with_records=with_contents or arguments.deep_iteration,
+        with_contents=with_contents,
         decoder=decoder,
         skips_record_metadata=arguments.skip_record_metadata,
         max_bytes=arguments.max_bytes,

@@ -2,13 +2,15 @@
 
 Some command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a
 member in the group until the case ends, `transact ID TOPIC N` leaves a transaction open that wrote N records to each of
-two partitions, `until NAME VALUE` waits until the broker acts by a setting. In a command line
-`{p}` is a prefix that no other run has used, `{b}` the bootstrap server, `{tmp}` a scratch folder.
+two partitions, `write-log FOLDER` writes the files of a log, `until NAME VALUE` waits until the broker acts by a
+setting. In a command line `{p}` is a prefix that no other run has used, `{b}` the bootstrap server, `{tmp}` a scratch
+folder.
 """
 
 from __future__ import annotations
 
 from tests.conformance.kafka_tools.cluster_cases import CLUSTER
+from tests.conformance.kafka_tools.dump_cases import DUMPS
 from tests.conformance.kafka_tools.formatter_cases import FORMATTERS
 from tests.conformance.kafka_tools.partition_cases import PARTITIONS, partition_files
 from tests.conformance.kafka_tools.spelling_cases import SPELLINGS
@@ -535,4 +537,5 @@ CASES: dict[str, tuple[Step, ...]] = {
     **STORAGE,
     **SPELLINGS,
     **FORMATTERS,
+    **DUMPS,
 }

@@ -22,6 +22,7 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.configs import BROKER, describe_configs
 from moldau.shell.io.tcp import TCP
 from tests.conformance.kafka_tools.cases import files
+from tests.conformance.kafka_tools.dump_cases import log_files
 from tests.conformance.kafka_tools.formatter_cases import coordinator_records
 from tests.conformance.kafka_tools.step import Step
 
@@ -154,6 +155,13 @@ def _coordinate(servers: str, words: Sequence[str], _: ExitStack) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
+def _write_log(_servers: str, words: Sequence[str], _: ExitStack) -> None:
+    folder = Path(words[0])
+    folder.mkdir()
+    for name, content in log_files().items():
+        (folder / name).write_bytes(content)
+
+
 def _join(servers: str, words: Sequence[str], until_the_end: ExitStack) -> None:
     """A member that owns all partitions before this returns, and polls in a thread until the case ends."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": words[0], "client.id": "member"})
@@ -201,6 +209,7 @@ _OWN_STEPS: dict[str, Callable[[str, Sequence[str], ExitStack], None]] = {
     "produce": _produce,
     "coordinate": _coordinate,
     "join": _join,
+    "write-log": _write_log,
     "transact": _transact,
     "until": _until,
 }

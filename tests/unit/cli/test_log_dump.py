@@ -63,7 +63,7 @@ def test_a_whole_new_log_directory_can_be_dumped(tmp_path: Path, capsys: pytest.
     disk = OsDisk(str(tmp_path))
     format_directory(disk, SystemRandom(), now_ms=1, node_id=BrokerId(1), controller_listener=listener)
     lines = dump(capsys, str(tmp_path), "--cluster-metadata-decoder")
-    assert "Bootstrap records of the metadata log" in lines
+    assert "KRaft bootstrap snapshot" in lines
     assert any("FEATURE_LEVEL_RECORD" in line for line in lines)
 
 
@@ -83,7 +83,10 @@ def test_batches_and_records_are_told(segment: Path, capsys: pytest.CaptureFixtu
     ]
     assert lines[6].endswith("endTxnMarker: COMMIT coordinatorEpoch: 2")
     assert len(dump(capsys, str(segment))) == 4
-    assert len(dump(capsys, str(segment), "--max-bytes", "1")) == 3
+    assert len(dump(capsys, str(segment), "--max-bytes", "1")) == 2
+    assert [line[:9] for line in dump(capsys, str(segment), "--deep-iteration")[3:6]] == ["| offset:"] * 2 + [
+        "baseOffse"
+    ]
 
 
 def test_a_damaged_batch_and_a_cut_end_are_seen(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:

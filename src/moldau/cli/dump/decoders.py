@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`, `__transaction_state` and the metadata log as JSON, with Kafka's names of fields."""
+"""Records of the broker's own topics and of the metadata log as JSON, with Kafka's names of fields."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from moldau.errors import MoldauError
 from moldau.types import Uuid, uuid_to_text
 from moldau.wire.protocol import consumer_protocol
 from moldau.wire.protocol.codec import decode_message
-from moldau.wire.protocol.messages import group_records, raft_records
+from moldau.wire.protocol.messages import group_records, raft_records, share_records
 from moldau.wire.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
-from moldau.wire.protocol.record_codec import decode_group_key, decode_metadata_record, decode_record_value
+from moldau.wire.protocol.record_codec import (
+    GROUP_KEYS,
+    decode_group_key,
+    decode_metadata_record,
+    decode_record_value,
+)
 from moldau.wire.protocol.schema import UUID, Array, FieldType, fields_of, message_info
 from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 
@@ -31,6 +36,10 @@ _GROUP_VALUES: dict[str, type[msgspec.Struct]] = {
     "LegacyOffsetCommitKey": group_records.OffsetCommitValue,
     "OffsetCommitKey": group_records.OffsetCommitValue,
     "GroupMetadataKey": group_records.GroupMetadataValue,
+}
+_SHARE_RECORDS: dict[int, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
+    0: (share_records.ShareSnapshotKey, share_records.ShareSnapshotValue),
+    1: (share_records.ShareUpdateKey, share_records.ShareUpdateValue),
 }
 
 
@@ -50,10 +59,15 @@ def control_record(key: bytes | None, value: bytes | None) -> str:
     return f"{name} {json_text({'version': version, **{k: v for k, v in document.items() if k != 'version'}})}"
 
 
-def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
-    """Key and payload of a record of `__consumer_offsets`."""
-    if key is None:
-        return "null", "null"
+def kind_of(key: bytes) -> int:
+    """The number that the key of a coordinator's record begins with. Raises ValueError for a key that is cut."""
+    if len(key) < 2:
+        raise ValueError("the key is cut before its kind")
+    return int.from_bytes(key[:2], "big", signed=True)
+
+
+def offsets_record(key: bytes, value: bytes | None) -> tuple[str, str]:
+    """Key and payload of a record of `__consumer_offsets`, whose kind is one of OFFSETS_KINDS."""
     decoded = decode_group_key(key)
     kind = message_info(type(decoded)).api_key
     key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
@@ -82,16 +96,36 @@ def _with_protocol(member: dict[str, object], subscription: bytes, assignment: b
     return member
 
 
-def transaction_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
-    """Key and payload of a record of `__transaction_state`."""
-    if key is None:
-        return "null", "null"
+OFFSETS_KINDS = frozenset(GROUP_KEYS)
+
+
+def transaction_record(key: bytes, value: bytes | None) -> tuple[str, str]:
+    """Key and payload of a record of `__transaction_state`, whose kind is one of TRANSACTION_KINDS."""
     decoded, kind = decode_record_value(TransactionLogKey, key)
     key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
     if value is None:
         return key_text, "<DELETE>"
     message, version = decode_record_value(TransactionLogValue, value)
     return key_text, json_text({"version": str(version), "data": as_json(message, version)})
+
+
+TRANSACTION_KINDS = frozenset((0,))
+
+
+def share_record(key: bytes, value: bytes | None) -> tuple[str, str]:
+    """Key and payload of a record of `__share_group_state`, whose kind is one of SHARE_KINDS."""
+    kind = kind_of(key)
+    key_class, value_class = _SHARE_RECORDS[kind]
+    # the number in front of a key is its kind: keys have one version only
+    decoded, _ = decode_record_value(key_class, bytes(2) + key[2:])
+    key_text = json_text({"type": str(kind), "data": as_json(decoded, 0)})
+    if value is None:
+        return key_text, "<DELETE>"
+    message, version = decode_record_value(value_class, value)
+    return key_text, json_text({"version": str(version), "data": as_json(message, version)})
+
+
+SHARE_KINDS = frozenset(_SHARE_RECORDS)
 
 
 def metadata_record(value: bytes) -> str:

@@ -13,26 +13,40 @@ from moldau.types import uuid_to_text
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.crc import crc32c
 
-_OFFSET_ENTRY = struct.Struct(">ii")
-_TIME_ENTRY = struct.Struct(">qi")
+OFFSET_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
 _TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 _SNAPSHOT_HEADER = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_END = 6
+_SNAPSHOT_VERSION = 1
 _MAX_SEQUENCE = 0x7FFFFFFF
+
+
+def offset_entries(path: Path) -> Iterator[tuple[int, int]]:
+    """(offset, position) of each entry. The file of a running broker is long and filled up: zeros are the end."""
+    base = int(path.stem)
+    for number, (relative, position) in enumerate(_entries(path, OFFSET_ENTRY)):
+        if number > 0 and relative == 0:
+            return
+        yield base + relative, position
+
+
+def time_entries(path: Path) -> Iterator[tuple[int, int]]:
+    """(timestamp, offset) of each entry, as `offset_entries`."""
+    base = int(path.stem)
+    for number, (timestamp, relative) in enumerate(_entries(path, TIME_ENTRY)):
+        if number > 0 and relative == 0:
+            return
+        yield timestamp, base + relative
 
 
 def dump_offset_index(path: Path) -> tuple[list[str], list[str]]:
     """The entries, and where they do not fit the segment beside the file."""
-    base = int(path.stem)
     last_offsets = _last_offsets(path)
     lines: list[str] = []
     mismatches: list[str] = []
-    for number, (relative, position) in enumerate(_entries(path, _OFFSET_ENTRY)):
-        # the file is made long and filled up: zeros are the end
-        if number > 0 and relative <= 0:
-            break
-        offset = base + relative
+    for number, (offset, position) in enumerate(offset_entries(path)):
         lines.append(f"offset: {offset} position: {position}")
         found = last_offsets.get(position)
         if number > 0 and last_offsets and found != offset:
@@ -41,16 +55,13 @@ def dump_offset_index(path: Path) -> tuple[list[str], list[str]]:
 
 
 def dump_time_index(path: Path) -> tuple[list[str], list[str]]:
-    base = int(path.stem)
     lines: list[str] = []
     mismatches: list[str] = []
     last = -1
-    for number, (timestamp, relative) in enumerate(_entries(path, _TIME_ENTRY)):
-        if number > 0 and relative <= 0:
-            break
-        lines.append(f"timestamp: {timestamp} offset: {base + relative}")
+    for timestamp, offset in time_entries(path):
+        lines.append(f"timestamp: {timestamp} offset: {offset}")
         if timestamp < last:
-            mismatches.append(f"  Index timestamp: {timestamp}, prior timestamp: {last}")
+            mismatches.append(f"  Index timestamp: {timestamp}, Previously indexed timestamp: {last}")
         last = timestamp
     return lines, [f"Found out of order timestamp in :{path.absolute()}", *mismatches] if mismatches else []
 
@@ -66,22 +77,28 @@ def dump_transaction_index(path: Path) -> list[str]:
 def dump_producer_snapshot(path: Path) -> list[str]:
     """Raises ValueError for a file that is cut or damaged."""
     data = path.read_bytes()
-    if len(data) < _SNAPSHOT_HEADER.size or (len(data) - _SNAPSHOT_HEADER.size) % _SNAPSHOT_ENTRY.size:
-        raise ValueError("the producer snapshot is cut")
-    _, crc, _ = _SNAPSHOT_HEADER.unpack_from(data)
-    if crc32c(data[_CRC_END:]) != crc:
-        raise ValueError("the CRC of the producer snapshot does not match")
+    if len(data) >= 2 and int.from_bytes(data[:2], "big", signed=True) != _SNAPSHOT_VERSION:
+        version = int.from_bytes(data[:2], "big", signed=True)
+        raise ValueError(f"Snapshot failed schema validation: Snapshot contained an unknown file version {version}")
+    if len(data) < _SNAPSHOT_HEADER.size:
+        raise ValueError("Snapshot failed schema validation: the file is cut")
+    _, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+    entries = data[_SNAPSHOT_HEADER.size :]
+    if count < 0 or len(entries) < count * _SNAPSHOT_ENTRY.size:
+        raise ValueError("Snapshot failed schema validation: the file is cut")
+    if (computed := crc32c(data[_CRC_END:])) != crc:
+        raise ValueError(f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}")
     lines: list[str] = []
-    for fields in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
+    for fields in _SNAPSHOT_ENTRY.iter_unpack(entries[: count * _SNAPSHOT_ENTRY.size]):
         producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first = fields
         open_from = "OptionalLong.empty" if first < 0 else f"OptionalLong[{first}]"
         line = (
             f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
-            f"currentTxnFirstOffset: {open_from} lastTimestamp: {timestamp} "
+            f"currentTxnFirstOffset: {open_from} lastTimestamp: {timestamp}"
         )
         if last_offset >= 0:
             line += (
-                f"firstSequence: {(last_sequence - delta) & _MAX_SEQUENCE} lastSequence: {last_sequence} "
+                f" firstSequence: {(last_sequence - delta) & _MAX_SEQUENCE} lastSequence: {last_sequence} "
                 f"lastOffset: {last_offset} offsetDelta: {delta} timestamp: {timestamp}"
             )
         lines.append(line)

@@ -30,6 +30,7 @@ TOOLS = {
     "kafka-leader-election": "have the preferred replicas lead",
     "kafka-reassign-partitions": "move replicas to other brokers and log directories",
     "kafka-broker-api-versions": "which versions of each request each broker serves",
+    "kafka-dump-log": "what the files of a log directory hold, and whether indexes fit",
 }
 """The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
 
@@ -51,6 +52,7 @@ EXAMPLES = {
     "kafka-leader-election": "--election-type preferred --all-topic-partitions",
     "kafka-reassign-partitions": "--verify --reassignment-json-file moves.json",
     "kafka-broker-api-versions": "",
+    "kafka-dump-log": "--print-data-log --files moldau-data/orders-0/00000000000000000000.log",
 }
 """What `--help` ends with, behind the tool's name and its broker."""
 

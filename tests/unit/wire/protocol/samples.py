@@ -14,6 +14,7 @@ from moldau.wire.protocol.messages import (
     group_records,
     metadata_records,
     raft_records,
+    share_records,
 )
 from moldau.wire.protocol.schema import (
     Array,
@@ -53,7 +54,7 @@ def declared_in(*modules: ModuleType) -> list[tuple[MessageClass, int]]:
     ]
 
 
-ALL_MESSAGES = API_MESSAGES + NODE_MESSAGES + declared_in(metadata_records, group_records, raft_records)
+ALL_MESSAGES = API_MESSAGES + NODE_MESSAGES + declared_in(metadata_records, group_records, raft_records, share_records)
 
 
 def generated(examples: int) -> settings:
