@@ -13,6 +13,7 @@ from tests.conformance.kafka_tools.cluster_cases import CLUSTER
 from tests.conformance.kafka_tools.dump_cases import DUMPS
 from tests.conformance.kafka_tools.formatter_cases import FORMATTERS
 from tests.conformance.kafka_tools.partition_cases import PARTITIONS, partition_files
+from tests.conformance.kafka_tools.perf_cases import PERFORMANCE
 from tests.conformance.kafka_tools.spelling_cases import SPELLINGS
 from tests.conformance.kafka_tools.step import Step
 from tests.conformance.kafka_tools.storage_cases import STORAGE, node_files
@@ -538,4 +539,5 @@ CASES: dict[str, tuple[Step, ...]] = {
     **SPELLINGS,
     **FORMATTERS,
     **DUMPS,
+    **PERFORMANCE,
 }

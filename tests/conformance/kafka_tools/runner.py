@@ -52,6 +52,8 @@ JAVA_CLASSES = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
 }
 
 Ran = tuple[int, str, str]
@@ -255,6 +257,9 @@ _RANDOM = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "MEMBERMEMBERMEMBERMEMBERMEMBERMEMBER"),
     (r"(CreateTime|LogAppendTime):\d+", r"\1:TIME"),
     (r'"logDir":"[^"]*"', '"logDir":"DIR"'),
+    # of what performance tools measure only the counts are the same each time
+    (r"(?<= records sent), .*", ", FIGURES"),
+    (r"^(?:[-\d]+ [:\d]+, ){2}([.\d]+), [^,]+, (\d+), .*", r"TIME, TIME, \1, RATE, \2, FIGURES"),
 )
 
 

@@ -18,6 +18,7 @@ from moldau.cli.kafka.client_settings import (
 )
 from moldau.cli.kafka.connection import check_security
 from moldau.cli.kafka.formatters import RecordWriter, make_formatter
+from moldau.cli.kafka.included_topics import IncludedTopics
 from moldau.cli.kafka.options import (
     ArgumentError,
     Arguments,
@@ -64,8 +65,6 @@ OPTIONS = (
 
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _POLL_S = 0.1
-_LOOKED_EVERY_S = 5.0
-_LOOK_TIMEOUT_S = 10.0
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -217,26 +216,8 @@ class _Reader:
                 self._consumer.subscribe([plan.topic])
         except (KafkaException, ValueError) as error:
             raise ArgumentError(str(error.args[0])) from error
-        self._included = None if plan.include is None else topic_pattern(plan.include)
-        self._subscribed: list[str] = []
-        self._looked_s = -_LOOKED_EVERY_S
-
-    def _look_for_topics(self) -> None:
-        """Now and then: librdkafka's own expressions know less than those of Kafka's tools."""
-        from confluent_kafka import KafkaException
-
-        now_s = time.monotonic()
-        if self._included is None or now_s - self._looked_s < _LOOKED_EVERY_S:
-            return
-        self._looked_s = now_s
-        try:
-            topics = self._consumer.list_topics(timeout=_LOOK_TIMEOUT_S).topics
-        except KafkaException:
-            return  # `unreachable_warning` has told it
-        found = sorted(name for name in topics if self._included.fullmatch(name) and name not in self._plan.left_out)
-        if found != self._subscribed:
-            self._subscribed = found
-            self._consumer.subscribe(found) if found else self._consumer.unsubscribe()
+        pattern = None if plan.include is None else topic_pattern(plan.include)
+        self._included = None if pattern is None else IncludedTopics(self._consumer, pattern, plan.left_out)
 
     def read(self) -> int:
         """Prints records until the count is reached, no record comes for the time-out, or Ctrl-C comes."""
@@ -250,7 +231,8 @@ class _Reader:
         plan = self._plan
         last = time.monotonic()
         while plan.max_messages is None or self.printed < plan.max_messages:
-            self._look_for_topics()
+            if self._included is not None:
+                self._included.look()
             message = self._consumer.poll(_POLL_S)
             if message is None or (message.error() is not None and message.error().code() in waits_for_topic):
                 if plan.timeout_ms is not None and (time.monotonic() - last) * 1000 >= plan.timeout_ms:

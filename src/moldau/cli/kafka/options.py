@@ -34,6 +34,8 @@ class Option(msgspec.Struct, frozen=True):
     help: str
     argument: str = ""
     is_argument_optional: bool = False
+    is_list: bool = False
+    """Words that follow its value, and are no flags, are further values."""
     kind: Literal["text", "int", "long"] = "text"
     default: str | None = None
     is_required: bool = False
@@ -147,6 +149,9 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
         elif position < len(words) and not (option.is_argument_optional and _looks_like_an_option(words[position])):
             given.append((name, words[position]))
             position += 1
+            while option.is_list and position < len(words) and not _looks_like_an_option(words[position]):
+                given.append((name, words[position]))
+                position += 1
         elif option.is_argument_optional:
             given.append((name, None))
         else:

@@ -31,6 +31,8 @@ TOOLS = {
     "kafka-reassign-partitions": "move replicas to other brokers and log directories",
     "kafka-broker-api-versions": "which versions of each request each broker serves",
     "kafka-dump-log": "what the files of a log directory hold, and whether indexes fit",
+    "kafka-producer-perf-test": "how fast records can be written, and how late the answers come",
+    "kafka-consumer-perf-test": "how fast records can be read",
 }
 """The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
 
@@ -53,16 +55,20 @@ EXAMPLES = {
     "kafka-reassign-partitions": "--verify --reassignment-json-file moves.json",
     "kafka-broker-api-versions": "",
     "kafka-dump-log": "--print-data-log --files moldau-data/orders-0/00000000000000000000.log",
+    "kafka-producer-perf-test": "--topic orders --num-records 100000 --record-size 100 --throughput -1",
+    "kafka-consumer-perf-test": "--topic orders --num-records 100000",
 }
 """What `--help` ends with, behind the tool's name and its broker."""
 
 HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum", "kafka-storage")
 """Tools whose `--help` is no error: exit code 0."""
-WITHOUT_VERSION = (*HELP_SUCCEEDS, "kafka-cluster")
+NOTHING_SUCCEEDS = ("kafka-producer-perf-test",)
+"""Tools that print their help on standard output where no word is given, with exit code 0."""
+WITHOUT_VERSION = (*HELP_SUCCEEDS, *NOTHING_SUCCEEDS, "kafka-cluster")
 """Tools that do not know `--version`."""
 WITH_COMMANDS = (*WITHOUT_VERSION, "kafka-transactions")
-"""Tools with sub-commands, which print on standard output what `--help` or `-h` asks for. Their modules have
-`COMMANDS`."""
+"""Tools that read their flags as argparse does, and print on standard output what `--help` or `-h` asks for. Their
+modules have `COMMANDS`, the sub-commands, if any."""
 
 
 class Tool(Protocol):
@@ -89,7 +95,8 @@ def run_tool(name: str, words: Sequence[str]) -> int:
         return _run(tool, options, words)
     except UsageError as error:
         is_help = name in WITH_COMMANDS and any(_asks_for_help(word) for word in words)
-        output = sys.stdout if is_help else sys.stderr
+        is_empty = name in NOTHING_SUCCEEDS and not words
+        output = sys.stdout if is_help or is_empty else sys.stderr
         print(error, file=output)
         print(usage(options), file=output)
         if str(error) == tool.SUMMARY:
@@ -97,7 +104,7 @@ def run_tool(name: str, words: Sequence[str]) -> int:
             server = "--bootstrap-server 127.0.0.1:9092 " if asks_cluster else ""
             example = f"moldau {name} {server}{EXAMPLES[name]}".rstrip()
             print(f"\nexample:\n  {example}", file=output)
-        return 0 if is_help and name in HELP_SUCCEEDS else 1
+        return 0 if is_empty or (is_help and name in HELP_SUCCEEDS) else 1
     except (ArgumentError, ProtocolError) as error:
         if isinstance(error.__cause__, UnicodeEncodeError):
             raise error.__cause__ from error

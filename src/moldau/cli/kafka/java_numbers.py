@@ -1,0 +1,21 @@
+"""Numbers as Java's `%.2f` writes them: a half is rounded up, and what is no number has a name."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Decimal
+
+
+def fixed(value: float, digits: int) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+
+
+def ratio(part: float, whole: float) -> float:
+    """Java's division of two doubles: by zero it is infinite, or no number."""
+    if whole:
+        return part / whole
+    return math.copysign(math.inf, part) if part else math.nan
