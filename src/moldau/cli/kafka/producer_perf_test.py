@@ -312,7 +312,7 @@ class _Sender:
             now_ms = _now_ms()
             if plan.warmup_count and number == plan.warmup_count:
                 self._steady = Latencies(plan.record_count - number, now_ms, plan.interval_ms, is_steady=True)
-                self._all.has_windows = False
+                self._all.end_windows()
             self._send(number)
             if plan.duration_ms is not None and plan.duration_ms <= now_ms - transaction_ms:
                 self.producer.commit_transaction(_FLUSH_S)
