@@ -23,7 +23,7 @@ def nobody(address: str, kind: str) -> list[str]:
     ("words", "offered"),
     [
         (["top"], ["topics"]),
-        (["kafka-co"], ["kafka-configs", "kafka-console-consumer", "kafka-console-producer", "kafka-consumer-groups"]),
+        (["kafka-consu"], ["kafka-consumer-groups", "kafka-consumer-perf-test"]),
         (["topics", "d"], ["delete", "describe"]),
         (["topics", "delete", "--r"], ["--regex"]),
         (["produce", "t", "--compression", "z"], ["zstd"]),
