@@ -19,10 +19,12 @@ from moldau.core.config.setting import TYPE_CODES, UNKNOWN_TYPE, Source, TopicSe
 from moldau.core.config.topic_settings import HIDDEN_TOPIC_SETTING, inherited_text
 from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
 from moldau.errors import KafkaError
+from moldau.wire.protocol.runtime import MAX_STRING_BYTES
 
 
 class Synonym(msgspec.Struct, frozen=True):
-    """The same setting at another place; the value as it was written there, None if it is a secret."""
+    """The same setting at another place; the value as it was written there, None if it is a secret or does not fit an
+    answer."""
 
     name: str
     value: str | None
@@ -134,7 +136,7 @@ def _of_broker(name: str, value: str | None, synonyms: tuple[Synonym, ...]) -> D
     is_sensitive = _is_sensitive(name)
     return Described(
         name,
-        None if is_sensitive else value,
+        None if is_sensitive else _that_fits(value),
         synonyms[0].source if synonyms else Source.DEFAULT,
         UNKNOWN_TYPE if row is None else TYPE_CODES[row[1]],
         synonyms,
@@ -142,6 +144,11 @@ def _of_broker(name: str, value: str | None, synonyms: tuple[Synonym, ...]) -> D
         is_sensitive=is_sensitive,
         note="" if row is None else row[6],
     )
+
+
+def _that_fits(value: str | None) -> str | None:
+    """None in the place of a value that no answer can hold: a file of properties has no such bound."""
+    return None if value is None or len(value.encode()) > MAX_STRING_BYTES else value
 
 
 def _is_sensitive(name: str) -> bool:
@@ -155,7 +162,7 @@ def _layered(name: str, layers: SettingLayers) -> tuple[Synonym, ...]:
     names = synonyms_of(name)
     is_sensitive = _is_sensitive(name)
     found = [
-        Synonym(key, None if is_sensitive else place[key], source)
+        Synonym(key, None if is_sensitive else _that_fits(place[key]), source)
         for place, source in (
             (layers.broker, Source.BROKER),
             (layers.cluster, Source.CLUSTER_DEFAULT),

@@ -164,3 +164,13 @@ def test_groups_fall_back_to_the_broker() -> None:
 def test_client_metrics_fall_back_to_nothing() -> None:
     items = [shown(item) for item in describe_client_metrics({"interval.ms": "100"})]
     assert items == [("100", 7, [("interval.ms", "100", 7)]), ("", 5, []), ("", 5, [])]
+
+
+@pytest.mark.parametrize(("length", "is_shown"), [(32_767, True), (32_768, False)])
+def test_a_value_that_no_answer_can_hold_is_null(length: int, is_shown: bool) -> None:
+    """Apache Kafka answers the whole DescribeConfigs with -1."""
+    text = "x" * length
+    view, layers = made({}, {}, {"ssl.cipher.suites": text})
+    found = next(item for item in describe_broker(view, layers) if item.name == "ssl.cipher.suites")  # type: ignore[arg-type]
+    value = text if is_shown else None
+    assert shown(found) == (value, 4, [("ssl.cipher.suites", value, 4), ("ssl.cipher.suites", "", 5)])
