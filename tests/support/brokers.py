@@ -15,8 +15,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.controller.directories import assign_directories
 from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory
+from moldau.core.metadata.fold import merge_partition
 from moldau.core.metadata.image import (
     NO_LEADER,
     BrokerImage,
@@ -52,6 +54,7 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workers import SimulatedWorkers, WorkerWeather
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from moldau.wire.protocol.messages.in_sync_replicas import (
     AlteredPartition,
     AlteredTopic,
@@ -59,6 +62,7 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
     AlterPartitionResponse,
     ProposedPartition,
 )
+from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
 from moldau.wire.records.builder import build_batch
@@ -67,6 +71,11 @@ from tests.support.logs import records_in
 PORT = 9092
 PATIENCE_S = 60.0
 SETTINGS = {"replica.lag.time.max.ms": "1000", "replica.fetch.backoff.ms": "100"}
+
+
+def directory_of(broker_id: int) -> Uuid:
+    """The id of the only log directory of a broker."""
+    return Uuid((1_000 + broker_id).to_bytes(16, "big"))
 
 
 class Controller:
@@ -85,7 +94,7 @@ class Controller:
         """`replicas`: of each partition, all in sync, the first one leads."""
         topic_id = Uuid((1_000 + len(self.image.topics_by_id)).to_bytes(16, "big"))
         partitions = {
-            index: PartitionImage(each, each, BrokerId(each[0]), LeaderEpoch(0), 0)
+            index: PartitionImage(each, each, BrokerId(each[0]), LeaderEpoch(0), 0, tuple(map(directory_of, each)))
             for index, each in enumerate(replicas)
         }
         delta = self._delta({topic_id: TopicImage(name, topic_id, partitions)})
@@ -101,12 +110,17 @@ class Controller:
         """One change of one partition."""
         topic = self.image.topics_by_name[name]
         old = topic.partitions[index]
+        if "replicas" in fields:
+            fields["directories"] = tuple(map(directory_of, fields["replicas"]))
         changed = replace(old, partition_epoch=old.partition_epoch + 1, **fields)
         if changed.leader != old.leader:
             changed = replace(changed, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
+        self._put(topic, index, changed)
+
+    def _put(self, topic: TopicImage, index: int, changed: PartitionImage) -> None:
         partitions = {**topic.partitions, index: changed}
         delta = self._delta({topic.topic_id: replace(topic, partitions=partitions)})
-        delta.partitions = {TopicPartition(name, index): changed}
+        delta.partitions = {TopicPartition(topic.name, index): changed}
         self.publish(delta)
 
     def register(self, broker_id: int) -> int:
@@ -115,7 +129,14 @@ class Controller:
         self._next_epoch += 1
         listener = BrokerListener("PLAINTEXT", f"broker-{broker_id}", PORT)
         incarnation = Uuid(self._next_epoch.to_bytes(16, "big"))
-        broker = BrokerImage(BrokerId(broker_id), self._next_epoch, incarnation, (listener,), is_fenced=False)
+        broker = BrokerImage(
+            BrokerId(broker_id),
+            self._next_epoch,
+            incarnation,
+            (listener,),
+            is_fenced=False,
+            log_directories=(directory_of(broker_id),),
+        )
         self.publish(MetadataDelta(end_offset=self.image.end_offset, brokers={broker_id: broker}))
         for name, index, each in self._partitions():
             if each.leader == NO_LEADER and broker_id in each.isr:
@@ -161,8 +182,20 @@ class Controller:
     def _answer(self, broker_id: int, request: Any) -> Any:
         if isinstance(request, AlterPartitionRequest):
             return self._alter(broker_id, request)
+        if isinstance(request, AssignReplicasToDirsRequest):
+            return self._assign(request)
         self._next_epoch += 1_000
         return AllocateProducerIdsResponse(producer_id_start=self._next_epoch, producer_id_len=1_000)
+
+    def _assign(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """As the real controller decides it."""
+        records, answer = assign_directories(self.image, parse_broker_settings({}), request)
+        for record in records:
+            assert isinstance(record, PartitionChangeRecord)
+            topic = self.image.topics_by_id[record.topic_id]
+            changed = merge_partition(topic.partitions[record.partition_id], record)
+            self._put(topic, record.partition_id, changed)
+        return answer
 
     def _alter(self, broker_id: int, request: AlterPartitionRequest) -> AlterPartitionResponse:
         if self.image.brokers[broker_id].epoch != request.broker_epoch:
@@ -263,9 +296,7 @@ class BrokerMachine(Machine):
         random = around.random_of(f"{self.process.name}/broker")
         self.workers = SimulatedWorkers(loop, self.process, random, WorkerWeather())
         log = SimulatedEventLog(around, self.clock, self.host)
-        directory = LogDirectory.open(
-            self.process_disks[0], directory_id=Uuid(self.broker_id.to_bytes(16, "big")), path=self.host
-        )
+        directory = LogDirectory.open(self.process_disks[0], directory_id=directory_of(self.broker_id), path=self.host)
         logs = LogDirectories([directory])
         image = self.controller.image.copy()
         settings_of = LogSettingsByOverrides(settings)

@@ -1,4 +1,8 @@
-"""In which log directory of a broker each replica lies (KIP-858): the broker chooses, the metadata log remembers."""
+"""In which log directory of a broker each replica lies (KIP-858): the broker chooses, the metadata log remembers.
+
+A broker whose directory is full says of a replica that its directory is lost, for as long as others can lead: it loses
+the leadership then, and its place among the in-sync replicas, of this one partition. The records stay where they are.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from msgspec.structs import replace
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.partition_changes import change_partition, may_lead, topic_terms
 from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
-from moldau.core.metadata.image import NO_LEADER, MetadataImage
+from moldau.core.metadata.image import LOST_DIRECTORY, NO_LEADER, MetadataImage, PartitionImage
 from moldau.errors import ERROR_CODES, kafka_error
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
@@ -45,11 +49,13 @@ def assign_directories(
             return AssignmentPartition(index, ERROR_CODES["NOT_LEADER_OR_FOLLOWER"])
         place = partition.replicas.index(request.broker_id)
         known = partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
-        if known[place] != directory_id:
-            directories = (*known[:place], directory_id, *known[place + 1 :])
+        directories = (*known[:place], directory_id, *known[place + 1 :])
+        found = replace(partition, directories=directories)
+        is_served = may_lead(image, found, request.broker_id, is_coming=True)
+        # a replica that cannot take what its leader has may be in sync once more, where that had nothing new
+        is_leaving = not is_served and request.broker_id in partition.isr
+        if known[place] != directory_id or is_leaving:
             record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
-            found = replace(partition, directories=directories)
-            is_served = may_lead(image, found, request.broker_id, is_coming=True)
             if topic is not None and (partition.leader == NO_LEADER or not is_served):
                 isr = tuple(each for each in partition.isr if is_served or each != request.broker_id)
                 terms = topic_terms(image, settings, topic)
@@ -72,3 +78,34 @@ def assign_directories(
         for directory in request.directories
     )
     return records, AssignReplicasToDirsResponse(directories=assigned)
+
+
+def place_without_room(image: MetadataImage, partition: PartitionImage, broker_id: int, directory_id: Uuid) -> Uuid:
+    """What a broker says of its replica in the full directory `directory_id`. Its leadership goes to another in-sync
+    replica; where none may lead, it stays, and reading goes on. A replica that waits for a leader may be that again."""
+    noted = _noted(partition, broker_id)
+    if partition.leader == broker_id and has_successor(image, partition, broker_id):
+        return LOST_DIRECTORY
+    if partition.leader == NO_LEADER and noted == LOST_DIRECTORY:
+        return directory_id
+    return noted
+
+
+def place_of_follower(partition: PartitionImage, broker_id: int) -> Uuid | None:
+    """As `place_without_room`, of a follower that could not append what its leader has: it is not in sync any more.
+    None: that is known."""
+    is_led = partition.leader not in (NO_LEADER, broker_id)
+    is_known = broker_id not in partition.isr and _noted(partition, broker_id) == LOST_DIRECTORY
+    return LOST_DIRECTORY if is_led and partition.directories and not is_known else None
+
+
+def has_successor(image: MetadataImage, partition: PartitionImage, broker_id: int) -> bool:
+    """Whether another in-sync replica may lead the partition, and the metadata can say that this one may not."""
+    others = (replica for replica in partition.isr if replica != broker_id)
+    return bool(partition.directories) and any(may_lead(image, partition, replica) for replica in others)
+
+
+def _noted(partition: PartitionImage, broker_id: int) -> Uuid:
+    if not partition.directories or broker_id not in partition.replicas:
+        return UNASSIGNED_DIRECTORY
+    return partition.directories[partition.replicas.index(broker_id)]

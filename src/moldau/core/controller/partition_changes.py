@@ -10,7 +10,7 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.configs import allows_unclean_election, min_insync_replicas
 from moldau.core.controller.elections import UNCHANGED, change_in_sync
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
-from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
+from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
@@ -44,10 +44,7 @@ def may_lead(image: MetadataImage, partition: PartitionImage, broker_id: int, *,
     broker = image.brokers.get(broker_id)
     if broker is None or not (broker.is_active or is_coming):
         return False
-    if not partition.directories or not broker.log_directories or broker_id not in partition.replicas:
-        return True
-    directory = partition.directories[partition.replicas.index(broker_id)]
-    return directory == UNASSIGNED_DIRECTORY or directory in broker.log_directories
+    return broker.is_directory_online(partition)
 
 
 def change_partition(

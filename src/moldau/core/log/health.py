@@ -15,10 +15,12 @@ class DirectoryHealth:
     """Shared by all logs of a directory. Once failed it stays failed until a restart: after a failed fsync the page
     cache says that pages are clean which the disk does not have, so that trying again would only hide the loss."""
 
-    __slots__ = ("_findings", "_reporter", "failure")
+    __slots__ = ("_findings", "_reporter", "failure", "is_full")
 
     def __init__(self) -> None:
         self.failure: str | None = None
+        self.is_full = False
+        """No records are taken until there is room: what is left is for the metadata. Reading goes on."""
         self._findings: dict[str, None] = {}
         self._reporter: Callable[[str], None] | None = None
 

@@ -7,7 +7,7 @@ place: code that needs the topic as it was keeps the `TopicImage`, not the image
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -20,6 +20,8 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 NO_LEADER = BrokerId(-1)
+LOST_DIRECTORY = Uuid((1).to_bytes(16, "big"))
+"""The directory of a replica that its broker cannot serve as a leader: no broker has a directory of this id."""
 
 
 class ResourceType(enum.IntEnum):
@@ -64,6 +66,10 @@ class PartitionImage(msgspec.Struct, frozen=True):
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
+    def is_directory_lost(self, replica: int) -> bool:
+        """Whether the broker of the replica has said that it cannot lead, and need not be waited for."""
+        return (replica, LOST_DIRECTORY) in zip(self.replicas, self.directories, strict=False)
+
 
 class TopicImage(msgspec.Struct, frozen=True):
     """One topic with its partitions, by index."""
@@ -106,6 +112,13 @@ class BrokerImage(msgspec.Struct, frozen=True):
     def is_active(self) -> bool:
         """Whether the broker may lead and take new replicas."""
         return not self.is_fenced and not self.is_in_controlled_shutdown
+
+    def is_directory_online(self, partition: PartitionImage) -> bool:
+        """Whether the log directory of this broker's replica serves, as far as the controller was told (KIP-858)."""
+        if not partition.directories or not self.log_directories or self.broker_id not in partition.replicas:
+            return True
+        directory = partition.directories[partition.replicas.index(self.broker_id)]
+        return directory == ZERO_UUID or directory in self.log_directories
 
 
 class ControllerImage(msgspec.Struct, frozen=True):
@@ -207,6 +220,15 @@ class MetadataImage:
         """The partition; None: there is no topic of this name, or the topic has no such partition."""
         topic = self.topics_by_name.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def offline_replicas(self, partition: PartitionImage, serving: Container[int]) -> tuple[int, ...]:
+        """The replicas that cannot lead: of brokers that are not `serving`, or in a log directory that does not."""
+        return tuple(
+            replica
+            for replica in partition.replicas
+            if replica not in serving
+            or ((broker := self.brokers.get(replica)) is not None and not broker.is_directory_online(partition))
+        )
 
     def topic_configs(self, name: str) -> dict[str, str]:
         """What was set on the topic itself."""

@@ -37,6 +37,9 @@ from moldau.core.replication.steps import (
 )
 from moldau.types import LeaderEpoch, Offset
 
+FULL_DISK_BACKOFFS = 10
+"""A follower without room fetches what it cannot keep: so it does that seldom."""
+
 
 class _State(enum.Enum):
     FETCHING = "fetching"
@@ -96,7 +99,7 @@ class Follower:
             case Flushed() | SettingsChanged() if self._state is _State.FLUSHING:
                 return self._fetch()
             case FetchFailed() if event.leader_epoch == self.leader_epoch:
-                self._back_off(now_ms)
+                self._back_off(now_ms, FULL_DISK_BACKOFFS if event.is_disk_full else 1)
             case Tick() if self._retry_ms is not None and now_ms >= self._retry_ms:
                 return self._fetch()
         return ()
@@ -115,9 +118,9 @@ class Follower:
         offset = Offset(position.log_end_offset)
         return (FetchFrom(self.leader_id, self.leader_epoch, offset, position.latest_epoch),)
 
-    def _back_off(self, now_ms: int) -> None:
+    def _back_off(self, now_ms: int, times: int = 1) -> None:
         self._state = _State.BACKING_OFF
-        self._retry_ms = now_ms + self.settings.replica_fetch_backoff_ms
+        self._retry_ms = now_ms + times * self.settings.replica_fetch_backoff_ms
 
     def _is_answer(self, event: FetchAnswered | FetchOutOfRange) -> bool:
         return (

@@ -260,7 +260,7 @@ class Leader:
         lowest = position.flushed_offset if self.settings.waits_for_flush else position.log_end_offset
         maximal_isr = self.maximal_isr
         for replica, follower in self._followers.items():
-            if replica in maximal_isr or (self._may_join(replica, follower) and self._is_caught_up(replica, now_ms)):
+            if replica in maximal_isr or (self._is_awaited(replica, follower) and self._is_caught_up(replica, now_ms)):
                 lowest = min(lowest, follower.end_offset)
         return position.advance(lowest)
 
@@ -296,6 +296,10 @@ class Leader:
             return False
         is_named = follower.broker_epoch != UNKNOWN_BROKER_EPOCH
         return self._broker_epochs[replica] == follower.broker_epoch if is_named else follower.has_fetched
+
+    def _is_awaited(self, replica: int, follower: _Follower) -> bool:
+        """Whether it may join; one whose disk is full has just left, and appends nothing meanwhile."""
+        return self._may_join(replica, follower) and not self.partition.is_directory_lost(replica)
 
     def _propose(self, isr: tuple[int, ...], now_ms: int) -> tuple[Output, ...]:
         epochs = tuple((replica, self._broker_epoch_of(replica)) for replica in isr)

@@ -27,6 +27,7 @@ from moldau.core.replication.steps import (
     LogPosition,
     LowWatermarkMoved,
     MetadataChanged,
+    NoRoom,
     Output,
     ReplicationSettings,
     SettingsChanged,
@@ -274,6 +275,8 @@ class Partition:
             leader.check_append(acks)
         log = self.log
         try:
+            if log.health.is_full:
+                raise StorageFullError
             appended = log.append(
                 batches,
                 leader_epoch=leader.leader_epoch,
@@ -282,6 +285,7 @@ class Partition:
                 are_records_checked=are_records_checked,
             )
         except StorageFullError:
+            self._perform(self, NoRoom())
             raise kafka_error("KAFKA_STORAGE_ERROR", "no space left in the log directory") from None
         except StorageFailedError:
             self.is_offline = True
@@ -305,7 +309,12 @@ class Partition:
             end = position + header.size
             self.may_have_aborted = self.may_have_aborted or header.is_control
         try:
+            if self.log.health.is_full:
+                raise StorageFullError("no space left in the log directory")
             self.log.append_copied(memoryview(batches)[:end], now_ms)
+        except StorageFullError:
+            self._perform(self, NoRoom())
+            raise
         except StorageFailedError:
             self.is_offline = True
             raise

@@ -106,6 +106,7 @@ class FetchFailed(msgspec.Struct, frozen=True):
     """To a follower: the leader of `leader_epoch` refused the fetch or did not answer, or the disk had no room."""
 
     leader_epoch: int
+    is_disk_full: bool = False
 
 
 class Truncated(msgspec.Struct, frozen=True):
@@ -158,6 +159,10 @@ class LowWatermarkMoved(msgspec.Struct, frozen=True):
     """The log of a follower begins later now: perhaps all replicas have dropped what was deleted (KIP-107)."""
 
 
+class NoRoom(msgspec.Struct, frozen=True):
+    """An append found no room on the disk. Of the log, not of the replica: the partition says it by itself."""
+
+
 class ProposeIsr(msgspec.Struct, frozen=True):
     """AlterPartition (KIP-497): ask the controller for these in-sync replicas, each with its broker epoch (KIP-903);
     answered with IsrAnswered."""
@@ -200,6 +205,7 @@ Output = (
     | LeadershipEnded
     | HighWatermarkMoved
     | LowWatermarkMoved
+    | NoRoom
     | ProposeIsr
     | TruncateTo
     | StartAt

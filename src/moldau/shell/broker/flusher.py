@@ -169,6 +169,7 @@ class Flusher:
             if partition.number in full:
                 log.flush_failed()
                 self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left in the log directory"))
+                self._node.no_room(partition.topic_partition)
                 self._node.loop.call_later(RETRY_S, self.request, partition)
                 continue
             log.mark_flushed(plan, now_ms)

@@ -13,7 +13,7 @@ from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
 from moldau.telemetry import Telemetry
-from moldau.types import BrokerId
+from moldau.types import BrokerId, TopicPartition
 
 
 class OwnNode(msgspec.Struct, frozen=True):
@@ -34,3 +34,5 @@ class OwnNode(msgspec.Struct, frozen=True):
     """As `spawn`, for work that goes on as long as it is needed."""
     directory_failed: Callable[[], None]
     """To be called when a log directory was found to be offline: all that lies in it goes offline."""
+    no_room: Callable[[TopicPartition], None]
+    """To be called when there was no room for records of a partition."""

@@ -199,6 +199,7 @@ class Partitions:
             hosted.absent[index] = "KAFKA_STORAGE_ERROR"
             if isinstance(error, StorageFullError):
                 self._unstarted[topic_id, index] = None
+                self._node.no_room(topic_partition)
                 return
             self._node.directory_failed()
             if self.logs.online_ids and self.logs.online_ids != serving:

@@ -19,6 +19,7 @@ from moldau.core.replication.steps import (
     Event,
     FetchFailed,
     FetchFrom,
+    NoRoom,
     Output,
     ProposeIsr,
     StartAt,
@@ -116,6 +117,8 @@ class Replication:
                 self._append(partition, output.records)
             case TruncateTo() | StartAt():
                 self._node.spawn(self._cut(partition, output))
+            case NoRoom():
+                self._node.no_room(partition.topic_partition)
 
     def _fetch(self, partition: Partition, output: FetchFrom) -> None:
         fetcher = self._fetchers.get(output.leader_id)
@@ -132,10 +135,11 @@ class Replication:
 
     def _append(self, partition: Partition, records: Buffer) -> None:
         end_offset, had_holes = partition.log.log_end_offset, partition.log.may_have_holes
+        is_disk_full = False
         try:
             partition.append_copied(records, self._node.clock.now_ms())
         except (ProtocolError, KafkaError, StorageFullError) as error:
-            place = str(partition.topic_partition)
+            place, is_disk_full = str(partition.topic_partition), isinstance(error, StorageFullError)
             self._node.log.warn("replica append", f"{place}: what the leader sent is refused: {error}", about=place)
         except StorageFailedError:
             self._node.directory_failed()
@@ -148,7 +152,7 @@ class Replication:
         if partition.replica.is_being_added(self._node.node_id):
             telemetry.count(REASSIGNMENT_BYTES_IN, amount=len(records))
         if log.log_end_offset == end_offset:
-            self.step(partition, FetchFailed(partition.leader_epoch))
+            self.step(partition, FetchFailed(partition.leader_epoch, is_disk_full))
             return
         self.step(partition, Copied(log.log_end_offset, log.leader_epochs.latest_epoch))
         self._moved(partition)
@@ -187,16 +191,21 @@ class Replication:
             except StorageFailedError:
                 self._node.directory_failed()
                 return
-            log = partition.log
-            self._node.log.info(
-                "replica truncated",
-                f"node {self._node.node_id}: {place}: cut from offset {old_end_offset} to {log.log_end_offset}, "
-                f"as the leader of epoch {leader_epoch} has it",
-                about=str(place),
-            )
+            self._tell_cut(partition, old_end_offset)
             self._was_shortened(partition)
         if partition.waits_for_flush:
             self._flusher.request(partition)
+
+    def _tell_cut(self, partition: Partition, old_end_offset: int) -> None:
+        """Nothing, where nothing was cut: the epochs part without a record in nearly every change of the leader."""
+        place, end_offset = partition.topic_partition, partition.log.log_end_offset
+        if end_offset != old_end_offset:
+            self._node.log.info(
+                "replica truncated",
+                f"node {self._node.node_id}: {place}: cut from offset {old_end_offset} to {end_offset}, "
+                f"as the leader of epoch {partition.leader_epoch} has it",
+                about=str(place),
+            )
 
     def _was_shortened(self, partition: Partition) -> None:
         log = partition.log

@@ -23,6 +23,7 @@ from moldau.shell.broker.directory_reports import DirectoryReports
 from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.fetch_turns import FetchTurns
 from moldau.shell.broker.flusher import Flusher
+from moldau.shell.broker.full_directories import FullDirectories
 from moldau.shell.broker.moves import ReplicaMoves
 from moldau.shell.broker.other_brokers import OtherBrokers
 from moldau.shell.broker.own_node import OwnNode
@@ -38,7 +39,7 @@ from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
 from moldau.telemetry import Telemetry
-from moldau.types import BrokerId, Uuid
+from moldau.types import BrokerId, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
@@ -124,9 +125,8 @@ class Broker:
         self._lasting_tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self.dynamic_settings = in_force = DynamicSettings(settings, log)
         spawn, spawn_lasting, failed = self._tasks.spawn, self.spawn_lasting, self.directory_failed
-        node = self.own_node = OwnNode(
-            node_id, in_force, loop, clock, random, workers, pauses, telemetry, log, spawn, spawn_lasting, failed
-        )
+        doors = clock, random, workers, pauses, telemetry, log
+        node = self.own_node = OwnNode(node_id, in_force, loop, *doors, spawn, spawn_lasting, failed, self.no_room)
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
@@ -157,6 +157,7 @@ class Broker:
             node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, moved
         )
         self.moves = ReplicaMoves(node, self.partitions, flusher, checkpoints)
+        self.full_directories = FullDirectories(node, self.partitions, reports)
 
     def _enter_bounds(self, telemetry: Telemetry) -> None:
         telemetry.held["moldau_parked_fetches"] = lambda: (self.parked_fetches, self.max_parked_fetches)
@@ -225,6 +226,7 @@ class Broker:
         self.image = image
         if delta.brokers:
             self._serving.clear()
+            self.full_directories.brokers_changed(image)
         self.quotas.metadata_changed(image, delta)
         self.dynamic_settings.apply(image, delta)
         self.others.metadata_changed(image, delta)
@@ -284,6 +286,10 @@ class Broker:
             self._coordinators.partition_committed(partition)
         if self._transactions is not None:
             self._transactions.partition_committed(partition)
+
+    def no_room(self, place: TopicPartition) -> None:
+        """There was no room for records of a partition."""
+        self.full_directories.refused(place)
 
     @property
     def offline_directories(self) -> int:

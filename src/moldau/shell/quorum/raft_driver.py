@@ -19,6 +19,7 @@ from moldau.core.log.checkpoint import PARTITION_METADATA, encode_partition_meta
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FlushedOffset
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.room import release_spare
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, Snapshot
 from moldau.core.raft.messages import EndQuorumEpoch, Request, SnapshotId, Standing
@@ -160,8 +161,13 @@ class RaftDriver:
 
     def append(self, batch: Buffer, now_ms: int) -> int:
         """Gives the last offset; `applied` is to follow. Raises as `Log.append`."""
-        epoch = self.quorum.leader_epoch
-        return self.log.append(batch, leader_epoch=epoch, now_ms=now_ms, origin=AppendOrigin.CONTROLLER).last_offset
+        epoch, origin = self.quorum.leader_epoch, AppendOrigin.CONTROLLER
+        try:
+            return self.log.append(batch, leader_epoch=epoch, now_ms=now_ms, origin=origin).last_offset
+        except StorageFullError:
+            if not release_spare(self._disk):
+                raise
+            return self.log.append(batch, leader_epoch=epoch, now_ms=now_ms, origin=origin).last_offset
 
     def applied(self) -> None:
         """What was appended may be committed now."""
@@ -267,7 +273,7 @@ class RaftDriver:
                         self._is_flushing = True
                         self._spawn(self._flush_while_asked())
                 case Save():
-                    write_quorum_state(self._disk, QUORUM_STATE, output.state)
+                    self._save(output)
                 case AppendControl():
                     self._append_control(output)
                 case LeadershipBegan():
@@ -282,6 +288,15 @@ class RaftDriver:
                     self._answer_with_bytes(output)
                 case Append() | TruncateTo() | SaveSnapshotPart() | LoadSnapshot():
                     self._follow(output)
+
+    def _save(self, output: Save) -> None:
+        """Raises StorageFullError, StorageFailedError."""
+        try:
+            write_quorum_state(self._disk, QUORUM_STATE, output.state)
+        except StorageFullError:
+            if not release_spare(self._disk):
+                raise
+            write_quorum_state(self._disk, QUORUM_STATE, output.state)
 
     def _keep_topic_id(self) -> None:
         if not self._disk.exists(_TOPIC_ID_FILE):
@@ -328,8 +343,10 @@ class RaftDriver:
                 self.log.append_copied(batch, self._clock.now_ms())
                 sets.extend(found)
                 self._listener.appended(batch)
-        except (ProtocolError, StorageFullError):
+        except ProtocolError:
             pass
+        except StorageFullError:
+            release_spare(self._disk)
         self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch, tuple(sets)))
 
     def _truncate(self, offset: int) -> None:
@@ -432,6 +449,7 @@ class RaftDriver:
         try:
             await self._workers.run(partial(self._flush_and_note, plan))
         except StorageFullError as error:
+            release_spare(self._disk)
             self._listener.flush_refused(error)
             self._step(DiskFull())
         except StorageFailedError as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.log.room import SPARE_FILE, keep_spare
 from moldau.core.metadata.features import served_features
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import KafkaError
@@ -185,6 +187,21 @@ def test_a_full_disk_refuses_the_request_and_the_next_one_tries_again() -> None:
         assert role.log.log_end_offset == end_offset
         assert not role.is_offline
         assert await codes(role, create("a")) == [0]
+        await stop(role)
+
+    run(test)
+
+
+@pytest.mark.parametrize(("operation", "path"), [("append", METADATA_LOG), ("write", QUORUM_STATE)])
+def test_the_spare_file_makes_room_for_the_metadata(operation: Literal["append", "write"], path: str) -> None:
+    async def test() -> None:
+        node = Node()
+        keep_spare(node.disk)
+        node.disk.fail(Fault(operation, "full", path, 1))
+        role = await node.start_with_broker()
+        assert not node.disk.exists(SPARE_FILE)
+        assert await codes(role, create("a")) == [0]
+        assert not role.is_offline
         await stop(role)
 
     run(test)

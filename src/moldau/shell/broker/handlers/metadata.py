@@ -165,5 +165,5 @@ def _row(
     if leader not in serving:
         is_deaf = leader in broker.image.brokers and context.api_version >= LISTENER_NOT_FOUND_FROM
         leader, error_code = NO_LEADER, LISTENER_NOT_FOUND if is_deaf else LEADER_NOT_AVAILABLE
-    offline = tuple(replica for replica in replicas if replica not in serving)
+    offline = broker.image.offline_replicas(partition, serving)
     return MetadataResponsePartition(error_code, index, leader, epoch, replicas, partition.isr, offline)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.topic_names import topic_name_fault
-from moldau.core.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from moldau.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import DESCRIBE_TOPIC, TOPIC_RIGHTS
@@ -102,7 +102,7 @@ async def _page(
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(len(topic.partitions), first + limit)
-        described = tuple(_described(topic, index, serving) for index in range(first, end))
+        described = tuple(_described(broker.image, topic, index, serving) for index in range(first, end))
         limit -= len(described)
         topics.append(
             DescribeTopicPartitionsResponseTopic(
@@ -119,7 +119,7 @@ async def _page(
 
 
 def _described(
-    topic: TopicImage, index: int, serving: Mapping[int, tuple[str, int]]
+    image: MetadataImage, topic: TopicImage, index: int, serving: Mapping[int, tuple[str, int]]
 ) -> DescribeTopicPartitionsResponsePartition:
     partition: PartitionImage = topic.partitions[index]
     has_leader = partition.leader in serving
@@ -132,7 +132,7 @@ def _described(
         isr_nodes=partition.isr,
         eligible_leader_replicas=partition.eligible_leader_replicas,
         last_known_elr=partition.last_known_elr,
-        offline_replicas=tuple(replica for replica in partition.replicas if replica not in serving),
+        offline_replicas=image.offline_replicas(partition, serving),
     )
 
 

@@ -361,6 +361,7 @@ class _Partitions:
             labels = labels_text(logDirectory=directory.path)
             out.add("kafka_log_logmanager_logdirectoryoffline", int(directory.health.is_offline), labels)
             out.add("kafka_log_logmanager_logdirectorycordoned", int(directories.is_cordoned(directory)), labels)
+            out.add("moldau_log_directory_full", int(directory.health.is_full), labels)
         root = getattr(broker.disk, "root", None)
         if isinstance(root, str):
             space = disk_space(root)

@@ -195,6 +195,8 @@ _DIRECTORY_ROWS: tuple[_Row, ...] = (
      "LogDirectories"),
     ("kafka_log_logmanager_logdirectoryoffline", GAUGE, ("logDirectory",), "1 if the directory failed",
      "DirectoryHealth"),
+    ("moldau_log_directory_full", GAUGE, ("logDirectory",),
+     "1 if it takes no records until there is room: other brokers lead. Not of a broker alone", "DirectoryHealth"),
     ("kafka_network_requestmetrics_requests_total", COUNTER, ("request", "version"),
      "Requests; FetchConsumer and FetchFollower: the fetches of each", "RequestStats"),
     ("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),

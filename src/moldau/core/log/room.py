@@ -1,0 +1,72 @@
+"""A log directory without room: when to look for room again, and what is kept so that metadata still fits in.
+
+Room that comes and goes must not make partitions go to and fro. So a directory has room again only when a good part of
+its volume is free; and where appends are refused again soon after that, as with a quota that the volume does not show,
+it is looked for after twice the time.
+"""
+
+from __future__ import annotations
+
+from moldau.errors import MoldauError
+from moldau.ports import Disk
+
+FIRST_WAIT_MS = 5_000
+LAST_WAIT_MS = 600_000
+MOST_NEEDED_BYTES = 1 << 28
+SPARE_FILE = "moldau.spare"
+SPARE_BYTES = 4 << 20
+"""Room for tens of thousands of changes of the metadata."""
+
+
+class Room:
+    """Of one log directory. Times are steady."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self._wait_ms = FIRST_WAIT_MS
+        self._look_ms = 0
+        self._trusted_ms = 0
+
+    def refused(self, now_ms: int) -> bool:
+        """An append found no room. Whether that is news."""
+        if self.is_full:
+            return False
+        self._wait_ms = min(2 * self._wait_ms, LAST_WAIT_MS) if now_ms < self._trusted_ms else FIRST_WAIT_MS
+        self.is_full, self._look_ms = True, now_ms + self._wait_ms
+        return True
+
+    def is_look_due(self, now_ms: int) -> bool:
+        """Whether to ask the file system, and tell `looked`."""
+        return self.is_full and now_ms >= self._look_ms
+
+    def looked(self, total_bytes: int, usable_bytes: int, now_ms: int) -> bool:
+        """What the file system says, -1 where it says nothing: whether there is room again."""
+        if usable_bytes < needed_bytes(total_bytes):
+            self._look_ms = now_ms + FIRST_WAIT_MS
+            return False
+        self.is_full, self._trusted_ms = False, now_ms + 2 * self._wait_ms
+        return True
+
+
+def needed_bytes(total_bytes: int) -> int:
+    """How much of a volume of this size must be free before a directory that was full is used again: a twentieth, at
+    most 256 MiB."""
+    return min(total_bytes // 20, MOST_NEEDED_BYTES)
+
+
+def keep_spare(disk: Disk) -> None:
+    """Writes the spare file, unless it is there. Without room for it there is none. Waits."""
+    if disk.exists(SPARE_FILE):
+        return
+    try:
+        disk.replace_file(SPARE_FILE, bytes(SPARE_BYTES))
+    except MoldauError:
+        release_spare(disk)
+
+
+def release_spare(disk: Disk) -> bool:
+    """Gives the room of the spare file to whoever needs it now; False: there is none. Raises StorageFailedError."""
+    if not disk.exists(SPARE_FILE):
+        return False
+    disk.remove(SPARE_FILE)
+    return True
