@@ -25,6 +25,7 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
     from moldau import __version__
 
     address = node.bootstrap_servers
+    connect, *others = advertised_addresses(settings, node) if settings.is_broker else [address]
     is_whole = settings.is_alone and settings.is_broker
     which = "a cluster of one node" if is_whole else f"node {settings.node_id} of a cluster"
     lines = [
@@ -35,14 +36,34 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
     lines.append(f"  records    {'in memory only' if is_in_memory else where}")
     if settings.is_broker:
         lines.append(f"  durability {durability(settings, is_in_memory)}")
-    lines.append(f"  connect    bootstrap.{'servers' if settings.is_broker else 'controllers'}={address}")
+    lines.append(f"  connect    bootstrap.{'servers' if settings.is_broker else 'controllers'}={connect}")
+    lines += [f"             bootstrap.servers={other}" for other in others]
+    if connect.split(" ")[0] != address:
+        lines.append(f"  listens    {address}")
     if page is not None:
         lines.append(f"  page       {page}")
     if node.operations is not None:
         lines.append(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
     if settings.is_broker:
-        lines.append(f"  try        echo hello | moldau produce greetings -b {address}")
+        lines.append(f"  try        echo hello | moldau produce greetings -b {connect.split(' ')[0]}")
     say([*lines, f"{READY}{address}"])
+
+
+def advertised_addresses(settings: BrokerSettings, node: Node) -> list[str]:
+    """Where clients connect to, listener by listener, as the cluster tells them; with the listener's name where there
+    are several. Where a listener advertises nothing of its own, clients are told the address that they came to."""
+    registered = {point.name: point for point in node.broker.image.brokers[node.node_id].listeners}
+    found = []
+    for place, endpoint in enumerate(settings.listeners):
+        point = settings.advertised_listener(endpoint.name)
+        if point is None and place == 0:
+            address = node.bootstrap_servers
+        else:
+            host, port = (point or endpoint).host, (point or registered[endpoint.name]).port
+            host = host or registered[endpoint.name].host
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        found.append(address if len(settings.listeners) == 1 else f"{address} ({endpoint.name})")
+    return found
 
 
 def say(lines: Sequence[str]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, int32
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.broker_disks import disk_in_words, disks_of
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, is_view_new
 from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all, see_through
 from moldau.cli.output import CommandError, print_rows
 
@@ -50,21 +51,27 @@ def list_brokers(arguments: argparse.Namespace) -> int:
     with cluster_admin(arguments) as admin:
         brokers = describe_cluster(admin, with_fenced=True).brokers
         partitions = all_partitions(admin)
+    is_view_new(arguments)
+    disks = disks_of([row for row in brokers if not row.is_fenced])
     rows: list[dict[str, object]] = [
         {
             "broker": row.broker_id,
             "address": f"{row.host}:{row.port}",
             "rack": row.rack,
-            "state": "fenced" if row.is_fenced else "serving",
+            "state": "fenced" if row.is_fenced else "no answer" if disks[row.broker_id] is None else "serving",
             "leads": sum(each.leader_id == row.broker_id for each in partitions.values()),
             "replicas": sum(row.broker_id in each.replicas for each in partitions.values()),
             "out_of_sync": sum(
                 row.broker_id in each.replicas and row.broker_id not in each.isr for each in partitions.values()
             ),
+            "disk": disk_in_words(
+                disks.get(row.broker_id) or (),
+                has_offline=any(row.broker_id in each.offline for each in partitions.values()),
+            ),
         }
         for row in brokers
     ]
-    columns = ("broker", "address", "rack", "state", "leads", "replicas", "out_of_sync")
+    columns = ("broker", "address", "rack", "state", "leads", "replicas", "out_of_sync", "disk")
     print_rows(rows, columns, as_json=arguments.json)
     return 0
 

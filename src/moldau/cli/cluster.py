@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 CLIENT_ID = "moldau-cli"
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 TIMEOUT_S = 10.0
+CONTROLLER_PATIENCE_MS = 5_000
+"""How long a broker may take to hear of the active controller."""
+MAX_NAMED = 5
+"""Partitions without a leader that a sentence names."""
 
 
 def add_cluster_arguments(
@@ -82,6 +87,29 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
         raise CommandError(who or f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
 
 
+def is_view_new(arguments: argparse.Namespace) -> bool:
+    """Whether an active controller answers, after what was asked of a broker; else standard error says that the broker
+    shows what it knew last."""
+    from moldau.client.admin.client import ClusterAdmin
+    from moldau.client.admin.quorum import has_controller
+    from moldau.errors import KafkaError
+    from moldau.shell.io.tcp import TCP
+
+    servers = arguments.bootstrap_server
+    with ClusterAdmin(TCP, servers, client_id=CLIENT_ID, answer_timeout_ms=CONTROLLER_PATIENCE_MS) as admin:
+        try:
+            is_new = has_controller(admin)
+        except KafkaError:
+            is_new = False
+    if not is_new:
+        print(
+            f"moldau: no controller answers (is a majority of them running?): {servers} shows what it knew last, and "
+            "brokers that have died since still seem to serve",
+            file=sys.stderr,
+        )
+    return is_new
+
+
 @contextmanager
 def known_topic(topic: str) -> Iterator[None]:
     """Says that there is no such topic, where a broker only says that it hosts no such partition."""
@@ -141,14 +169,18 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
     """What confluent-kafka reports of a record or a request, for a person."""
     from confluent_kafka import KafkaError
 
-    code = error.code()
+    code, topic = error.code(), getattr(arguments, "topic", None)
+    if topic and code in (KafkaError._UNKNOWN_PARTITION, KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT):
+        # that client's words also for a partition that nobody leads
+        leaderless = _without_leader(topic, arguments)
+        if leaderless is not None:
+            return leaderless
     if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
         return f"no broker answers at {arguments.bootstrap_server}"
     if code == KafkaError._MSG_TIMED_OUT:
         return f"{arguments.bootstrap_server} did not acknowledge in time"
     if code == KafkaError.MSG_SIZE_TOO_LARGE:
         return "a record is larger than the topic takes (max.message.bytes)"
-    topic = getattr(arguments, "topic", None)
     if topic and code in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
         return f"unknown topic: {topic}"
     if topic and code == KafkaError._UNKNOWN_PARTITION:
@@ -158,6 +190,26 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
     for prefix in ("Broker: ", "Local: "):
         text = text.removeprefix(prefix)
     return text[:1].lower() + text[1:]
+
+
+def _without_leader(topic: str, arguments: argparse.Namespace) -> str | None:
+    """Which partitions of the topic nobody leads, in words; None: none is without, or no broker tells."""
+    from moldau.client.admin.topics import list_topics
+
+    try:
+        with cluster_admin(arguments) as admin:
+            found = list_topics(admin).get(topic)
+    except CommandError:
+        return None
+    leaderless = [] if found is None else [row for row in found.partitions if row.leader_id < 0]
+    if not leaderless:
+        return None
+    holders = sorted({replica for row in leaderless for replica in row.replicas})
+    named = ", ".join(f"{topic}-{row.index}" for row in leaderless[:MAX_NAMED])
+    more = f" and {len(leaderless) - MAX_NAMED} more" if len(leaderless) > MAX_NAMED else ""
+    have = "has" if len(leaderless) == 1 else "have"
+    brokers = f"broker {holders[0]} has" if len(holders) == 1 else f"brokers {', '.join(map(str, holders))} have"
+    return f"{named}{more} {have} no leader: {brokers} the records, and cannot lead now (moldau brokers list)"
 
 
 @contextmanager

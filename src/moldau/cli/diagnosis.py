@@ -16,20 +16,24 @@ import msgspec
 
 from moldau.cli.strangers import speaks_http, speaks_tls
 from moldau.client.blocking.connection import ClientConnection
+from moldau.core.clocks import CLOCK_SKEW_MS, clock_skew_ms
+from moldau.core.config.listeners import Endpoint, parse_endpoints
 from moldau.errors import MoldauError
 from moldau.products.features import features_not_served
 from moldau.shell.io.tcp import TCP
 from moldau.types import counted
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 Level = Literal["ok", "warning", "failed"]
-CLOCK_SKEW_MS = 5_000
-"""From here on timestamps and timeouts of clients and brokers begin to disagree visibly."""
+BROKER_RESOURCE = 4
+REPLICAS = 3
+_LISTENER_SETTINGS = ("listeners", "advertised.listeners", "controller.listener.names")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -50,6 +54,9 @@ class Diagnosis:
         self._timeout_ms = timeout_ms
         self._tell = tell
         self._cluster_id: str | None = None
+        self._own_id = -1
+        self._listeners: tuple[Endpoint, ...] = ()
+        """Of the broker that was asked: what it advertises, or where it listens; () where it does not tell."""
         self.findings: list[Finding] = []
 
     @property
@@ -73,23 +80,27 @@ class Diagnosis:
             if not self._tells_versions(connection):
                 return
             brokers = self._tells_metadata(connection)
+            own = _own_listeners(connection, brokers)
+        self._own_id, self._listeners = own
         reachable = [self._reaches(broker) for broker in brokers]
         if round_trip and brokers and all(reachable):
-            self._round_trip(where)
+            self._round_trip(where, [broker.node_id for broker in brokers])
         elif not round_trip and not self.has_failed:
             self._find("clock", "ok", "not compared, and nothing was written: --round-trip does both")
 
     # -- name and port
 
-    def _resolves(self, host: str, port: int, step: str, whose: str) -> bool:
+    def _resolves(
+        self, host: str, port: int, step: str, whose: str, broker: MetadataResponseBroker | None = None
+    ) -> bool:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             advice = (
                 f"Use a name that this machine knows, or add {host} to its DNS or /etc/hosts."
-                if step == "name"
-                else _advertise_advice(self._host, self._port)
+                if broker is None
+                else self._advertise_advice(broker)
             )
             self._find(step, "failed", f"{whose}: the name {host} is not known here ({reason})", advice)
             return False
@@ -187,10 +198,10 @@ class Diagnosis:
     def _reaches(self, broker: MetadataResponseBroker) -> bool:
         host, port = broker.host, broker.port
         whose = f"broker {broker.node_id} advertises {host}:{port}"
-        if not self._resolves(host, port, "advertised", whose):
+        if not self._resolves(host, port, "advertised", whose, broker):
             return False
         problem = connect_problem(host, port, self._timeout_ms)
-        advice = _advertise_advice(self._host, self._port)
+        advice = self._advertise_advice(broker)
         if problem is not None:
             self._find("advertised", "failed", f"{whose}: {problem}", advice)
             return False
@@ -204,6 +215,32 @@ class Diagnosis:
         else:
             self._find("advertised", "ok", f"{whose}, which is reached from here")
         return True
+
+    def _advertise_advice(self, broker: MetadataResponseBroker) -> str:
+        """Names the listener by which the broker was asked, and keeps what its other ones advertise."""
+        if broker.node_id != self._own_id:
+            return (
+                f"Set advertised.listeners on broker {broker.node_id}: of the listener for these clients, the address "
+                "by which they reach it."
+            )
+        asked = _asked_listener(self._listeners, broker, self._port)
+        if asked is None:
+            return (
+                f"Set advertised.listeners on broker {broker.node_id}: of the listener for these clients, "
+                f"{self._host}:{self._port}, the address by which they reach it."
+            )
+        wanted = ",".join(
+            str(Endpoint(each.name, self._host, self._port) if each is asked else each) for each in self._listeners
+        )
+        several = (
+            ""
+            if len(self._listeners) > 1
+            else (" Clients inside and outside of a container network need a listener each.")
+        )
+        return (
+            f"Set advertised.listeners={wanted} on the broker: the address by which its clients reach it"
+            f" (moldau up --set advertised.listeners={wanted}).{several}"
+        )
 
     def _other_cluster(self, host: str, port: int) -> str | None:
         """Why what answers at an advertised address is not the cluster that advertised it; None if it is."""
@@ -221,8 +258,9 @@ class Diagnosis:
 
     # -- there and back
 
-    def _round_trip(self, where: str) -> None:
-        """Writes one record to a topic of its own, reads it, deletes the topic."""
+    def _round_trip(self, where: str, brokers: list[int]) -> None:
+        """Writes a record to each partition of a topic of its own, one for each broker; reads one, deletes the topic.
+        The records get the times of the brokers."""
         from confluent_kafka import Consumer, KafkaException, TopicPartition
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -232,7 +270,9 @@ class Diagnosis:
         admin = AdminClient(settings)
         config = {"message.timestamp.type": "LogAppendTime"}
         try:
-            admin.create_topics([NewTopic(topic, 1, -1, config=config)])[topic].result(timeout_s + 5)
+            places = _places(brokers)
+            new = NewTopic(topic, len(places), replica_assignment=places, config=config)
+            admin.create_topics([new])[topic].result(timeout_s + 5)
         except KafkaException as error:
             advice = "Creating topics is refused: see the broker's log, its quorum, and what this client may do."
             self._find("round trip", "failed", f"no topic could be created: {error.args[0].str()}", advice)
@@ -243,6 +283,7 @@ class Diagnosis:
             producer = Producer({**settings, "linger.ms": 0, "message.timeout.ms": self._timeout_ms})
             if not self._writes(producer, topic, timeout_s):
                 return
+            self._compare_clocks(producer, topic, brokers)
             consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
             started = time.monotonic()
             try:
@@ -259,34 +300,35 @@ class Diagnosis:
             admin.delete_topics([topic])[topic].exception(timeout_s + 5)
 
     def _writes(self, producer: Producer, topic: str, timeout_s: float) -> bool:
-        delivered: list[tuple[str | None, int]] = []
-        producer.produce(
-            topic,
-            b"is anybody there?",
-            on_delivery=lambda error, message: delivered.append((error and error.str(), message.timestamp()[1])),
-        )
-        before_ms = time.time() * 1000
-        started = time.monotonic()
-        producer.flush(timeout_s + 5)
-        took_ms = (time.monotonic() - started) * 1000
-        if not delivered or delivered[0][0]:
-            reason = delivered[0][0] if delivered else "no answer"
-            self._find("round trip", "failed", f"a record cannot be written: {reason}", "See the broker's log.")
+        written = _write(producer, topic, 0, timeout_s)
+        if written.error is not None:
+            self._find("round trip", "failed", f"a record cannot be written: {written.error}", "See the broker's log.")
             return False
-        self._find("round trip", "ok", f"wrote a record to {topic} in {took_ms:.0f} ms")
-        self._compare_clocks(delivered[0][1], before_ms, took_ms)
+        self._find("round trip", "ok", f"wrote a record to {topic} in {written.took_ms:.0f} ms")
         return True
 
-    def _compare_clocks(self, broker_ms: int, before_ms: float, took_ms: float) -> None:
-        """The broker's time lies between the request and its answer; what is beyond either end is skew."""
-        skew_ms = round(min(0, broker_ms + 1 - before_ms) or max(0, broker_ms - before_ms - took_ms))
-        if abs(skew_ms) < CLOCK_SKEW_MS:
-            self._find("clock", "ok", f"the broker's clock agrees with this machine's (within {abs(skew_ms) + 1} ms)")
-            return
-        side = "ahead of" if skew_ms > 0 else "behind"
-        advice = "Run NTP on both: retention, timestamps and searches by time go by these clocks."
-        text = f"the broker's clock is {abs(skew_ms) / 1000:.1f} s {side} this machine's"
-        self._find("clock", "warning", text, advice)
+    def _compare_clocks(self, producer: Producer, topic: str, brokers: list[int]) -> None:
+        """Of each broker, by the time that it gave to a record."""
+        advice = "Run NTP on all machines: retention, timestamps and searches by time go by these clocks."
+        agreeing: list[int] = []
+        for partition, broker in enumerate(brokers):
+            written = _write(producer, topic, partition, self._timeout_ms / 1000)
+            whose = "the broker" if len(brokers) == 1 else f"broker {broker}"
+            if written.error is not None:
+                text = f"{whose}'s clock is not known: it takes no record ({written.error})"
+                self._find("clock", "warning", text, "See the broker's log.")
+                continue
+            skew_ms = clock_skew_ms(written.broker_ms, written.before_ms, written.took_ms)
+            if abs(skew_ms) < CLOCK_SKEW_MS:
+                agreeing.append(abs(skew_ms) + 1)
+                continue
+            side = "ahead of" if skew_ms > 0 else "behind"
+            self._find(
+                "clock", "warning", f"{whose}'s clock is {abs(skew_ms) / 1000:.1f} s {side} this machine's", advice
+            )
+        if agreeing:
+            whose = "the broker's clock agrees" if len(brokers) == 1 else f"the clocks of {len(agreeing)} brokers agree"
+            self._find("clock", "ok", f"{whose} with this machine's (within {max(agreeing)} ms)")
 
 
 _CLIENT_APIS = (
@@ -313,12 +355,66 @@ def _ranges(ranges: dict[int, tuple[int, int]]) -> str:
     return ", ".join(shown)
 
 
-def _advertise_advice(host: str, port: int) -> str:
-    return (
-        f"Set advertised.listeners=PLAINTEXT://{host}:{port} on the broker: the address by which its clients reach it"
-        f" (moldau up --set advertised.listeners=PLAINTEXT://{host}:{port}). Clients inside and outside of a"
-        " container network need a listener each."
+def _own_listeners(
+    connection: ClientConnection, brokers: tuple[MetadataResponseBroker, ...]
+) -> tuple[int, tuple[Endpoint, ...]]:
+    """Which of the brokers answers here, and its endpoints for clients: a broker tells of its own settings only. (-1,
+    ()): it does not tell."""
+    for broker in brokers:
+        resource = DescribeConfigsResource(BROKER_RESOURCE, str(broker.node_id), _LISTENER_SETTINGS)
+        try:
+            (result,) = connection.request(DescribeConfigsRequest((resource,))).results
+            if result.error_code:
+                continue
+            values = {row.name: row.value or "" for row in result.configs}
+            listeners, advertised = (
+                parse_endpoints(name, tuple(filter(None, values.get(name, "").split(","))))
+                for name in _LISTENER_SETTINGS[:2]
+            )
+        except (MoldauError, ValueError):
+            continue
+        controllers = values.get(_LISTENER_SETTINGS[2], "").upper().split(",")
+        told = {each.name: each for each in (*listeners, *advertised) if each.name not in controllers}
+        return broker.node_id, tuple(told.values())
+    return -1, ()
+
+
+def _asked_listener(listeners: tuple[Endpoint, ...], broker: MetadataResponseBroker, port: int) -> Endpoint | None:
+    """The one whose address the broker names, else the one of the port that was asked; None: nobody can tell."""
+    named = [each for each in listeners if (each.host, each.port) == (broker.host, broker.port)]
+    at_port = [each for each in listeners if each.port in (broker.port, port)]
+    return next((found[0] for found in (named, at_port, listeners) if len(found) == 1), None)
+
+
+def _places(brokers: list[int]) -> list[list[int]]:
+    """A partition led by each broker, with as many replicas as topics usually have."""
+    count = min(REPLICAS, len(brokers))
+    return [[brokers[(first + next_) % len(brokers)] for next_ in range(count)] for first in range(len(brokers))]
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """`broker_ms`: the time that the broker gave to the record."""
+
+    error: str | None
+    broker_ms: int
+    before_ms: float
+    took_ms: float
+
+
+def _write(producer: Producer, topic: str, partition: int, timeout_s: float) -> _Written:
+    delivered: list[tuple[str | None, int]] = []
+    producer.produce(
+        topic,
+        b"is anybody there?",
+        partition=partition,
+        on_delivery=lambda error, message: delivered.append((error and error.str(), message.timestamp()[1])),
     )
+    before_ms = time.time() * 1000
+    started = time.monotonic()
+    producer.flush(timeout_s + 5)
+    took_ms = (time.monotonic() - started) * 1000
+    error, broker_ms = delivered[0] if delivered else ("no answer", -1)
+    return _Written(error, broker_ms, before_ms, took_ms)
 
 
 def connect_problem(host: str, port: int, timeout_ms: int) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers, int32, int64
-from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin, known_topic
+from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin, is_view_new, known_topic
 from moldau.cli.moves import add_move_arguments, move, replicas_of_all, see_through
 from moldau.cli.offsets import partitions_of
 from moldau.cli.output import CommandError, print_rows
@@ -22,7 +22,9 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau partitions describe orders", "moldau partitions describe --under-replicated"),
     )
     describe.add_argument("topic", nargs="*", default=[], help="without it, all topics")
-    describe.add_argument("--under-replicated", action="store_true", help="only where a replica is not in sync")
+    describe.add_argument(
+        "--under-replicated", action="store_true", help="only where a replica is not in sync, or nobody leads"
+    )
     add_cluster_arguments(describe, describe_partitions)
 
     add = verbs.add_parser(
@@ -94,11 +96,14 @@ def describe_partitions(arguments: argparse.Namespace) -> int:
         }
         for name, topic in topics.items()
         for row in topic.partitions
-        if not arguments.under_replicated or set(row.replicas) != set(row.isr)
+        if not (arguments.under_replicated and row.is_whole)
     ]
+    is_new = is_view_new(arguments)
     columns = ("topic", "partition", "leader", "replicas", "in_sync", "eligible")
-    print_rows(rows, columns, as_json=arguments.json, empty="every replica is in sync")
-    return 0
+    when = "" if is_new else ", as far as this broker knows"
+    empty = f"every partition has a leader, and every replica is in sync{when}"
+    print_rows(rows, columns, as_json=arguments.json, empty=empty if names else "there is no topic")
+    return 0 if is_new or not arguments.under_replicated else 1
 
 
 def add_partitions(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import msgspec
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
-from moldau.errors import kafka_error
+from moldau.errors import KafkaError, kafka_error
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.messages.cluster import (
     DescribeQuorumPartition,
@@ -19,6 +19,14 @@ from moldau.wire.protocol.messages.raft_records import Endpoint
 from moldau.wire.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 
 LEADER, FOLLOWER, OBSERVER = "Leader", "Follower", "Observer"
+_WITHOUT_CONTROLLER = (
+    "BROKER_NOT_AVAILABLE",
+    "LEADER_NOT_AVAILABLE",
+    "NETWORK_EXCEPTION",
+    "NOT_CONTROLLER",
+    "NOT_LEADER_OR_FOLLOWER",
+    "REQUEST_TIMED_OUT",
+)
 
 
 class QuorumReplica(msgspec.Struct, frozen=True):
@@ -70,6 +78,15 @@ def remove_voter(admin: ClusterAdmin, node_id: int, directory_id: Uuid) -> None:
     answer = admin.ask(RemoveRaftVoterRequest(None, node_id, directory_id))
     if answer.error_code:
         raise error_of(answer.error_code, answer.error_message)
+
+
+def has_controller(admin: ClusterAdmin) -> bool:
+    """Whether an active controller answers the broker that is asked; True also where nobody may ask that, or can."""
+    try:
+        describe_quorum(admin)
+    except KafkaError as error:
+        return error.name not in _WITHOUT_CONTROLLER
+    return True
 
 
 def describe_quorum(admin: ClusterAdmin) -> QuorumInfo:

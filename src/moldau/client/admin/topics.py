@@ -38,6 +38,13 @@ class PartitionDescription(msgspec.Struct, frozen=True):
     isr: tuple[int, ...]
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
+    offline: tuple[int, ...] = ()
+    """Replicas that cannot lead: the broker does not serve, or its log directory takes no records."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether somebody leads, and every replica is in sync."""
+        return self.leader_id >= 0 and set(self.isr) == set(self.replicas)
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
@@ -63,7 +70,9 @@ def list_topics(admin: ClusterAdmin) -> dict[str, TopicDescription]:
 
 def _described(row: MetadataResponseTopic) -> TopicDescription:
     partitions = [
-        PartitionDescription(part.partition_index, part.leader_id, part.replica_nodes, part.isr_nodes)
+        PartitionDescription(
+            part.partition_index, part.leader_id, part.replica_nodes, part.isr_nodes, offline=part.offline_replicas
+        )
         for part in sorted(row.partitions, key=lambda part: part.partition_index)
     ]
     return TopicDescription(row.name or "", row.topic_id, row.is_internal, tuple(partitions))
@@ -118,6 +127,7 @@ def _describe_in_pages(admin: ClusterAdmin, names: Sequence[str], page_size: int
                     part.isr_nodes,
                     part.eligible_leader_replicas or (),
                     part.last_known_elr or (),
+                    part.offline_replicas,
                 )
                 for part in row.partitions
             ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from moldau.errors import MoldauError
 from moldau.ports import Disk
 
-FIRST_WAIT_MS = 5_000
+FIRST_WAIT_MS = 1_000
 LAST_WAIT_MS = 600_000
 MOST_NEEDED_BYTES = 1 << 28
 SPARE_FILE = "moldau.spare"

@@ -102,9 +102,9 @@ class ClusterWatch:
         return StateSeen(state, tuple(self._cluster.features_not_served()))
 
 
-def is_in_sync(partition: PartitionFacts) -> bool:
-    """Whether all of its replicas are."""
-    return len(partition.in_sync) >= len(partition.replicas)
+def is_whole(partition: PartitionFacts) -> bool:
+    """Whether somebody leads, and all of its replicas are in sync."""
+    return partition.leader >= 0 and len(partition.in_sync) >= len(partition.replicas)
 
 
 def read_state(admin: ClusterAdmin, topics: Iterable[TopicFacts]) -> ClusterState:
@@ -127,7 +127,7 @@ def read_state(admin: ClusterAdmin, topics: Iterable[TopicFacts]) -> ClusterStat
         MoveRow(partition.topic, partition.partition, *replicas)
         for partition, replicas in sorted(list_reassignments(admin).items())
     )
-    behind = tuple((name, each) for name, each in named if not is_in_sync(each))
+    behind = tuple((name, each) for name, each in named if not is_whole(each))
     return ClusterState(brokers, _voters(admin), moves, behind)
 
 

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, GroupFacts, SilentError, TopicFacts
-from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_in_sync
+from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_whole
 from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
 from moldau.products.console.letters import Letter, LettersWatch
@@ -138,7 +138,7 @@ class Pages:
                 (topic for topic in snapshot.topics if not topic.is_internal),
                 key=lambda topic: (-(self._rate(f"in:{topic.name}") or 0), -(topic.records or 0), topic.name),
             )
-            behind = sum(not is_in_sync(each) for topic in snapshot.topics for each in topic.partitions)
+            behind = sum(not is_whole(each) for topic in snapshot.topics for each in topic.partitions)
             pipelines = sum(is_pipeline(group) for group in snapshot.groups)
             return 200, "overview.html", values | {"busiest": busiest[:8], "behind": behind, "pipelines": pipelines}
         if path == "/topics":

@@ -78,7 +78,9 @@ def test_a_leader_that_no_in_sync_replica_can_follow_stays_and_is_read_on_a_full
         assert [brokers.leader(topic).broker_id for topic in ("t", "u")] == [1, 1]
         assert [brokers.machines[1].values(topic) for topic in ("t", "u")] == [[b"first"], [b"first"]]
         await brokers.machines[2].start()
-        await brokers.until(lambda: brokers.leader("u").broker_id == 2, "the other replica is in sync again, and leads")
+        while brokers.leader("u").broker_id == 1:  # until the other replica is in sync again
+            assert await brokers.produce(1, b"refused", topic="u") in (STORAGE_ERROR, NOT_LEADER)
+            await brokers.pass_time(0.5)
         assert brokers.leader().broker_id == 1
         brokers.machines[1].disks[0].heal()
         await brokers.pass_time(10)
@@ -157,7 +159,7 @@ def test_room_that_comes_and_goes_moves_no_leader_to_and_fro() -> None:
             await brokers.pass_time(1)
         assert brokers.controller.partition().leader_epoch == epoch
         changes = sum(before != after for before, after in pairwise(said))
-        assert 0 < changes <= 14  # after 5, 10, 20 ... seconds
+        assert 0 < changes <= 20  # after 1, 2, 4 ... seconds
 
     run_brokers(story, count=3)
 

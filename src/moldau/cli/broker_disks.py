@@ -1,0 +1,65 @@
+"""The disks of brokers: each broker is asked by itself, so that one that is gone does not hold the others back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages.cluster import DescribeClusterBroker
+    from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsResult
+
+PATIENCE_MS = 5_000
+AT_ONCE = 16
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+Disks = tuple["DescribeLogDirsResult", ...]
+
+
+def disks_of(brokers: Iterable[DescribeClusterBroker]) -> dict[int, Disks | None]:
+    """The log directories of each broker, without their replicas; None of one that does not answer."""
+    asked = list(brokers)
+    if not asked:
+        return {}
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(asked))) as threads:
+        answers = threads.map(lambda row: _ask(row.host, row.port), asked)
+        return dict(zip((row.broker_id for row in asked), answers, strict=True))
+
+
+def _ask(host: str, port: int) -> Disks | None:
+    from moldau.client.blocking.connection import ClientConnection
+    from moldau.errors import MoldauError
+    from moldau.shell.io.tcp import TCP
+    from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
+
+    try:
+        with ClientConnection(
+            TCP, host, port, connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS
+        ) as connection:
+            return connection.request(DescribeLogDirsRequest(topics=())).results
+    except MoldauError:
+        return None
+
+
+def disk_in_words(directories: Sequence[DescribeLogDirsResult], *, has_offline: bool) -> str | None:
+    """The directory with the least room, or what is wrong. `has_offline`: the cluster counts a replica of the broker as
+    offline; where no directory has failed, one is full."""
+    failed = [row.log_dir for row in directories if row.error_code]
+    if failed:
+        return f"failed: {', '.join(failed)}"
+    known = [row for row in directories if row.total_bytes >= 0]
+    if not known:
+        return "full" if directories and has_offline else None
+    least = min(known, key=lambda row: row.usable_bytes)
+    free = f"{size(least.usable_bytes)} of {size(least.total_bytes)} free"
+    return f"full: {free}" if has_offline else free
+
+
+def size(count: int) -> str:
+    """Bytes for a person: `3.9 GiB`."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.0f} {UNITS[unit]}" if unit == 0 or value >= 100 else f"{value:.1f} {UNITS[unit]}"
