@@ -346,6 +346,7 @@ class Node:
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
         from moldau.core.metadata.features import REGISTERED_FEATURES
+        from moldau.shell.broker.clock_watch import watch_clock
         from moldau.shell.broker.life_cycle import LifeCycle
         from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
 
@@ -374,6 +375,7 @@ class Node:
         _when_cordoned(broker, logs, heartbeats.beat_now)
         await heartbeats.start()
         broker.spawn_lasting(heartbeats.go_on())
+        broker.spawn_lasting(watch_clock(broker.own_node, broker.controller.describe_quorum))
 
     def _new_heartbeats(
         self, quorum: QuorumRole, broker: Broker, logs: LogDirectories, registration: BrokerRegistrationRequest

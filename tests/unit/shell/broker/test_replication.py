@@ -156,6 +156,19 @@ def test_what_a_dead_leader_alone_had_is_cut_when_it_comes_back() -> None:
     run_brokers(story)
 
 
+def test_a_cut_that_takes_no_record_is_not_told_in_the_log() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        await write(brokers, 1, 0, 3)
+        for leader in (2, 1):  # nothing is appended in the epoch between
+            brokers.controller.change(leader=BrokerId(leader))
+            await brokers.until(brokers.machines[leader].leads)
+        await write(brokers, 1, 3, 4)
+        assert not [line for line in brokers.around.trace.told if "cut from offset" in line]
+
+    run_brokers(story)
+
+
 def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_silent() -> None:
     async def story(brokers: Brokers) -> None:
         await with_topic(brokers, 1, 2)

@@ -1,0 +1,38 @@
+"""What a start prints: where clients connect to is what the cluster tells them, not where the process listens."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.cli.announcement import announce
+from moldau.testing import Cluster
+
+
+def printed(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    announce(cluster.node.settings, cluster.node, True, None)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_advertised_addresses_are_printed_with_their_listeners(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {
+        "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+        "advertised.listeners": "INSIDE://broker-1:9092,OUTSIDE://kafka.example.org:9094",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    }
+    with Cluster(settings=settings) as cluster:
+        lines = printed(cluster, capsys)
+        own = cluster.bootstrap_servers
+    assert "  connect    bootstrap.servers=broker-1:9092 (INSIDE)" in lines
+    assert "             bootstrap.servers=kafka.example.org:9094 (OUTSIDE)" in lines
+    assert f"  listens    {own}" in lines
+    assert "  try        echo hello | moldau produce greetings -b broker-1:9092" in lines
+    assert lines[-1] == f"ready {own}"
+
+
+def test_a_listener_that_advertises_nothing_is_printed_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster() as cluster:
+        lines = printed(cluster, capsys)
+        own = cluster.bootstrap_servers
+    assert f"  connect    bootstrap.servers={own}" in lines
+    assert not [line for line in lines if line.startswith("  listens")]
+    assert lines[-1] == f"ready {own}"
