@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -111,12 +112,18 @@ def _check_known(admin: ClusterAdmin, broker: int, replicas: Iterable[Sequence[i
 def _sizes(admin: ClusterAdmin, broker: int) -> dict[TopicPartition, tuple[int, str]]:
     """Bytes and log directory of each replica; nothing of a broker that does not serve."""
     from moldau.client.admin.partitions import describe_log_dirs
+    from moldau.errors import KafkaError
 
     if broker not in admin.cluster().broker_ids():
         return {}
+    try:
+        directories = describe_log_dirs(admin, broker)
+    except KafkaError as error:
+        print(f"moldau: broker {broker} does not tell its sizes: {error}", file=sys.stderr)
+        return {}
     return {
         replica.partition: (replica.size_bytes, directory.path)
-        for directory in describe_log_dirs(admin, broker)
+        for directory in directories
         for replica in directory.replicas
         if not replica.is_future
     }

@@ -85,8 +85,13 @@ def has_controller(admin: ClusterAdmin) -> bool:
     try:
         describe_quorum(admin)
     except KafkaError as error:
-        return error.name not in _WITHOUT_CONTROLLER
+        return not is_without_controller(error)
     return True
+
+
+def is_without_controller(error: KafkaError) -> bool:
+    """Whether DescribeQuorum failed so because no controller is active, as far as the broker that was asked knows."""
+    return error.name in _WITHOUT_CONTROLLER
 
 
 def describe_quorum(admin: ClusterAdmin) -> QuorumInfo:

@@ -23,6 +23,8 @@ class Room:
 
     def __init__(self) -> None:
         self.is_full = False
+        self.looks = 0
+        """Since it was found to be full."""
         self._wait_ms = FIRST_WAIT_MS
         self._look_ms = 0
         self._trusted_ms = 0
@@ -32,7 +34,7 @@ class Room:
         if self.is_full:
             return False
         self._wait_ms = min(2 * self._wait_ms, LAST_WAIT_MS) if now_ms < self._trusted_ms else FIRST_WAIT_MS
-        self.is_full, self._look_ms = True, now_ms + self._wait_ms
+        self.is_full, self.looks, self._look_ms = True, 0, now_ms + self._wait_ms
         return True
 
     def is_look_due(self, now_ms: int) -> bool:
@@ -41,6 +43,7 @@ class Room:
 
     def looked(self, total_bytes: int, usable_bytes: int, now_ms: int) -> bool:
         """What the file system says, -1 where it says nothing: whether there is room again."""
+        self.looks += 1
         if usable_bytes < needed_bytes(total_bytes):
             self._look_ms = now_ms + FIRST_WAIT_MS
             return False
@@ -50,8 +53,8 @@ class Room:
 
 def needed_bytes(total_bytes: int) -> int:
     """How much of a volume of this size must be free before a directory that was full is used again: a twentieth, at
-    most 256 MiB."""
-    return min(total_bytes // 20, MOST_NEEDED_BYTES)
+    most 256 MiB, and room for the spare file, whose place is free meanwhile."""
+    return min(total_bytes // 20, MOST_NEEDED_BYTES) + SPARE_BYTES if total_bytes >= 0 else -1
 
 
 def keep_spare(disk: Disk) -> None:

@@ -20,7 +20,9 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 NO_LEADER = BrokerId(-1)
-LOST_DIRECTORY = Uuid((1).to_bytes(16, "big"))
+_UNKNOWN_DIRECTORIES = (ZERO_UUID, Uuid((1).to_bytes(16, "big")))
+"""Of a replica that no record places, or that its broker has not placed yet: Kafka's "migrating" and "unassigned"."""
+LOST_DIRECTORY = Uuid((2).to_bytes(16, "big"))
 """The directory of a replica that its broker cannot serve as a leader: no broker has a directory of this id."""
 
 
@@ -118,7 +120,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
         if not partition.directories or not self.log_directories or self.broker_id not in partition.replicas:
             return True
         directory = partition.directories[partition.replicas.index(self.broker_id)]
-        return directory == ZERO_UUID or directory in self.log_directories
+        return directory in _UNKNOWN_DIRECTORIES or directory in self.log_directories
 
 
 class ControllerImage(msgspec.Struct, frozen=True):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 
 import msgspec
 
 from moldau.client.admin.brokers import describe_cluster
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.partitions import list_reassignments
-from moldau.client.admin.quorum import describe_quorum
+from moldau.client.admin.quorum import describe_quorum, is_without_controller
 from moldau.errors import KafkaError
 from moldau.products.console.cluster import Cluster, ClusterError, PartitionFacts, TopicFacts
 from moldau.products.console.sampler import Snapshot
@@ -58,7 +57,9 @@ class ClusterState(msgspec.Struct, frozen=True):
     voters: tuple[VoterRow, ...]
     moves: tuple[MoveRow, ...]
     behind: tuple[tuple[str, PartitionFacts], ...]
-    """Topic and partition of those whose replicas are not all in sync."""
+    """Topic and partition of those that nobody leads, or whose replicas are not all in sync."""
+    has_controller: bool = True
+    """False: what is said of brokers and partitions is what a broker knew last."""
 
     @property
     def active_controller(self) -> int | None:
@@ -128,20 +129,22 @@ def read_state(admin: ClusterAdmin, topics: Iterable[TopicFacts]) -> ClusterStat
         for partition, replicas in sorted(list_reassignments(admin).items())
     )
     behind = tuple((name, each) for name, each in named if not is_whole(each))
-    return ClusterState(brokers, _voters(admin), moves, behind)
+    try:
+        return ClusterState(brokers, _voters(admin), moves, behind)
+    except KafkaError as error:
+        return ClusterState(brokers, (), moves, behind, has_controller=not is_without_controller(error))
 
 
 def _voters(admin: ClusterAdmin) -> tuple[VoterRow, ...]:
-    with suppress(KafkaError):
-        quorum, now_ms = describe_quorum(admin), time.time_ns() // 1_000_000
-        return tuple(
-            VoterRow(
-                replica.node_id,
-                replica.status.lower(),
-                replica.log_end_offset,
-                quorum.lag_of(replica),
-                None if replica.last_fetch_ms is None else max(0, now_ms - replica.last_fetch_ms) // 1_000,
-            )
-            for replica in sorted((*quorum.voters, *quorum.observers), key=lambda each: each.node_id)
+    """Raises KafkaError."""
+    quorum, now_ms = describe_quorum(admin), time.time_ns() // 1_000_000
+    return tuple(
+        VoterRow(
+            replica.node_id,
+            replica.status.lower(),
+            replica.log_end_offset,
+            quorum.lag_of(replica),
+            None if replica.last_fetch_ms is None else max(0, now_ms - replica.last_fetch_ms) // 1_000,
         )
-    return ()
+        for replica in sorted((*quorum.voters, *quorum.observers), key=lambda each: each.node_id)
+    )

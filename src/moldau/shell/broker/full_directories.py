@@ -105,11 +105,12 @@ class FullDirectories:
             return
         total_bytes, usable_bytes = await node.workers.run(partial(space_of, directory.disk))
         if not room.looked(total_bytes, usable_bytes, node.clock.monotonic_ms()):
-            node.log.warn(
-                "log directory full",
-                f"node {node.node_id}: {directory.path} takes records again once {needed_bytes(total_bytes)} bytes are "
-                f"free; {usable_bytes} are",
-            )
+            if room.looks == 1:
+                node.log.warn(
+                    "log directory full",
+                    f"node {node.node_id}: {directory.path} takes records again once {needed_bytes(total_bytes)} bytes "
+                    f"are free; {usable_bytes} are",
+                )
             await self._place_all(directory, has_room=False)
             return
         directory.health.is_full = False
