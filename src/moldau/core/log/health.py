@@ -34,6 +34,14 @@ class DirectoryHealth:
         if self.failure is None:
             self.failure = str(error)
 
+    def fill(self) -> None:
+        """There is no room: see `is_full`."""
+        self.is_full = True
+
+    def empty(self) -> None:
+        """There is room again."""
+        self.is_full = False
+
     def check(self) -> None:
         """Raises StorageFailedError while offline."""
         if self.failure is not None:

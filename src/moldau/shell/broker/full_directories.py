@@ -77,7 +77,7 @@ class FullDirectories:
             f"node {self._node.node_id}: no space is left for {directory.path}: it takes no records any more, and what "
             "it leads there goes to other in-sync replicas",
         )
-        directory.health.is_full = True
+        directory.health.fill()
         try:
             if directory is self._logs.first:
                 release_spare(directory.disk)
@@ -113,7 +113,7 @@ class FullDirectories:
                 )
             await self._place_all(directory, has_room=False)
             return
-        directory.health.is_full = False
+        directory.health.empty()
         node.log.info("log directory full", f"node {node.node_id}: {directory.path} has room again")
         await self._keep_spare()
         await self._place_all(directory, has_room=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import pairwise
 
 import pytest
@@ -212,7 +211,7 @@ def test_what_is_acknowledged_outlives_disks_that_fill_one_after_the_other(seed:
                 while error:
                     leader = brokers.controller.partition().leader
                     error = await brokers.produce(leader, value, timeout_ms=2_000) if leader != NO_LEADER else -1
-                    await asyncio.sleep(0.05)
+                    await brokers.pass_time(0.05)
                     assert error in (0, -1, STORAGE_ERROR, NOT_LEADER)
                 acknowledged.append(value)
             full.disks[0].heal()
