@@ -9,6 +9,7 @@ import pytest
 from moldau.cli.main import main
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import create_topic, list_topics
+from moldau.products.console.cluster_state import read_state
 from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
 
@@ -61,6 +62,8 @@ def test_a_broker_that_died_with_the_majority_of_controllers_does_not_seem_to_se
         code, out, err = run(capsys, "partitions", "describe", "--under-replicated", "-b", own)
         assert "no controller answers" in err
         assert code == 1
+        with ClusterAdmin(TCP, own, client_id="test") as admin:
+            assert not read_state(admin, ()).has_controller  # and the page says so
         cluster.revive()
 
 

@@ -431,7 +431,7 @@ class Node:
             self.operations.status.serving(quorum, broker, dispatcher)
         self.log.info(
             "node started",
-            f"node {self.node_id} of cluster {broker.image.cluster_id} serves {self.bootstrap_servers}, "
+            f"node {self.node_id} of cluster {broker.image.cluster_id} listens at {self.bootstrap_servers}, "
             f"broker epoch {broker.broker_epoch}, {counted(sum(1 for _ in broker.partitions), 'partition')}",
             epoch=broker.broker_epoch,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.metadata.image import PartitionImage
+from moldau.core.replication.follower import FULL_DISK_BACKOFFS
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     Append,
@@ -131,6 +132,12 @@ def test_a_failed_fetch_is_tried_again_after_the_backoff() -> None:
     assert story.step(Tick()) == ()
     story.now_ms = 200
     assert story.step(Tick()) == (fetch(0, -1),)
+
+
+def test_a_follower_without_room_fetches_more_seldom() -> None:
+    story = Story(replica_fetch_backoff_ms=200)
+    assert story.step(FetchFailed(5, is_disk_full=True)) == ()
+    assert story.replica.next_deadline_ms() == 200 * FULL_DISK_BACKOFFS
 
 
 def test_a_follower_that_becomes_leader_begins_at_its_high_watermark() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from moldau.core.metadata.image import PartitionImage
+from moldau.core.metadata.image import LOST_DIRECTORY, PartitionImage
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     MOVED,
@@ -26,7 +26,7 @@ from moldau.core.replication.steps import (
     Tick,
 )
 from moldau.errors import KafkaError
-from moldau.types import BrokerId, LeaderEpoch, Offset
+from moldau.types import BrokerId, LeaderEpoch, Offset, Uuid
 
 EPOCHS = {1: 101, 2: 102, 3: 103}
 PARTITION = PartitionImage((1, 2, 3), (1, 2, 3), BrokerId(1), LeaderEpoch(5), 10)
@@ -80,6 +80,21 @@ def test_the_high_watermark_is_the_smallest_log_end_of_the_in_sync_replicas() ->
     assert story.fetched(2, 10) == ()
     assert (story.fetched(3, 4), story.high_watermark) == (MOVED, 4)
     assert (story.fetched(3, 10), story.high_watermark) == (MOVED, 10)
+
+
+def test_a_follower_whose_disk_is_full_is_not_waited_for_once_it_is_not_in_sync() -> None:
+    story = Story(end=10)
+    for replica in (2, 3):
+        story.fetched(replica, 10)
+    story.append(12)
+    story.fetched(2, 12)
+    assert story.high_watermark == 10
+    story.metadata(with_isr(1, 2, partition_epoch=11))
+    assert story.high_watermark == 10  # it had caught up a moment ago, and may join
+    here = Uuid(b"\x07" * 16)
+    lost = msgspec.structs.replace(with_isr(1, 2, partition_epoch=12), directories=(here, here, LOST_DIRECTORY))
+    story.metadata(lost)
+    assert story.high_watermark == 12
 
 
 def test_the_high_watermark_never_goes_back() -> None:
