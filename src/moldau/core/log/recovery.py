@@ -264,6 +264,7 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
             _set_segments_aside(loaded, index, expected_offset)
             break
         aborted = scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
+        segment.note_full_index()
         expected_offset = segment.next_offset
         if segment.size < file_size:
             refuse_old_format(segment, file_size)
@@ -367,7 +368,6 @@ def scan_segment(
             chunk_bytes = _CHUNK_BYTES
     segment.size, segment.next_offset, segment.bytes_since_index_entry = position, expected, since_entry
     segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, max_timestamp_offset
-    segment.note_full_index()
     return aborted
 
 

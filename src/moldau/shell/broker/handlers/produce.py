@@ -220,8 +220,8 @@ class _Refusals:
         self._named_records = 0
 
     def result(self, place: int, topic: bytes, index: int, error: KafkaError, records: memoryview | None) -> Result:
-        is_refused_before = error.code == INVALID_RECORD and (records is None or not is_one_batch(records))
-        if error.code not in REFUSED_BY_THE_LOG or is_refused_before:
+        is_batch = records is not None and is_one_batch(records)
+        if error.code not in REFUSED_BY_THE_LOG or (error.code == INVALID_RECORD and not is_batch):
             return _failed(topic, index, error)
         partition = writable_partition(self._broker, self._context, topic, index, self._context.api_version)
         if error.code == INVALID_TIMESTAMP and records is not None and not error.record_errors:
@@ -592,15 +592,6 @@ async def _wait_until_acknowledged(
                 reached = broker.waits.wait_acknowledged(each.partition, each.end_offset, each.leader_epoch)
                 await context.wait(reached, deadline_s)
         except KafkaError as error:
-            topic, index, _, *offsets, _ = results[each.place]
-            base_offset, append_time_ms, log_start_offset = offsets
-            results[each.place] = (
-                topic,
-                index,
-                error.code,
-                base_offset,
-                append_time_ms,
-                log_start_offset,
-                error.message,
-            )
+            found = results[each.place]
+            results[each.place] = (*found[:2], error.code, *found[3:6], error.message)
         await context.pause()
