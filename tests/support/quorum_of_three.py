@@ -84,7 +84,8 @@ class QuorumNode:
         doors = Doors(self.clock, random, self.disk, InlineWorkers(), self._network)
         admission = new_admission(self.settings, doors, log, telemetry)
         self._listener = ControllerListener(connection_limits(self.settings), admission, log, telemetry)
-        self.address = await self._listener.open(self._network, ListenEndpoint(LISTENER, host, port))
+        port = await self._listener.open(self._network, ListenEndpoint(LISTENER, host, port))
+        self.address = BrokerListener(LISTENER, host, port)
         self._random = random
 
     def start(self, voters: VoterSet | None) -> None:

@@ -175,6 +175,7 @@ def change_voters(
 def recover_node(arguments: argparse.Namespace) -> int:
     """0 when it is done; 1 where it was not wanted."""
     from moldau.cli.log_repair import locked
+    from moldau.shell.io.host_name import registered_host
     from moldau.shell.node.recover import look_at_remains, recover_alone
     from moldau.wire.protocol.messages.raft_records import Endpoint
 
@@ -189,7 +190,7 @@ def recover_node(arguments: argparse.Namespace) -> int:
         if not arguments.yes and not _is_wanted():
             print("nothing was changed")
             return 1
-        endpoint = Endpoint(point.name, point.host or "localhost", point.port)
+        endpoint = Endpoint(point.name, registered_host(point.host), point.port)
         remains = recover_alone(disk, further, endpoint, now_ms=now_ms)
     print(f"done: start node {remains.properties.node_id}, which is a cluster of its own now")
     return 0

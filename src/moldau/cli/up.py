@@ -34,6 +34,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau up --in-memory --listen 127.0.0.1:0",
             "moldau up --data-dir /var/lib/moldau --set num.partitions=3",
             "moldau up --brokers 3    # a cluster of three processes, on ports 9092, 9093 and 9094",
+            "moldau up --brokers 3 --listen 0.0.0.0:9092    # the same, reached from other machines too",
         ),
     )
     parser.add_argument(
@@ -56,14 +57,17 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--listen",
         type=not_empty,
         metavar="HOST:PORT",
-        help=f"default: listeners, else {DEFAULT_LISTEN}; port 0 picks a free one",
+        help=f"default: listeners, else {DEFAULT_LISTEN}; port 0 picks a free one; with --brokers, where the first "
+        "broker listens: each further one has the next port",
     )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a broker setting by Kafka's name; may be repeated, and wins over --config",
+        help="a broker setting by Kafka's name; may be repeated, and wins over --config; with --brokers, "
+        "advertised.listeners and moldau.http.listener are those of the first broker: each further one has the next "
+        "port",
     )
     parser.add_argument(
         "--config", metavar="FILE", help="a properties file with Kafka's broker settings; - is standard input"

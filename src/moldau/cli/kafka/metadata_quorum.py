@@ -17,6 +17,7 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.quorum import QuorumInfo, QuorumReplica, add_voter, describe_quorum, remove_voter
 from moldau.core.config.listeners import Endpoint, parse_endpoints
 from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.host_name import registered_host
 from moldau.shell.node.storage_format import read_meta_properties
 from moldau.types import ZERO_UUID, Uuid, uuid_from_text, uuid_to_text
 
@@ -172,7 +173,7 @@ def _controller_endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
         known |= {point.name: point for point in parse_endpoints(setting, items)}
     names = [name.strip().upper() for name in settings["controller.listener.names"].split(",")]
     found = [known[name] for name in names if name in known]
-    return [point if point.host else msgspec.structs.replace(point, host="localhost") for point in found]
+    return [msgspec.structs.replace(point, host=registered_host(point.host)) for point in found]
 
 
 def _remove_controller(arguments: Arguments, admin: ClusterAdmin) -> None:

@@ -21,6 +21,7 @@ from moldau.errors import MoldauError
 from moldau.ports import Random
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk, make_durable_directory
+from moldau.shell.io.host_name import registered_host
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
@@ -259,7 +260,7 @@ def _controller_listener(settings: BrokerSettings) -> BrokerListener:
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
             "when running the KRaft controller role"
         )
-    return BrokerListener(endpoint.name, endpoint.host or "localhost", endpoint.port)
+    return BrokerListener(endpoint.name, registered_host(endpoint.host), endpoint.port)
 
 
 def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[VotersRecordVoter, ...] | None:

@@ -18,6 +18,7 @@ import msgspec
 
 from moldau.cli.output import CommandError
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.config.listeners import Endpoint, parse_endpoints
 from moldau.core.config.properties import format_properties, parse_properties
 from moldau.core.config.replicated import replicated
 from moldau.core.metadata.image import BrokerListener
@@ -25,6 +26,7 @@ from moldau.core.metadata.random_uuid import random_uuid
 from moldau.ports import Clock, Disk, Random
 from moldau.shell.io.disk import OsDisk, make_durable_directory
 from moldau.shell.io.held_port import hold_port
+from moldau.shell.io.host_name import registered_host
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
     find_use,
@@ -39,22 +41,28 @@ LOOPBACK = "127.0.0.1"
 LAST_PORT = 65_535
 MAX_BROKERS = 9
 CONTROLLER = "CONTROLLER"
+PLAINTEXT = "PLAINTEXT"
 _FORMING = "forming"
 
 OWN_SETTINGS = (
-    *("process.roles", "node.id", "broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs"),
+    *("process.roles", "node.id", "broker.id", "listeners", "log.dir", "log.dirs"),
     *("controller.listener.names", "controller.quorum.voters", "controller.quorum.bootstrap.servers"),
     "controller.quorum.auto.join.enable",
     *("listener.security.protocol.map", "inter.broker.listener.name"),
 )
 """What the layout sets for each node, so that nobody else may."""
+ADVERTISED = "advertised.listeners"
+METRICS = "moldau.http.listener"
+"""These two are given for node 1: each further node has the next port."""
 
 
 class LocalNode(msgspec.Struct, frozen=True):
-    """One node; `held` keeps its two ports from other programs, also while its process is being started again."""
+    """One node; `held` keeps its two ports from other programs, also while its process is being started again.
+    `bound` is where it listens for clients, `address` where they reach it."""
 
     node_id: int
     config: Path
+    bound: str
     address: str
     held: tuple[socket.socket, socket.socket]
 
@@ -75,7 +83,8 @@ def lay_out(
     directory: Path, brokers: int, host: str, port: int, settings: Mapping[str, str], clock: Clock, random: Random
 ) -> list[LocalNode]:
     """Makes the cluster if `directory` has none, and gives its nodes. One that is new, or has lost its log directory,
-    joins the others. The brokers listen at `port` and those behind it, 0: at any.
+    joins the others. The brokers listen at `port` and those behind it, 0: at any. At a `host` that means every
+    interface they are advertised with the name of this machine, unless `advertised.listeners` says another.
 
     Raises CommandError: more nodes are there, or something else; a port is taken. KafkaError: a setting is none."""
     if (directory / META_PROPERTIES).exists():
@@ -83,14 +92,16 @@ def lay_out(
     own = [name for name in OWN_SETTINGS if name in settings]
     if own:
         raise CommandError(f"with --brokers, {own[0]} is not yours to set: each node has its own")
-    if port + brokers - 1 > LAST_PORT:
-        raise CommandError(f"{brokers} brokers from port {port} on would need ports beyond {LAST_PORT}")
+    advertised = _advertised(settings, host)
+    for first in (port, advertised.port, _http_port(settings)):
+        if first + brokers - 1 > LAST_PORT:
+            raise CommandError(f"{brokers} brokers from port {first} on would need ports beyond {LAST_PORT}")
     make_durable_directory(str(directory))
     _end_forming(directory)
     known = brokers_in(directory)
     if brokers < known:
         raise CommandError(f"{directory} holds a cluster of {known} brokers: start it with --brokers {known} or more")
-    nodes = [_hold_ports(directory, node_id, host, port and port + node_id - 1) for node_id in range(1, brokers + 1)]
+    nodes = [_hold_ports(directory, node_id, host, port, advertised) for node_id in range(1, brokers + 1)]
     disk = OsDisk(str(directory))
     for node in nodes:
         whole = _settings_of(node, nodes, directory, settings)
@@ -108,7 +119,36 @@ def _log_directory(directory: Path, node_id: int) -> Path:
     return directory / f"node-{node_id}"
 
 
-def _hold_ports(directory: Path, node_id: int, host: str, port: int) -> LocalNode:
+def _advertised(settings: Mapping[str, str], host: str) -> Endpoint:
+    """Where node 1 is reached; port 0: at the one that it listens at."""
+    text = settings.get(ADVERTISED)
+    if text is None:
+        return Endpoint(PLAINTEXT, registered_host(host.strip("[]")), 0)
+    first, *others = parse_endpoints(ADVERTISED, (text,))
+    if others or first.name != PLAINTEXT:
+        raise CommandError(f"with --brokers, {ADVERTISED} is PLAINTEXT://HOST:PORT of node 1, not {text}")
+    return first
+
+
+def _http_port(settings: Mapping[str, str]) -> int:
+    """Of node 1; 0: any, or none that can be read, which the node says itself."""
+    number = settings.get(METRICS, "").rpartition(":")[2].removesuffix("+")
+    return int(number) if number.isdecimal() else 0
+
+
+def _http_listener(text: str, node_id: int) -> str:
+    """`text`, HOST:PORT or HOST:PORT+ (see Operations), with the port of the node."""
+    place, _, port = text.rpartition(":")
+    number = port.removesuffix("+")
+    return f"{place}:{_shifted(int(number), node_id)}{port[len(number) :]}" if number.isdecimal() else text
+
+
+def _shifted(port: int, node_id: int) -> int:
+    """The port of a node, where node 1 has `port`; 0 is any for each."""
+    return port and port + node_id - 1
+
+
+def _hold_ports(directory: Path, node_id: int, host: str, first_port: int, advertised: Endpoint) -> LocalNode:
     config = directory / f"node-{node_id}.properties"
     controller_port = 0
     if config.exists():
@@ -121,9 +161,11 @@ def _hold_ports(directory: Path, node_id: int, host: str, port: int) -> LocalNod
                 "node has lost it"
             )
         controller_port = int(port_text)
-    held = _hold(node_id, host, port)
-    address = f"{host}:{held.getsockname()[1]}"
-    return LocalNode(node_id, config, address, (held, _hold(node_id, LOOPBACK, controller_port)))
+    held = _hold(node_id, host, _shifted(first_port, node_id))
+    bound_port = held.getsockname()[1]
+    reached = Endpoint(PLAINTEXT, advertised.host, _shifted(advertised.port, node_id) or bound_port)
+    held_ports = held, _hold(node_id, LOOPBACK, controller_port)
+    return LocalNode(node_id, config, f"{host}:{bound_port}", str(reached).partition("//")[2], held_ports)
 
 
 def _hold(node_id: int, host: str, port: int) -> socket.socket:
@@ -141,9 +183,11 @@ def _settings_of(
     return {
         **replicated(replicas),
         **settings,
+        **({METRICS: _http_listener(settings[METRICS], node.node_id)} if METRICS in settings else {}),
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
-        "listeners": f"PLAINTEXT://{node.address},{CONTROLLER}://{_controller_address(node)}",
+        "listeners": f"{PLAINTEXT}://{node.bound},{CONTROLLER}://{_controller_address(node)}",
+        ADVERTISED: f"{PLAINTEXT}://{node.address}",
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CONTROLLER}:PLAINTEXT",
         "controller.listener.names": CONTROLLER,
         "controller.quorum.auto.join.enable": "true",

@@ -19,6 +19,8 @@ from moldau.core.config.listeners import (
     check_advertised,
     check_listeners,
     check_protocols,
+    check_registered,
+    check_routable,
     parse_endpoints,
     parse_protocol_map,
     parse_servers,
@@ -320,12 +322,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         names = [name.upper() for name in self.controller_listener_names]
         return next((endpoint for endpoint in parse_endpoints(setting, items) if endpoint.name in names), None)
 
-    def advertised_listener(self, name: str) -> Endpoint | None:
-        """What is advertised for the listener `name`; None: the local address of the connection that asks."""
-        for endpoint in self.advertised_listeners:
-            if endpoint.name == name:
-                return endpoint
-        return None
+    @property
+    def registered_listeners(self) -> tuple[Endpoint, ...]:
+        """Those that the metadata names: of `advertised.listeners`, else of `listeners`, as Apache Kafka does."""
+        return self.advertised_listeners or self.listeners
 
     @property
     def inter_broker_listener(self) -> str:
@@ -508,9 +508,10 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("process.roles must be broker, controller or broker,controller")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
-    inter_broker = settings.inter_broker_listener_name if settings.is_broker else None
-    if inter_broker is not None and all(endpoint.name != inter_broker for endpoint in settings.listeners):
-        raise invalid_config("inter.broker.listener.name must be a listener name defined in advertised.listeners")
+    if settings.is_broker:
+        check_registered(settings.registered_listeners, settings.inter_broker_listener)
+        if not settings.is_alone:
+            check_routable(settings.registered_listeners)
     _check_quorum(settings)
     directories = settings.log_directories
     if len(dict.fromkeys(directories)) != len(directories):

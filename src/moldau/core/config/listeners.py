@@ -14,6 +14,11 @@ SERVED_PROTOCOL = "PLAINTEXT"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
+def is_wildcard(host: str) -> bool:
+    """Whether `host` binds every interface: empty, 0.0.0.0 or `::`. Such a host is no address for anybody to dial."""
+    return not host.strip("0:.")
+
+
 class Endpoint(msgspec.Struct, frozen=True):
     """`name://host:port`. An empty host means every interface; port 0 means that the system picks one."""
 
@@ -74,7 +79,7 @@ def check_advertised(advertised: tuple[Endpoint, ...], listeners: tuple[Endpoint
     """Raises error 40 for an advertised endpoint that nobody could reach or that has no listener."""
     names = [endpoint.name for endpoint in listeners]
     for endpoint in advertised:
-        if endpoint.host in ("", "0.0.0.0", "::"):
+        if is_wildcard(endpoint.host):
             raise invalid_config(
                 f"advertised.listeners cannot use the nonroutable meta-address {endpoint.host or 'of every interface'}."
                 " Use a routable IP address."
@@ -83,6 +88,29 @@ def check_advertised(advertised: tuple[Endpoint, ...], listeners: tuple[Endpoint
             raise invalid_config(
                 "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners."
                 f" Found {','.join(item.name for item in advertised)}."
+            )
+
+
+def check_registered(registered: tuple[Endpoint, ...], inter_broker: str) -> None:
+    """Raises error 40 where the other brokers would find no listener `inter_broker` (as Apache Kafka). `registered`:
+    what `advertised.listeners` names, else `listeners`."""
+    names = ",".join(endpoint.name for endpoint in registered)
+    if all(endpoint.name != inter_broker for endpoint in registered):
+        raise invalid_config(
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners, and is "
+            f"{inter_broker}. The valid options based on currently configured listeners are {names}"
+        )
+
+
+def check_routable(registered: tuple[Endpoint, ...]) -> None:
+    """Raises error 40 for a listener of 0.0.0.0 or `::` without an advertised address: the other nodes would dial
+    themselves. Apache Kafka accepts `::`, and registers it."""
+    for endpoint in registered:
+        if endpoint.host and is_wildcard(endpoint.host):
+            raise invalid_config(
+                f"advertised.listeners cannot use the nonroutable meta-address {endpoint.host}. Use a routable IP "
+                f"address. ({endpoint} in listeners has no advertised.listeners; a listener without a host, "
+                f"{endpoint.name}://:{endpoint.port}, is advertised with the name of its machine)"
             )
 
 

@@ -73,7 +73,6 @@ class ReplicaFetcher:
         """Partitions whose next fetch comes when they have flushed."""
         self._flushed = asyncio.Event()
         self._is_running = False
-        self._is_answered = True
         self._is_connected = False
         """The last request was answered."""
 
@@ -125,29 +124,20 @@ class ReplicaFetcher:
         request = self._request(entries, left_out)
         try:
             answer = await self._peer.request(request, self._node.settings.view.replica_socket_timeout_ms)
-        except NoAnswerError as error:
+        except NoAnswerError:
             self._requests.begin_anew()
             if self._is_connected:
                 # the connection has ended, and the leader may live: all is asked once more on another one
                 self._is_connected = False
                 return
-            self._tell(f"nothing can be fetched from a leader: {error}", is_answered=False)
             await self._fail()
             return
         self._is_connected = True
-        self._tell("a leader answers fetches again", is_answered=True)
         self._requests.answered(answer)
         if not answer.error_code:
             await self._take_all(answer)
         elif is_full:
             await self._fail()
-
-    def _tell(self, message: str, *, is_answered: bool) -> None:
-        """Once for each change: a leader that is gone is asked every second until another one leads."""
-        if is_answered is not self._is_answered:
-            self._is_answered = is_answered
-            log = self._node.log.info if is_answered else self._node.log.warn
-            log("replica fetcher", f"{self._peer.address.host}:{self._peer.address.port}: {message}")
 
     def _sort_out(self) -> tuple[dict[PartitionKey, FetchPartition], dict[PartitionKey, None]]:
         """What the leader is to be asked anew, and the replicas to be left out: those not wanted, and those held back.

@@ -123,7 +123,7 @@ class Replication:
     def _fetch(self, partition: Partition, output: FetchFrom) -> None:
         fetcher = self._fetchers.get(output.leader_id)
         if fetcher is None:
-            peer = self._others.new_peer(output.leader_id)
+            peer = self._others.new_peer(output.leader_id, is_prompt=True)
             if peer is None:
                 # it is not registered yet, or has no listener for brokers
                 self._node.loop.call_soon(partial(self.step, partition, FetchFailed(output.leader_epoch)))

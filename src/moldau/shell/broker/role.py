@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.listeners import is_wildcard
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
@@ -98,6 +99,8 @@ class Broker:
         self.node_id = node_id
         self._serving: dict[tuple[str, tuple[str, int]], dict[int, tuple[str, int]]] = {}
         """By listener, and this broker's own address there: what `serving_brokers` gave."""
+        self._everywhere = tuple(each.name for each in settings.registered_listeners if is_wildcard(each.host))
+        """The listeners that are registered under the name of the machine."""
         self.loop = loop
         self.clock = clock
         self.random = random
@@ -245,22 +248,25 @@ class Broker:
             self.transactions.metadata_changed(delta)
 
     def address_for(self, context: RequestContext) -> tuple[str, int]:
-        """Where the client that asks reaches us: what is advertised, else our end of its own connection."""
-        advertised = self.settings.advertised_listener(context.listener_name)
-        if advertised is not None:
-            return advertised.host, advertised.port
-        return context.local_address or ("localhost", 0)
+        """Where the client that asks reaches us: as we are registered, which is what the other brokers say of us. A
+        node alone has no other to agree with: at a listener of every interface, our end of the client's connection."""
+        registered = self._registered_at(self.node_id, context.listener_name)
+        is_everywhere = context.listener_name in self._everywhere
+        if registered is None or (is_everywhere and self.settings.is_alone and len(self.image.brokers) == 1):
+            return context.local_address or ("localhost", 0)
+        return registered
 
     def address_of(self, broker_id: int, context: RequestContext) -> tuple[str, int] | None:
         """Where the client that asks reaches a broker: on the listener of its own request. None: nowhere."""
         if broker_id == self.node_id:
             return self.address_for(context)
+        return self._registered_at(broker_id, context.listener_name)
+
+    def _registered_at(self, broker_id: int, listener_name: str) -> tuple[str, int] | None:
         registered = self.image.brokers.get(broker_id)
         if registered is None:
             return None
-        return next(
-            ((point.host, point.port) for point in registered.listeners if point.name == context.listener_name), None
-        )
+        return next(((point.host, point.port) for point in registered.listeners if point.name == listener_name), None)
 
     def serving_brokers(self, context: RequestContext) -> Mapping[int, tuple[str, int]]:
         """The address of each broker that is not fenced and that the client reaches, by id, in order; this one always

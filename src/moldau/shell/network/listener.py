@@ -10,8 +10,11 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Protocol
+
+from moldau.core.config.listeners import is_wildcard
+from moldau.shell.io.held_port import hold_port
 
 ANY_PORT_TRIES = 20
 """A port that the system picks may be taken between the picking and the listening, where many connections are made."""
@@ -44,8 +47,8 @@ class Network(Protocol):
     """Where connections come from and go to."""
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
-        """Opens a port; `host` "" means every address. Raises OSError where that cannot be had: of a real network
-        PortTakenError where another socket has it."""
+        """Opens a port; `host` "" and "::" mean every address, of IPv4 too. Raises OSError where that cannot be had: of
+        a real network PortTakenError where another socket has it."""
         ...
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
@@ -83,12 +86,18 @@ class TcpNetwork:
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> TcpListener:
         loop = asyncio.get_running_loop()
+        is_everywhere = is_wildcard(host) and host != "0.0.0.0"  # a socket for IPv6, and one for IPv4
         for _ in range(ANY_PORT_TRIES if port == 0 else 1):
             try:
-                server = await loop.create_server(
-                    protocol_factory, host or None, port, backlog=self._backlog, start_serving=False
-                )
-                await _start_serving(server)
+                with hold_port("") if is_everywhere and port == 0 else nullcontext() as held:
+                    server = await loop.create_server(
+                        protocol_factory,
+                        None if is_everywhere else host,
+                        port if held is None else held.getsockname()[1],  # the same one for both
+                        backlog=self._backlog,
+                        start_serving=False,
+                    )
+                    await _start_serving(server)
                 return TcpListener(host, server)
             except socket.gaierror as error:
                 raise socket.gaierror(error.errno, f"there is no host {host!r} to listen on") from error

@@ -24,6 +24,7 @@ from moldau.shell.node.admission import follow_client_quotas, follow_quotas, new
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
+from moldau.shell.node.registered import RegisteredAddresses
 from moldau.telemetry import Telemetry
 from moldau.types import METADATA_PARTITION, BrokerId, counted
 from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
@@ -70,6 +71,8 @@ class Node:
         names = settings.controller_listener_names
         self._controller_address = BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
         """What the voters record says of the controller, which needs no socket while it is the only one."""
+        is_for_others = settings.controller_endpoint is not None or not settings.is_alone
+        self._addresses = RegisteredAddresses(settings, doors, self.log, is_for_others=is_for_others)
         self._dispatcher: Dispatcher | None = None
         self._quorum: QuorumRole | None = None
         self._logs: LogDirectories | None = None
@@ -185,11 +188,8 @@ class Node:
         admission = new_admission(self.settings, self.doors, self.log, self.telemetry, max_open=max_open)
         limits = connection_limits(self.settings)
         listener = self._controller_listener = ControllerListener(limits, admission, self.log, self.telemetry)
-        address = await listener.open(self.doors.network, endpoint)
-        advertised = self.settings.advertised_controller_endpoint
-        if advertised is not None:
-            address = BrokerListener(endpoint.name, advertised.host, advertised.port)
-        self._controller_address = address
+        port = await listener.open(self.doors.network, endpoint)
+        self._controller_address = self._addresses.for_controllers(endpoint, port)
 
     async def _open_operations(self, group: ConnectionGroup) -> None:
         """`/live` answers from here on, `/ready` says why it is not yet."""
@@ -348,19 +348,15 @@ class Node:
         from moldau.core.metadata.features import REGISTERED_FEATURES
         from moldau.shell.broker.clock_watch import watch_clock
         from moldau.shell.broker.life_cycle import LifeCycle
-        from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
+        from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest
 
-        listeners = []
-        for endpoint, listener in zip(self.settings.listeners, self._listeners, strict=True):
-            advertised = self.settings.advertised_listener(endpoint.name)
-            host = advertised.host if advertised is not None else endpoint.host
-            port = advertised.port if advertised is not None else listener.port
-            listeners.append(RegisteredListener(endpoint.name, host or "localhost", port))
+        names = (endpoint.name for endpoint in self.settings.listeners)
+        bound = dict(zip(names, (listener.port for listener in self._listeners), strict=True))
         registration = BrokerRegistrationRequest(
             broker_id=self.node_id,
             cluster_id=quorum.image.cluster_id,
             incarnation_id=broker.incarnation_id,
-            listeners=tuple(listeners),
+            listeners=self._addresses.for_brokers(bound),
             features=REGISTERED_FEATURES,
             rack=self.settings.broker_rack,
             log_dirs=tuple(sorted(logs.online_ids)),

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.config.listeners import Endpoint
-from moldau.core.metadata.image import BrokerListener
 from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
@@ -48,11 +47,11 @@ class ControllerListener:
         self._listener: Listener | None = None
         self._dispatcher: Dispatcher | None = None
 
-    async def open(self, network: Network, endpoint: Endpoint) -> BrokerListener:
-        """Gives where it is reached, with the real port. Raises OSError. Who connects waits for `serve`."""
+    async def open(self, network: Network, endpoint: Endpoint) -> int:
+        """Gives the port, the real one where 0 was asked for. Raises OSError. Who connects waits for `serve`."""
         factory = partial(self._group.new_connection, endpoint.name)
         listener = self._listener = await network.listen(endpoint.host, endpoint.port, factory)
-        return BrokerListener(endpoint.name, endpoint.host or "localhost", listener.port)
+        return listener.port
 
     @property
     def request_memory(self) -> RequestMemory:

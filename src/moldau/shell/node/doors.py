@@ -31,5 +31,7 @@ class Doors(msgspec.Struct, frozen=True):
     """The other log directories of `log.dirs`, in their order."""
     paths: tuple[str, ...] = ("memory",)
     """What clients know each of them by."""
+    host_name: Callable[[], str] = lambda: "localhost"
+    """By which other machines reach this one: asked where a listener names no host."""
     unopened_paths: tuple[str, ...] = ()
     """Of `log.dirs` that could not even be made."""

@@ -16,6 +16,7 @@ from moldau.ports import Disk
 from moldau.shell.io.allocator import keep_freed_buffers
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.descriptors import raise_descriptor_limit, share_out
+from moldau.shell.io.host_name import host_name
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
@@ -58,6 +59,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
             further_disks=opened.disks[1:],
             paths=opened.paths,
             unopened_paths=opened.unopened_paths,
+            host_name=host_name,
             workers=workers,
             network=TcpNetwork(settings.socket_listen_backlog_size),
             physical_memory_bytes=physical_memory_bytes(),

@@ -17,6 +17,7 @@ from moldau.client.protocol.connection import ClientProtocol, PendingRequest
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.listener import Network
+from moldau.shell.peers.outages import Outage, reason
 from moldau.wire.protocol.api_keys import ApiKey, declared_api
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -59,12 +60,23 @@ class Peer:
     """The node at `address`. Lives on one loop.
 
     `on_lost` is called when a connection that was in use has ended, and not by this side: the peer may have died.
+    `outage` hears when it is not reached; `is_prompt`: also when a request has no answer, for none waits long there.
     """
 
-    def __init__(self, address: BrokerListener, network: Network, on_lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        address: BrokerListener,
+        network: Network,
+        on_lost: Callable[[], None] = lambda: None,
+        *,
+        outage: Outage | None = None,
+        is_prompt: bool = False,
+    ) -> None:
         self._address = address
         self._network = network
         self._on_lost = on_lost
+        self._outage = outage
+        self._prompt = outage if is_prompt else None
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._connecting = asyncio.Lock()
         self._try: asyncio.Timeout | None = None
@@ -101,10 +113,16 @@ class Peer:
         nothing would come either. Other requests under way fail with it.
         """
         connection = self._connection
+        if self._prompt is not None:
+            self._prompt.asked(self._address)
         if connection is not None and not self._connecting.locked() and not self._in_flight.locked():
-            return await self._answer_at_once(connection, message, timeout_ms)
-        # in a task: a handler in its first step runs in none, and a timeout needs one
-        return await asyncio.get_running_loop().create_task(self._answer(message, timeout_ms))
+            answer = await self._answer_at_once(connection, message, timeout_ms)
+        else:
+            # in a task: a handler in its first step runs in none, and a timeout needs one
+            answer = await asyncio.get_running_loop().create_task(self._answer(message, timeout_ms))
+        if self._prompt is not None:
+            self._prompt.answered()
+        return answer
 
     async def _answer_at_once(
         self, connection: _PeerConnection, message: Request[Response], timeout_ms: int
@@ -140,6 +158,8 @@ class Peer:
         if isinstance(error, TimeoutError | asyncio.CancelledError):
             self._drop(connection)
         if isinstance(error, TimeoutError):
+            if self._prompt is not None:
+                self._prompt.failed(f"no answer in {timeout_ms} ms")
             raise NoAnswerError(f"{self._name()}: no answer in {timeout_ms} ms") from error
         if isinstance(error, KafkaError | ProtocolError):  # it serves no version of this API that we know
             raise NoAnswerError(f"{self._name()}: {error}") from error
@@ -149,6 +169,8 @@ class Peer:
         under_way, self._try = self._try, None  # a time-out that has ended its try cannot be set again
         if under_way is not None:
             under_way.reschedule(0.0)
+        if self._outage is not None:
+            self._outage.rest()
         self._drop(self._connection)
 
     def close(self) -> None:
@@ -167,7 +189,9 @@ class Peer:
             return self._connection
 
     async def _connect(self) -> _PeerConnection:
-        is_open, address = False, self._address
+        is_open, address, why = False, self._address, _GIVEN_UP
+        if self._outage is not None:
+            self._outage.asked(address)
         doublings = max(0, self._long_tries - SHORT_TRIES + 1)
         try_s = MAX_TRY_S if doublings >= MAX_DOUBLINGS else FIRST_TRY_S * 2**doublings
         connection = _PeerConnection(ClientProtocol(self._name(), client_id=CLIENT_ID), self._lost)
@@ -181,12 +205,16 @@ class Peer:
             self.features = tuple(row.name for row in served.finalized_features)
             is_open = self._try is this_try
         except ConnectionRefusedError as error:
-            raise NobodyListensError(f"{self._name()}: {error}") from error
+            why = reason(error)
+            raise NobodyListensError(f"{self._name()}: {why}") from error
         except (OSError, UnicodeError) as error:
-            reason = _GIVEN_UP if self._try is None else str(error) or f"no connection in {try_s} s"
-            raise NoAnswerError(f"{self._name()}: {reason}") from error
+            why = _GIVEN_UP if self._try is None else reason(error) or f"no connection in {try_s} s"
+            raise NoAnswerError(f"{self._name()}: {why}") from error
+        except NoAnswerError as error:
+            why = str(error)
+            raise
         finally:
-            self._note_try(this_try, asyncio.get_running_loop().time(), is_open=is_open)
+            self._note_try(this_try, asyncio.get_running_loop().time(), is_open=is_open, why=why)
             self._try = None
             if not is_open:
                 connection.end()
@@ -194,7 +222,9 @@ class Peer:
             raise NoAnswerError(f"{self._name()}: {_GIVEN_UP}")
         return connection
 
-    def _note_try(self, this_try: asyncio.Timeout, now_s: float, *, is_open: bool) -> None:
+    def _note_try(self, this_try: asyncio.Timeout, now_s: float, *, is_open: bool, why: str) -> None:
+        if self._outage is not None:
+            self._outage.answered() if is_open else self._outage.failed(why)
         if is_open:
             self._long_tries = 0
         elif this_try.expired() and self._try is this_try:

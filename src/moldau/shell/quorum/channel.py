@@ -20,7 +20,9 @@ from moldau.core.raft.protocol import (
 from moldau.core.raft.voter_protocol import encode_change
 from moldau.core.raft.voters import ReplicaKey, VoterSet
 from moldau.errors import ProtocolError
+from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Network
+from moldau.shell.peers.outages import Outages
 from moldau.shell.peers.peer import NoAnswerError, NobodyListensError, Peer
 from moldau.types import BrokerId
 
@@ -41,6 +43,7 @@ class QuorumChannel:
         on_lost: Callable[[int], None],
         on_refused: Callable[[int], None],
         on_stranger: Callable[[], None],
+        log: EventLog,
         bootstrap: Sequence[Endpoint] = (),
     ) -> None:
         """`on_lost` is called with the id of a node that has ended its connection, `on_refused` with that of one that
@@ -56,6 +59,7 @@ class QuorumChannel:
         self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(others)}
         self._leaders: dict[int, tuple[str, int]] = {}
         self._peers: dict[int, Peer] = {}
+        self._outages = Outages(log)
         self._absent: dict[int, None] = {}
         self._strangers: dict[int, None] = {}
 
@@ -86,7 +90,13 @@ class QuorumChannel:
             return None
         peer = self._peers.get(node_id)
         if peer is None:
-            peer = self._peers[node_id] = Peer(address, self._network, partial(self._on_lost, node_id))
+            peer = self._peers[node_id] = Peer(
+                address,
+                self._network,
+                partial(self._on_lost, node_id),
+                outage=self._outages.of(_name(node_id)),
+                is_prompt=not isinstance(request, AddVoter | RemoveVoter | UpdateVoter),
+            )
         peer.move_to(address)
         receiver = next((key for key in voters.keys if key.node_id == node_id), ReplicaKey(BrokerId(node_id)))
         timeout_ms = self._request_timeout_ms + (request.max_wait_ms if isinstance(request, Fetch) else 0)
@@ -130,3 +140,11 @@ class QuorumChannel:
         """Whoever waits for an answer gets none, and nobody is asked any more."""
         for peer in self._peers.values():
             peer.close()
+        self._outages.close()
+
+
+def _name(node_id: int) -> str:
+    """As the log calls a node that is asked."""
+    if node_id >= 0:
+        return f"controller {node_id}"
+    return f"server {_FIRST_BOOTSTRAP_ID - node_id + 1} of controller.quorum.bootstrap.servers"

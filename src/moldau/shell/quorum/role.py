@@ -143,6 +143,7 @@ class QuorumRole:
             on_lost=self._connection_lost,
             on_refused=self._nobody_listens,
             on_stranger=self._met_stranger,
+            log=event_log,
             bootstrap=settings.controller_quorum_bootstrap_servers,
         )
         self._raft: RaftDriver | None = None

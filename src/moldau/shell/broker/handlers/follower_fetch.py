@@ -33,6 +33,8 @@ class FollowerFetch(ParkedFetch):
         it is looked at first, so that the answer has the high watermark that follows; what is refused says nothing.
         `named`: by this request, the others of its session stand where they stood."""
         broker, noted = self.broker, self.entries
+        if self.replica_id == broker.node_id:
+            broker.others.found_itself()
         session = None if self.session is None else self.session.session
         if session is not None:
             watch = session.watch

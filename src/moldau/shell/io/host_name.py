@@ -1,0 +1,47 @@
+"""The name by which other machines reach this one, where no setting says it."""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import ip_address
+
+from moldau.core.config.listeners import is_wildcard
+
+LOCALHOST = "localhost"
+
+
+def host_name() -> str:
+    """The canonical name of this machine, as Java has it: the name of the address of its host name, if that leads back
+    to the address, else the address. The host name itself where its address is named localhost, or where it has none.
+
+    Asks the name service, and may wait for it.
+    """
+    name = socket.gethostname()
+    try:
+        address = str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        return name
+    try:
+        canonical = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
+        if is_loopback_name(canonical):
+            return name
+        if address in (found[4][0] for found in socket.getaddrinfo(canonical, None, type=socket.SOCK_STREAM)):
+            return canonical
+    except OSError:
+        pass
+    return name if is_loopback_name(address) else address
+
+
+def registered_host(host: str) -> str:
+    """The host that others are told of a listener bound to `host`: the name of this machine for every interface."""
+    return host_name() if is_wildcard(host) else host
+
+
+def is_loopback_name(host: str) -> bool:
+    """Whether `host`, a name or an address, is each machine's own."""
+    if host == LOCALHOST or host.startswith(LOCALHOST + "."):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,52 @@
+"""Where the others reach a node: what it registers of its listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.listeners import Endpoint, is_wildcard
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.io.host_name import is_loopback_name
+from moldau.shell.network.event_log import EventLog
+from moldau.shell.node.doors import Doors
+from moldau.wire.protocol.messages.broker_lifecycle import RegisteredListener
+
+
+class RegisteredAddresses:
+    """Of one node, which others reach or (`is_for_others` is False) which nobody ever joins: that one needs no name."""
+
+    def __init__(self, settings: BrokerSettings, doors: Doors, log: EventLog, *, is_for_others: bool) -> None:
+        self._settings = settings
+        self._doors = doors
+        self._log = log
+        self._is_for_others = is_for_others
+        self._name: str | None = None
+
+    def for_controllers(self, endpoint: Endpoint, port: int) -> BrokerListener:
+        """The controller's listener as the voters know it: advertised, or bound at `port`."""
+        advertised = self._settings.advertised_controller_endpoint or endpoint
+        return BrokerListener(endpoint.name, self._host(advertised), advertised.port or port)
+
+    def for_brokers(self, bound: Mapping[str, int]) -> tuple[RegisteredListener, ...]:
+        """The listeners for clients and brokers. `bound`: the port that each listens at, by name."""
+        return tuple(
+            RegisteredListener(endpoint.name, self._host(endpoint), endpoint.port or bound[endpoint.name])
+            for endpoint in self._settings.registered_listeners
+        )
+
+    def _host(self, endpoint: Endpoint) -> str:
+        if not is_wildcard(endpoint.host):
+            return endpoint.host
+        if not self._is_for_others:
+            return "localhost"
+        if self._name is None:
+            self._name = self._doors.host_name()
+        if is_loopback_name(self._name) and not self._settings.is_alone:
+            self._log.warn(
+                "own address",
+                f"the listener {endpoint} names no host, and this machine is called {self._name}: other machines do "
+                "not reach it by that name; set advertised.listeners to an address that they reach",
+                about=endpoint.name,
+            )
+        return self._name

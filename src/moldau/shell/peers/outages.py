@@ -1,0 +1,110 @@
+"""The nodes that this node asks and does not reach: a line of the log for each outage of OUTAGE_S, and one for its end.
+
+A node that is asked nothing has no outage: the leader of a partition that has died is let alone once another one leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.network.event_log import EventLog
+
+OUTAGE_S = 10.0
+RECENT_S = 5.0
+"""A node whose last try failed longer ago is asked nothing any more: tries to connect follow each other sooner."""
+
+
+class Outages:
+    """Of the nodes that one node asks; used from its loop only."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._nodes: dict[str, Outage] = {}
+
+    def of(self, name: str) -> Outage:
+        """What is known of the node that the log calls `name`, say "broker 2": shared by all connections to it."""
+        return self._nodes.setdefault(name, Outage(name, self._log))
+
+    def close(self) -> None:
+        """Nothing is told any more."""
+        for node in self._nodes.values():
+            node.rest()
+
+
+class Outage:
+    """Of one node: a `Peer` tells it of each try, and of each answer."""
+
+    __slots__ = ("_address", "_asked_s", "_failed_s", "_is_told", "_log", "_name", "_since_s", "_timer", "_why")
+
+    def __init__(self, name: str, log: EventLog) -> None:
+        self._name = name
+        self._log = log
+        self._address = BrokerListener("", "", 0)
+        self._since_s: float | None = None
+        """Of the first try that had no answer; None: the last one had, or none was made."""
+        self._asked_s = self._failed_s = 0.0
+        self._why = ""
+        self._is_told = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def asked(self, address: BrokerListener) -> None:
+        """A connection is tried, or a request is sent that has its answer soon."""
+        loop = asyncio.get_running_loop()
+        self._address = address
+        self._asked_s = loop.time()
+        if self._since_s is None:
+            self._since_s, self._why = self._asked_s, ""
+            if self._timer is None:
+                self._timer = loop.call_later(OUTAGE_S, self._look)
+
+    def failed(self, why: str) -> None:
+        """What was tried last has failed."""
+        self._failed_s, self._why = asyncio.get_running_loop().time(), why
+
+    def answered(self) -> None:
+        """It is reached."""
+        if self._is_told and self._since_s is not None:
+            lasted_s = asyncio.get_running_loop().time() - self._since_s
+            self._is_told = False
+            self._log.finding(logging.INFO, "outage", f"{self._place()} answers again, after {lasted_s:.0f} s")
+        self._since_s = None
+
+    def rest(self) -> None:
+        """It is asked nothing for now, whatever its answers were."""
+        if not self._is_told:
+            self._since_s = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._since_s is None or self._is_told:
+            return
+        loop = asyncio.get_running_loop()
+        left_s = self._since_s + OUTAGE_S - loop.time()
+        if left_s > 0:
+            self._timer = loop.call_later(left_s, self._look)
+        elif self._asked_s > self._failed_s or loop.time() - self._failed_s <= RECENT_S:
+            self._is_told = True
+            text = f"{self._place()} is not reached for {OUTAGE_S:.0f} s: {self._why or 'it does not answer'}"
+            self._log.finding(logging.WARNING, "outage", text)
+        else:
+            self._since_s = None
+
+    def _place(self) -> str:
+        host, port = self._address.host, self._address.port
+        return f"{self._name} at [{host}]:{port}" if ":" in host else f"{self._name} at {host}:{port}"
+
+
+def reason(error: OSError | UnicodeError) -> str:
+    """Why a connection was not made, in the system's words: the loop's own sentences show Python tuples."""
+    if isinstance(error, socket.gaierror):
+        return f"{error.strerror}"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return str(error)
