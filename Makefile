@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -24,6 +24,7 @@ help:
 	@echo "make soak-pipelines [MINUTES=30]   the memory of pages that run must not grow"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
+	@echo "make machines    nodes on machines of their own (network namespaces, for root): found by name, cut off from each other"
 	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
@@ -146,6 +147,10 @@ torture: .venv/.test
 # one node has a small disk, which is filled.
 chaos: .venv/.test
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(if $(ROOT),--root)
+
+# Nodes on machines of their own, which are network namespaces: says why where it is not root.
+machines: .venv/.test
+	$(BIN)/python -m tests.machines
 
 # Three nodes of Apache Kafka (fetched with Maven) become nodes of Moldau, one by one, and go back.
 change-of-sides: .venv/.test

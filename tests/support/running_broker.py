@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 READY = "ready "
@@ -15,10 +15,12 @@ PATIENCE_S = 60.0
 
 class RunningBroker:
     """One `moldau up`, or another `command` that serves. `output` has its lines so far; `address` is what its `ready`
-    line said."""
+    line said. `prefix`: the words that run it elsewhere, say in a namespace."""
 
-    def __init__(self, *arguments: str, cwd: Path | None = None, command: str = "up") -> None:
-        words = [sys.executable, "-m", "moldau.cli.main", command, *arguments]
+    def __init__(
+        self, *arguments: str, cwd: Path | None = None, command: str = "up", prefix: Sequence[str] = ()
+    ) -> None:
+        words = [*prefix, sys.executable, "-m", "moldau.cli.main", command, *arguments]
         self.process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1, cwd=cwd
         )

@@ -174,8 +174,8 @@ def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
         }
     )
     assert [str(endpoint) for endpoint in settings.listeners] == ["PLAINTEXT://:9092", "INSIDE://[::1]:9094"]
-    assert settings.advertised_listener("PLAINTEXT") == Endpoint("PLAINTEXT", "broker.example", 19092)
-    assert settings.advertised_listener("INSIDE") is None
+    # as in Kafka: a listener that is not advertised is not registered
+    assert settings.registered_listeners == (Endpoint("PLAINTEXT", "broker.example", 19092),)
     assert settings.log_directory == "/var/lib/data"
     assert settings.controller_endpoint is None  # a node alone needs none, and TLS is not served
 
