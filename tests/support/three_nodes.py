@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.image import BrokerListener, PartitionImage
@@ -31,8 +32,10 @@ VOTERS = ",".join(f"{node_id}@node-{node_id}:9093" for node_id in NODE_IDS)
 class Cluster:
     """`nodes`: those that run, by id. `kill` ends one as kill -9 does; `start` begins another life on the same disk."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: VirtualLoop, texts: Mapping[int, dict[str, str]]) -> None:
+        """`texts`: settings of some nodes, in the place of those that all have."""
         self.loop = loop
+        self._texts = texts
         self.network = SimulatedNetwork(loop, 1, Trace(loop.time))
         self.clock = SimulatedClock(loop)
         self.disks = {node_id: MemoryDisk() for node_id in NODE_IDS}
@@ -65,6 +68,7 @@ class Cluster:
             "listeners": f"PLAINTEXT://{host}:9092,CONTROLLER://{host}:9093",
             "controller.quorum.voters": VOTERS,
             "moldau.http.listener": f"{host}:9644",
+            **self._texts.get(node_id, {}),
         }
         network = HostNetwork(self.network, host)
         random = SeededRandom(1_000 * node_id + self._lives)
@@ -76,6 +80,7 @@ class Cluster:
             network,
             further_disks=self.further_disks.get(node_id, ()),
             unopened_paths=self.unopened_paths.get(node_id, ()),
+            host_name=lambda: host,
         )
         node = self.nodes[node_id] = Node(parse_broker_settings(texts), doors)
         process = self._processes[node_id] = SimulatedProcess(host)
@@ -135,12 +140,14 @@ class Cluster:
         await self.until(is_known)
 
 
-def tell(story: Callable[[Cluster], Awaitable[None]]) -> None:
-    """Runs `story` with three nodes that serve."""
+def tell(
+    story: Callable[[Cluster], Awaitable[None]], texts: Mapping[int, dict[str, str]] = MappingProxyType({})
+) -> None:
+    """Runs `story` with three nodes that serve. `texts`: see Cluster."""
     loop = VirtualLoop()
 
     async def run() -> None:
-        cluster = Cluster(loop)
+        cluster = Cluster(loop, texts)
         await cluster.start(*NODE_IDS)
         await story(cluster)
         assert [node.failure for node in cluster.nodes.values()] == [None] * len(cluster.nodes)

@@ -28,6 +28,7 @@ from functools import partial
 from random import Random
 from typing import Any, cast
 
+from moldau.core.config.listeners import is_wildcard
 from moldau.shell.network.listener import SILENCE_S
 from moldau.simulation.kinds import random_of
 from moldau.simulation.links import FIRST_CONNECT_RETRY_S, FIRST_RETRY_S, Link, NetworkWeather
@@ -591,7 +592,7 @@ class HostNetwork:
     async def listen(
         self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]
     ) -> SimulatedListener:
-        return await self._network.listen(host, port, protocol_factory)
+        return await self._network.listen(self._host if is_wildcard(host) else host, port, protocol_factory)
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> End:
         return await self._network.connect(self._host, host, port, protocol, is_watched=True)

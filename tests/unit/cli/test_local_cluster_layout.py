@@ -16,6 +16,7 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, snapshot_file_name
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.host_name import host_name
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
@@ -24,9 +25,9 @@ from moldau.types import BrokerId, Offset
 
 
 @contextmanager
-def laid_out(directory: Path, brokers: int = 3, **settings: str) -> Iterator[list[LocalNode]]:
+def laid_out(directory: Path, brokers: int = 3, host: str = "127.0.0.1", **settings: str) -> Iterator[list[LocalNode]]:
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    nodes = lay_out(directory, brokers, "127.0.0.1", 0, named, SystemClock(), SystemRandom())
+    nodes = lay_out(directory, brokers, host, 0, named, SystemClock(), SystemRandom())
     yield nodes
     for node in nodes:
         for held in node.held:
@@ -151,3 +152,35 @@ def test_a_file_of_settings_that_was_cut_off_is_named(tmp_path: Path, left: str)
     with pytest.raises(CommandError, match=r"node-2\.properties does not say where its controller listens"):
         lay_out(tmp_path, 3, "127.0.0.1", 0, {}, SystemClock(), SystemRandom())
     assert config.read_text() == left
+
+
+@pytest.mark.parametrize(
+    ("given", "each"),
+    [
+        ("0.0.0.0:9644", ["0.0.0.0:9644", "0.0.0.0:9645", "0.0.0.0:9646"]),
+        ("[::1]:9644+", ["[::1]:9644+", "[::1]:9645+", "[::1]:9646+"]),
+        ("127.0.0.1:0", ["127.0.0.1:0"] * 3),
+    ],
+)
+def test_one_setting_gives_each_node_a_port_for_its_metrics(tmp_path: Path, given: str, each: list[str]) -> None:
+    with laid_out(tmp_path, moldau_http_listener=given):
+        assert [settings_of(tmp_path, node_id)["moldau.http.listener"] for node_id in (1, 2, 3)] == each
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_brokers_at_every_interface_are_advertised_with_the_name_of_the_machine(tmp_path: Path, host: str) -> None:
+    with laid_out(tmp_path, host=host) as nodes:
+        for node in nodes:
+            settings = settings_of(tmp_path, node.node_id)
+            assert settings["listeners"].startswith(f"PLAINTEXT://{host}:")
+            assert settings["advertised.listeners"] == f"PLAINTEXT://{node.address}"
+            name, _, port = node.address.rpartition(":")
+            assert (name.strip("[]"), port) == (host_name(), node.bound.rpartition(":")[2])
+
+
+def test_an_advertised_listener_is_that_of_node_1_and_the_others_have_the_next_ports(tmp_path: Path) -> None:
+    with laid_out(tmp_path, host="0.0.0.0", advertised_listeners="PLAINTEXT://public.example:19092") as nodes:
+        assert [node.address for node in nodes] == [f"public.example:{port}" for port in (19092, 19093, 19094)]
+    for refused in ("OTHER://h:1", "PLAINTEXT://h:65534"):
+        with pytest.raises(CommandError), laid_out(tmp_path, advertised_listeners=refused):
+            pass

@@ -46,7 +46,7 @@ class Outage:
         self._address = BrokerListener("", "", 0)
         self._since_s: float | None = None
         """Of the first try that had no answer; None: the last one had, or none was made."""
-        self._asked_s = self._failed_s = 0.0
+        self._asked_s, self._failed_s = 0.0, -1.0
         self._why = ""
         self._is_told = False
         self._timer: asyncio.TimerHandle | None = None

@@ -117,6 +117,29 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),
         ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
         ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name must be a listener name defined in"),
+        (
+            {"listeners": "A://:1,B://:2", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"},
+            "and is PLAINTEXT. The valid options based on currently configured listeners are A,B",
+        ),
+        (
+            {
+                "listeners": "PLAINTEXT://:1,B://:2",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
+                "advertised.listeners": "B://h:2",
+            },
+            "The valid options based on currently configured listeners are B",
+        ),
+        *(
+            (
+                {
+                    "process.roles": "broker",
+                    "controller.quorum.voters": "9@c:9093",
+                    "listeners": f"PLAINTEXT://{host}:9092",
+                },
+                "nonroutable meta-address",
+            )
+            for host in ("0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]")
+        ),
         ({"moldau.record.validation": "none"}, "String must be one of: header, compressed, full"),
         ({"listeners": "nonsense"}, "a listener is written NAME://HOST:PORT"),
         ({"listeners": "PLAINTEXT://a:70000"}, "a port is between 0 and 65535"),
@@ -131,6 +154,14 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
 )
 def test_a_wrong_setting_is_told_in_one_sentence(texts: dict[str, str], sentence: str) -> None:
     assert sentence in refused(texts)
+
+
+def test_a_node_alone_may_listen_at_every_interface_and_others_where_they_name_no_host() -> None:
+    assert parse_broker_settings({"listeners": "PLAINTEXT://0.0.0.0:9092"}).is_alone
+    broker = {"process.roles": "broker", "controller.quorum.voters": "9@c:9093"}
+    parse_broker_settings({**broker, "listeners": "PLAINTEXT://:9092"})
+    advertised = {"advertised.listeners": "PLAINTEXT://h:9092"}
+    parse_broker_settings({**broker, "listeners": "PLAINTEXT://0.0.0.0:9092", **advertised})
 
 
 def test_internal_topics_have_replicas_where_there_are_other_nodes() -> None:

@@ -54,6 +54,41 @@ async def test_metadata_names_the_brokers_that_serve_on_the_listener_that_asks(s
     assert [(one.broker_id, one.is_fenced) for one in described.brokers] == [(1, False), (2, False), (3, True)]
 
 
+@pytest.mark.parametrize(
+    ("settings", "alone", "among_others"),
+    [
+        # what the other brokers say of it, not the address of the connection
+        ({"listeners": "PLAINTEXT://kt1:9092"}, ("kt1", 9092), ("kt1", 9092)),
+        ({"advertised.listeners": "PLAINTEXT://public:19092"}, ("public", 19092), ("public", 19092)),
+        # a node alone has no other to agree with
+        ({"listeners": "PLAINTEXT://:9092"}, ("10.0.0.1", 9092), ("localhost", 9092)),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, ("10.0.0.1", 9092), ("localhost", 9092)),
+    ],
+)
+async def test_a_broker_names_itself_as_it_is_registered(
+    start_node: Any, settings: dict[str, str], alone: tuple[str, int], among_others: tuple[str, int]
+) -> None:
+    node = await start_node(settings)
+    client = node.connect()
+
+    async def own_address() -> tuple[str, int]:
+        answer = await client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=()))
+        return next((one.host, one.port) for one in answer.brokers if one.node_id == 1)
+
+    assert await own_address() == alone
+    learn(node, broker(2))
+    assert await own_address() == among_others
+
+
+async def test_a_broker_without_a_listener_for_brokers_is_named(start_node: Any, caplog: Any) -> None:
+    node = await start_node()
+    image = node.node.broker.image
+    delta = MetadataDelta(end_offset=Offset(image.end_offset + 1), brokers={BrokerId(2): broker(2, "CLIENTS")})
+    image.apply_delta(delta)
+    node.node.broker.metadata_changed(image, delta)
+    assert "broker 2 is not reached: it has registered no listener PLAINTEXT" in caplog.text
+
+
 async def test_a_leader_that_the_client_cannot_reach_is_none(start_node: Any) -> None:
     node = await start_node()
     client = node.connect()

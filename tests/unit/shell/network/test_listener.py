@@ -43,6 +43,21 @@ def test_another_program_that_listens_between_the_bind_and_the_listen_has_the_po
         runner.run(TcpNetwork().listen("127.0.0.1", port, asyncio.Protocol))
 
 
+@pytest.mark.parametrize("host", ["", "::"])
+@pytest.mark.parametrize("loop_class", [asyncio.SelectorEventLoop, uvloop.Loop])
+def test_a_listener_of_every_interface_has_one_port_for_ipv4_and_ipv6(loop_class: Any, host: str) -> None:
+    async def listen_and_connect() -> None:
+        network = TcpNetwork()
+        listener = await network.listen(host, 0, asyncio.Protocol)
+        for address in ("127.0.0.1", "::1") if socket.has_ipv6 else ("127.0.0.1",):
+            transport = await network.connect(address, listener.port, asyncio.Protocol())
+            transport.close()
+        listener.close()
+
+    with asyncio.Runner(loop_factory=loop_class) as runner:
+        runner.run(listen_and_connect())
+
+
 @pytest.mark.parametrize("loop_class", [asyncio.SelectorEventLoop, uvloop.Loop])
 def test_a_free_port_is_listened_on(loop_class: Any) -> None:
     async def listen_and_connect() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
 from moldau.core.metadata.image import BrokerListener, ControllerImage, ResourceType
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.other_brokers import FOUND_ITSELF_S
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
+from moldau.shell.peers.outages import OUTAGE_S
 from moldau.shell.peers.peer import Peer
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.simulation.network import HostNetwork
@@ -42,6 +45,50 @@ def test_every_broker_registers_and_knows_all_others() -> None:
             await cluster.until(lambda node_id=node_id: sorted(active(cluster, node_id)) == [1, 2, 3])
 
     tell(story)
+
+
+def test_nodes_that_name_no_host_are_registered_under_the_names_of_their_machines() -> None:
+    async def story(cluster: Cluster) -> None:
+        for asked in NODE_IDS:
+            await cluster.until(lambda asked=asked: sorted(active(cluster, asked)) == [1, 2, 3])
+            image = cluster.nodes[asked].broker.image
+            hosts = [(one.listeners[0].host, one.listeners[0].port) for _, one in sorted(image.brokers.items())]
+            assert hosts == [("node-1", 9092), ("node-2", 9092), ("node-3", 9092)]
+            await cluster.until(lambda image=image: len(image.controllers) == 3)
+            assert {one.listeners[0].host for one in image.controllers.values()} == {"node-1", "node-2", "node-3"}
+        await cluster.create("t", 1, 2, 3, by=1)
+        await cluster.all_know("t", 1, 1, 2, 3)
+
+    nowhere = {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}
+    tell(story, dict.fromkeys(NODE_IDS, nowhere))
+
+
+def test_a_follower_that_reaches_itself_at_the_leaders_address_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 2, 1, by=1)
+        await cluster.until(lambda: "broker 1 fetches from itself" in caplog.text)
+        await cluster.pass_time(FOUND_ITSELF_S / 2)
+
+    tell(story, {2: {"advertised.listeners": "PLAINTEXT://node-1:9092"}})
+    said = [one.getMessage() for one in caplog.records if "fetches from itself" in one.getMessage()]
+    assert said == [
+        "broker 1 fetches from itself and copies nothing: broker 2 is registered at node-1:9092, which leads to broker "
+        "1. Set advertised.listeners of each broker to an address at which the others reach it"
+    ]
+
+
+def test_a_node_that_is_not_reached_is_named_once_and_once_more_when_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.kill(3)
+        await cluster.until(lambda: "controller 3 at node-3:9093 is not reached for 10 s" in caplog.text)
+        await cluster.pass_time(6 * OUTAGE_S)
+        await cluster.start(3)
+        await cluster.until(lambda: "controller 3 at node-3:9093 answers again" in caplog.text)
+
+    caplog.set_level(logging.INFO, "moldau.network")
+    tell(story)
+    said = [one.getMessage() for one in caplog.records if "controller 3 at" in one.getMessage()]
+    assert len(said) == 2, said
 
 
 def test_every_controller_is_known_with_its_address_and_again_in_its_next_life() -> None:
