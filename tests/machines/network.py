@@ -12,6 +12,7 @@ and nothing is left when the processes that hold the machines end.
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,8 @@ class Namespaces:
             ["unshare", "--net", "--mount", "--uts", "--", *_HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._holder.stdout is not None
-        assert self._holder.stdout.readline() == b"ready\n"
+        assert select.select([self._holder.stdout], [], [], COMMAND_S)[0], "the namespaces were not made"
+        assert os.read(self._holder.stdout.fileno(), 100) == b"ready\n"
         self.pid = self._holder.pid
 
     def inside(self, *command: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
@@ -99,8 +100,6 @@ class Broker:
         self.node_id = node_id
         self._serving: dict[tuple[str, tuple[str, int]], dict[int, tuple[str, int]]] = {}
         """By listener, and this broker's own address there: what `serving_brokers` gave."""
-        self._everywhere = tuple(each.name for each in settings.registered_listeners if is_wildcard(each.host))
-        """The listeners that are registered under the name of the machine."""
         self.loop = loop
         self.clock = clock
         self.random = random
@@ -251,10 +250,16 @@ class Broker:
         """Where the client that asks reaches us: as we are registered, which is what the other brokers say of us. A
         node alone has no other to agree with: at a listener of every interface, our end of the client's connection."""
         registered = self._registered_at(self.node_id, context.listener_name)
-        is_everywhere = context.listener_name in self._everywhere
-        if registered is None or (is_everywhere and self.settings.is_alone and len(self.image.brokers) == 1):
+        if registered is None or (len(self.image.brokers) == 1 and context.listener_name in self._alone_everywhere):
             return context.local_address or ("localhost", 0)
         return registered
+
+    @cached_property
+    def _alone_everywhere(self) -> tuple[str, ...]:
+        """The listeners of every interface that have no advertised address; none where settings name another node."""
+        settings = self.static_settings
+        points = settings.registered_listeners if settings.is_alone else ()
+        return tuple(point.name for point in points if is_wildcard(point.host))
 
     def address_of(self, broker_id: int, context: RequestContext) -> tuple[str, int] | None:
         """Where the client that asks reaches a broker: on the listener of its own request. None: nowhere."""

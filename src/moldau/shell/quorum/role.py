@@ -117,8 +117,7 @@ class QuorumRole:
         self.pauses = pauses
         """Shared with all long work of the node."""
         self._event_log = event_log
-        self._settings = settings
-        self._network = network
+        self._settings, self._network = settings, network
         self._voters = VoterHistory(configured or configured_voters((identity.node_id,) if settings.is_alone else ()))
         self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self.kraft_version)
         self._applied = AppliedMetadata(identity.cluster_id, self._machine.new_state())
