@@ -32,10 +32,12 @@ VOTERS = ",".join(f"{node_id}@node-{node_id}:9093" for node_id in NODE_IDS)
 class Cluster:
     """`nodes`: those that run, by id. `kill` ends one as kill -9 does; `start` begins another life on the same disk."""
 
-    def __init__(self, loop: VirtualLoop, texts: Mapping[int, dict[str, str]]) -> None:
-        """`texts`: settings of some nodes, in the place of those that all have."""
+    def __init__(self, loop: VirtualLoop, texts: Mapping[int, dict[str, str]], machine: str) -> None:
+        """`texts`: settings of some nodes, in the place of those that all have. `machine`: what each calls itself, in
+        the place of the name by which the others find it."""
         self.loop = loop
         self._texts = texts
+        self.machine = machine
         self.network = SimulatedNetwork(loop, 1, Trace(loop.time))
         self.clock = SimulatedClock(loop)
         self.disks = {node_id: MemoryDisk() for node_id in NODE_IDS}
@@ -80,7 +82,7 @@ class Cluster:
             network,
             further_disks=self.further_disks.get(node_id, ()),
             unopened_paths=self.unopened_paths.get(node_id, ()),
-            host_name=lambda: host,
+            host_name=lambda: self.machine or host,
         )
         node = self.nodes[node_id] = Node(parse_broker_settings(texts), doors)
         process = self._processes[node_id] = SimulatedProcess(host)
@@ -141,13 +143,15 @@ class Cluster:
 
 
 def tell(
-    story: Callable[[Cluster], Awaitable[None]], texts: Mapping[int, dict[str, str]] = MappingProxyType({})
+    story: Callable[[Cluster], Awaitable[None]],
+    texts: Mapping[int, dict[str, str]] = MappingProxyType({}),
+    machine: str = "",
 ) -> None:
-    """Runs `story` with three nodes that serve. `texts`: see Cluster."""
+    """Runs `story` with three nodes that serve. `texts`, `machine`: see Cluster."""
     loop = VirtualLoop()
 
     async def run() -> None:
-        cluster = Cluster(loop, texts)
+        cluster = Cluster(loop, texts, machine)
         await cluster.start(*NODE_IDS)
         await story(cluster)
         assert [node.failure for node in cluster.nodes.values()] == [None] * len(cluster.nodes)

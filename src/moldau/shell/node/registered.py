@@ -24,8 +24,13 @@ class RegisteredAddresses:
         self._name: str | None = None
 
     def for_controllers(self, endpoint: Endpoint, port: int) -> BrokerListener:
-        """The controller's listener as the voters know it: advertised, or bound at `port`."""
-        advertised = self._settings.advertised_controller_endpoint or endpoint
+        """The controller's listener as the voters know it: advertised, or bound at `port`. Without a host, that of its
+        entry in `controller.quorum.voters`, as Apache Kafka does: there the others look for it."""
+        settings = self._settings
+        advertised = settings.advertised_controller_endpoint or endpoint
+        named = [each.host for each in settings.controller_quorum_voters if each.node_id == settings.node_id]
+        if named and is_wildcard(advertised.host) and not is_wildcard(named[0]):
+            return BrokerListener(endpoint.name, named[0], advertised.port or port)
         return BrokerListener(endpoint.name, self._host(advertised), advertised.port or port)
 
     def for_brokers(self, bound: Mapping[str, int]) -> tuple[RegisteredListener, ...]:

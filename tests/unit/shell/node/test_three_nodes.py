@@ -63,6 +63,15 @@ def test_nodes_that_name_no_host_are_registered_under_the_names_of_their_machine
     tell(story, dict.fromkeys(NODE_IDS, nowhere))
 
 
+def test_a_controller_without_a_host_has_the_one_in_the_voters() -> None:
+    async def story(cluster: Cluster) -> None:
+        controllers = cluster.nodes[1].quorum.image.controllers
+        await cluster.until(lambda: len(controllers) == 3)
+        assert [one.listeners[0].host for _, one in sorted(controllers.items())] == ["node-1", "node-2", "node-3"]
+
+    tell(story, {2: {"listeners": "PLAINTEXT://node-2:9092,CONTROLLER://0.0.0.0:9093"}}, machine="container")
+
+
 def test_a_follower_that_reaches_itself_at_the_leaders_address_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", 2, 1, by=1)
