@@ -26,15 +26,21 @@ from tests.support.virtual_time import until
 
 NODE_IDS = (1, 2, 3)
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
-VOTERS = ",".join(f"{node_id}@node-{node_id}:9093" for node_id in NODE_IDS)
 
 
 class Cluster:
     """`nodes`: those that run, by id. `kill` ends one as kill -9 does; `start` begins another life on the same disk."""
 
-    def __init__(self, loop: VirtualLoop, texts: Mapping[int, dict[str, str]], machine: str) -> None:
-        """`texts`: settings of some nodes, in the place of those that all have. `machine`: what each calls itself, in
-        the place of the name by which the others find it."""
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        voter_ids: tuple[int, ...] = NODE_IDS,
+        texts: Mapping[int, dict[str, str]] = MappingProxyType({}),
+        machine: str = "",
+    ) -> None:
+        """All nodes are brokers, those of `voter_ids` controllers too. `texts`: settings of some nodes, in the place of
+        those that all have. `machine`: what each calls itself, in the place of the name by which the others find it."""
+        self._voter_ids = voter_ids
         self.loop = loop
         self._texts = texts
         self.machine = machine
@@ -58,19 +64,21 @@ class Cluster:
                 initial_controllers=(),
             )
 
-    async def start(self, *node_ids: int) -> None:
-        """Returns when they serve."""
-        await asyncio.gather(*(self._start(node_id) for node_id in node_ids))
+    async def start(self, *node_ids: int, settings: dict[str, str] | None = None) -> None:
+        """Returns when they serve; `settings`: more, of this life."""
+        await asyncio.gather(*(self._start(node_id, settings or {}) for node_id in node_ids))
 
-    async def _start(self, node_id: int) -> None:
+    async def _start(self, node_id: int, settings: dict[str, str]) -> None:
         self._lives += 1
-        host = f"node-{node_id}"
+        host, is_voter = f"node-{node_id}", node_id in self._voter_ids
         texts = {
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://{host}:9092,CONTROLLER://{host}:9093",
-            "controller.quorum.voters": VOTERS,
+            "process.roles": "broker,controller" if is_voter else "broker",
+            "listeners": f"PLAINTEXT://{host}:9092" + (f",CONTROLLER://{host}:9093" if is_voter else ""),
+            "controller.quorum.voters": ",".join(f"{voter}@node-{voter}:9093" for voter in self._voter_ids),
             "moldau.http.listener": f"{host}:9644",
             **self._texts.get(node_id, {}),
+            **settings,
         }
         network = HostNetwork(self.network, host)
         random = SeededRandom(1_000 * node_id + self._lives)
@@ -145,13 +153,17 @@ class Cluster:
 def tell(
     story: Callable[[Cluster], Awaitable[None]],
     texts: Mapping[int, dict[str, str]] = MappingProxyType({}),
+    *,
+    voter_ids: tuple[int, ...] = NODE_IDS,
+    settings: dict[str, str] | None = None,
     machine: str = "",
 ) -> None:
-    """Runs `story` with three nodes that serve. `texts`, `machine`: see Cluster."""
+    """Runs `story` with three nodes that serve. `settings`: of all nodes; the others: see Cluster."""
     loop = VirtualLoop()
+    texts = {node_id: {**(settings or {}), **texts.get(node_id, {})} for node_id in NODE_IDS}
 
     async def run() -> None:
-        cluster = Cluster(loop, texts, machine)
+        cluster = Cluster(loop, voter_ids, texts, machine)
         await cluster.start(*NODE_IDS)
         await story(cluster)
         assert [node.failure for node in cluster.nodes.values()] == [None] * len(cluster.nodes)

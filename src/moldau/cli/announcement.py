@@ -26,8 +26,7 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
 
     address = node.bootstrap_servers
     connect, *others = advertised_addresses(settings, node) if settings.is_broker else [address]
-    is_whole = settings.is_alone and settings.is_broker
-    which = "a cluster of one node" if is_whole else f"node {settings.node_id} of a cluster"
+    which = "a cluster of one node" if settings.is_whole else f"node {settings.node_id} of a cluster"
     lines = [
         f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, no authentication"
     ]

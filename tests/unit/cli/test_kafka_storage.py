@@ -80,6 +80,30 @@ def test_configured_voters_stand_in_no_file(config: Path) -> None:
     assert (config.parent / "a" / "bootstrap.checkpoint").exists()
 
 
+BROKER_ALONE = "process.roles=broker\nlisteners=PLAINTEXT://127.0.0.1:9092\n"
+BY_SERVERS = BROKER_ALONE + "controller.quorum.bootstrap.servers=two:9093\n"
+BY_VOTERS = BROKER_ALONE + "controller.quorum.voters=2@two:9093\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "level", "said"),
+    [
+        (BY_SERVERS, 1, None),
+        (BY_VOTERS, 0, None),
+        (BY_SERVERS, 0, "Cannot set kraft.version to 0 if controller.quorum.voters is empty"),
+        (BY_VOTERS, 1, "Cannot set kraft.version to 1 unless controller.quorum.voters is empty"),
+    ],
+)
+def test_a_broker_alone_has_the_quorum_that_its_settings_name(
+    config: Path, capsys: pytest.CaptureFixture[str], more: str, level: int, said: str | None
+) -> None:
+    config.write_text(config.read_text() + more)
+    assert storage("format", "-t", CLUSTER, "-c", config, "--feature", f"kraft.version={level}") == int(
+        said is not None
+    )
+    assert (said or "Formatting metadata directory") in "".join(capsys.readouterr())
+
+
 def test_what_is_formatted_stays_as_it_is(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage("format", "-t", CLUSTER, "-c", config, "-s")
     before = properties_of(config.parent / "a")

@@ -228,7 +228,9 @@ def _first_records(
         arguments.text("release-version"),
         arguments.texts("feature"),
         has_dynamic_quorum=not settings.controller_quorum_voters
-        and arguments.has("standalone", "initial-controllers", "no-initial-controllers"),
+        and (
+            not settings.is_controller or arguments.has("standalone", "initial-controllers", "no-initial-controllers")
+        ),
     )
     level = levels.pop(METADATA_VERSION)
     del levels[KRAFT_VERSION]  # it stands in a control record

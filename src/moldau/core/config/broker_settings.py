@@ -6,6 +6,7 @@ and named by `notices()`, as is every setting that has no effect here.
 """
 
 # without `from __future__ import annotations`: rows are read from annotations, which would be texts
+import posixpath
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, NamedTuple
@@ -36,7 +37,6 @@ from moldau.core.config.setting import (
     REFUSED,
     SettingRow,
     SettingValue,
-    TopicSettingRow,
     check_value,
     invalid_config,
     parse_value,
@@ -45,11 +45,8 @@ from moldau.core.quotas.connections import parse_overrides
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
-_UNITS_MS = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
-
-OF_BROKER = "of the broker"
-"""In the place of the default of a topic's or a group's setting: see `with_defaults_of_broker`."""
-
+_FACTOR_NOTE = "not set, on a node whose settings name no other: as many as there are brokers, at most 3"
+_IN_SYNC_NOTE = "not set: at most as many as the topic has replicas"
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
@@ -116,6 +113,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     controller_quorum_voters: Annotated[tuple[QuorumVoter, ...], Row("list", "", "non-empty list", READ_ONLY,
         "empty: this node alone, or those that the metadata log names")]
     initial_broker_registration_timeout_ms: Annotated[int, Row("int", "60000", "", READ_ONLY)]
+    metadata_log_dir: Annotated[str | None, Row("string", None, "", READ_ONLY,
+        "only the first of log.dirs: the metadata log lies there")]
     metadata_log_max_record_bytes_between_snapshots: Annotated[int, Row("long", "20971520", "[1,...]", READ_ONLY)]
     metadata_log_max_snapshot_interval_ms: Annotated[int, Row("long", "3600000", "[0,...]", READ_ONLY)]
     metadata_log_segment_bytes: Annotated[int, Row("int", "1073741824", "[8388608,...]", READ_ONLY)]
@@ -197,7 +196,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     offsets_retention_minutes: Annotated[int, Row("int", "10080", "[1,...]", READ_ONLY)]
     offsets_topic_compression_codec: Annotated[int, Row("int", "0", "[0,...,4]", READ_ONLY)]
     offsets_topic_num_partitions: Annotated[int, Row("int", "50", "[1,...]", READ_ONLY)]
-    offsets_topic_replication_factor: Annotated[int, Row("short", "1", "[1,...]", READ_ONLY, "Kafka: 3; one node")]
+    offsets_topic_replication_factor: Annotated[int, Row("short", "3", "[1,...]", READ_ONLY, _FACTOR_NOTE)]
     offsets_topic_segment_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
     # transactions
     add_partitions_to_txn_retry_backoff_max_ms: Annotated[int, Row("int", "100", "[0,...]", READ_ONLY)]
@@ -207,10 +206,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     transaction_partition_verification_enable: Annotated[bool, Row("boolean", "true", "", CLUSTER_WIDE)]
     transaction_remove_expired_transaction_cleanup_interval_ms: Annotated[int, Row("int",
         "3600000", "[1,...]", READ_ONLY)]
-    transaction_state_log_min_isr: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY, "Kafka: 2; one node")]
+    transaction_state_log_min_isr: Annotated[int, Row("int", "2", "[1,...]", READ_ONLY, _IN_SYNC_NOTE)]
     transaction_state_log_num_partitions: Annotated[int, Row("int", "50", "[1,...]", READ_ONLY)]
     transaction_state_log_replication_factor: Annotated[int, Row("short",
-        "1", "[1,...]", READ_ONLY, "Kafka: 3; one node")]
+        "3", "[1,...]", READ_ONLY, _FACTOR_NOTE)]
     transaction_state_log_segment_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
     transactional_id_expiration_ms: Annotated[int, Row("int", "604800000", "[1,...]", READ_ONLY)]
     # security
@@ -345,13 +344,18 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alone(self) -> bool:
-        """No setting names another node: a new directory is a new cluster."""
+        """No setting names another controller: a new directory is a new cluster. Brokers may join all the same."""
         if not self.is_controller:
             return False
         points = (self.controller_endpoint, self.advertised_controller_endpoint)
         own = [(host, point.port) for point in points if point is not None for host in (point.host, "localhost")]
         others = [each for each in self.controller_quorum_bootstrap_servers if (each.host, each.port) not in own]
         return len(self.controller_quorum_voters) < 2 and not others
+
+    @property
+    def is_whole(self) -> bool:
+        """This node is the cluster, for ever: it is both, and listens nowhere for another one that would join."""
+        return self.is_alone and self.is_broker and self.controller_endpoint is None
 
     @property
     def retention_ms(self) -> int:
@@ -398,22 +402,6 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     *OTHER_SETTING_ROWS,
 )
 ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROWS}
-
-
-def with_defaults_of_broker(rows: tuple[TopicSettingRow, ...]) -> tuple[TopicSettingRow, ...]:
-    """`rows` of topics or groups, where a default is OF_BROKER with the default of the broker setting."""
-    return tuple(
-        (name, kind, _default_of(fallbacks) if default == OF_BROKER else default, valid, fallbacks, served, note)
-        for name, kind, default, valid, fallbacks, served, note in rows
-    )
-
-
-def _default_of(names: tuple[str, ...]) -> str | None:
-    """Of the first of these broker settings that has a default; minutes and hours as milliseconds."""
-    name = next(name for name in names if ROWS_BY_NAME[name][2] is not None)
-    text = ROWS_BY_NAME[name][2] or ""
-    unit_ms = _UNITS_MS.get(name.rpartition(".")[2])
-    return text if unit_ms is None else str(int(text) * unit_ms)
 
 
 def nearest_setting(name: str) -> str | None:
@@ -513,12 +501,7 @@ def _check_together(settings: BrokerSettings) -> None:
         if not settings.is_alone:
             check_routable(settings.registered_listeners)
     _check_quorum(settings)
-    directories = settings.log_directories
-    if len(dict.fromkeys(directories)) != len(directories):
-        raise invalid_config("log.dirs names a directory twice")
-    unknown = [path for path in settings.cordoned_log_dirs if path not in (*directories, "*")]
-    if unknown:
-        raise invalid_config(f"cordoned.log.dirs: {unknown[0]} is not in log.dirs")
+    _check_directories(settings)
     try:
         parse_overrides(settings.max_connections_per_ip_overrides)
     except ValueError as error:
@@ -534,12 +517,34 @@ def _check_together(settings: BrokerSettings) -> None:
     if settings.roll_jitter_ms < 0:
         raise invalid_config("log.roll.jitter.ms must be greater than or equal to 0")
     for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-        if settings.is_alone and settings.is_broker and settings.get(name) != 1:
+        if settings.is_whole and name in settings.texts and settings.get(name) != 1:
             raise invalid_config(f"{name}: one node can hold one replica only")
 
 
+def _check_directories(settings: BrokerSettings) -> None:
+    directories = settings.log_directories
+    if len(dict.fromkeys(directories)) != len(directories):
+        raise invalid_config("log.dirs names a directory twice")
+    metadata_directory = settings.metadata_log_dir
+    if metadata_directory is not None and not _is_same_directory(metadata_directory, settings.log_directory):
+        raise invalid_config(
+            "metadata.log.dir: the metadata log lies in the first of log.dirs here, which is "
+            f"{settings.log_directory}; name {metadata_directory} first there"
+        )
+    unknown = [path for path in settings.cordoned_log_dirs if path not in (*directories, "*")]
+    if unknown:
+        raise invalid_config(f"cordoned.log.dirs: {unknown[0]} is not in log.dirs")
+
+
+def _is_same_directory(path: str, other: str | None) -> bool:
+    return other is not None and posixpath.normpath(path) == posixpath.normpath(other)
+
+
 def _check_quorum(settings: BrokerSettings) -> None:
-    """A controller of several is one of their voters, and is reached by the others; a broker alone is neither."""
+    """A controller of several is one of their voters, and is reached by the others; a broker alone is neither.
+
+    Raises INVALID_CONFIG in Kafka's words.
+    """
     voters = settings.controller_quorum_voters
     if len(settings.process_roles) == 1 and not voters and not settings.controller_quorum_bootstrap_servers:
         raise invalid_config(
@@ -560,7 +565,7 @@ def _check_quorum(settings: BrokerSettings) -> None:
             f"If process.roles contains the 'controller' role, the node id {settings.node_id} must be included in the "
             f"set of voters controller.quorum.voters=Set({ids})"
         )
-    if not (settings.is_alone and settings.is_broker) and settings.controller_endpoint is None:
+    if settings.controller_endpoint is None and not settings.is_whole:
         raise invalid_config(
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
             "when running the KRaft controller role"

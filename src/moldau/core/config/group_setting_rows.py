@@ -6,7 +6,7 @@ metrics has no fallback. See topic_setting_rows.py.
 
 from __future__ import annotations
 
-from moldau.core.config.broker_settings import OF_BROKER, with_defaults_of_broker
+from moldau.core.config.defaults_of_broker import OF_BROKER, with_defaults_of_broker
 from moldau.core.config.setting import NOT_SERVED, TopicSettingRow
 
 _CONSUMER = "stored and described; it acts with the consumer protocol of KIP-848"

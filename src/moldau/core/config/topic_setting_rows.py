@@ -6,7 +6,7 @@ A setting that falls back to the broker has the default that stands in the row o
 
 from __future__ import annotations
 
-from moldau.core.config.broker_settings import OF_BROKER, with_defaults_of_broker
+from moldau.core.config.defaults_of_broker import OF_BROKER, with_defaults_of_broker
 from moldau.core.config.setting import HONOURED, IGNORED, TopicSettingRow
 
 _REMOTE = "no remote storage: as in Apache Kafka without remote.log.storage.system.enable"

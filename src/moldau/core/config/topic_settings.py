@@ -203,24 +203,32 @@ def _describe(
     return DescribedSetting(name, ROWS_BY_NAME[name][2] or "", Source.DEFAULT)
 
 
-def internal_topic_settings(topic: str, broker: BrokerSettings) -> dict[str, str]:
-    """What Kafka creates an internal topic with. KeyError for any other topic."""
-    return {
-        OFFSETS_TOPIC: {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(broker.offsets_topic_segment_bytes),
-        },
-        TRANSACTION_STATE_TOPIC: {
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "min.insync.replicas": str(broker.transaction_state_log_min_isr),
-            "segment.bytes": str(broker.transaction_state_log_segment_bytes),
-            "unclean.leader.election.enable": "false",
-        },
-        SHARE_STATE_TOPIC: {
-            "cleanup.policy": "delete",
-            "compression.type": "producer",
-            "segment.bytes": str(broker.get("share.coordinator.state.topic.segment.bytes")),
-        },
-    }[topic]
+INTERNAL_TOPIC_POLICIES: dict[str, dict[str, str]] = {
+    OFFSETS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer"},
+    TRANSACTION_STATE_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "unclean.leader.election.enable": "false",
+    },
+    SHARE_STATE_TOPIC: {"cleanup.policy": "delete", "compression.type": "producer"},
+}
+"""The settings of internal topics that no setting of a broker changes."""
+
+
+def internal_topic_settings(topic: str, broker: BrokerSettings, replication_factor: int) -> dict[str, str]:
+    """The settings with which a broker creates an internal topic of so many replicas. KeyError for any other topic.
+
+    A minimum of in-sync replicas that is not set never exceeds the replicas: nobody could write.
+    """
+    settings = dict(INTERNAL_TOPIC_POLICIES[topic])
+    if topic == OFFSETS_TOPIC:
+        settings["segment.bytes"] = str(broker.offsets_topic_segment_bytes)
+    elif topic == SHARE_STATE_TOPIC:
+        settings["segment.bytes"] = str(broker.get("share.coordinator.state.topic.segment.bytes"))
+    else:
+        in_sync = broker.transaction_state_log_min_isr
+        if "transaction.state.log.min.isr" not in broker.texts:
+            in_sync = min(in_sync, replication_factor)
+        settings["min.insync.replicas"] = str(in_sync)
+        settings["segment.bytes"] = str(broker.transaction_state_log_segment_bytes)
+    return settings

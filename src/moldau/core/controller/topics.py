@@ -13,12 +13,8 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import (
-    INTERNAL_TOPICS,
-    OFFSETS_TOPIC,
-    SHARE_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
+    INTERNAL_TOPIC_POLICIES,
     describe_topic_settings,
-    internal_topic_settings,
     validate_topic_settings,
 )
 from moldau.core.controller.assignments import (
@@ -144,52 +140,18 @@ def _check_topic(
         others = ", ".join(collisions)
         raise kafka_error("INVALID_TOPIC_EXCEPTION", f"Topic '{topic.name}' collides with existing topic: {others}")
     validate_topic_settings(requested, settings)
-    configs = {name: value for name, value in requested.items() if value is not None}
-    partitions, replication_factor = settings.num_partitions, settings.default_replication_factor
-    if topic.name in INTERNAL_TOPICS:
-        partitions, replication_factor = _internal_shape(topic.name, settings)
-        configs = _check_internal(topic, configs, partitions, settings)
-    if topic.assignments:
-        placements = _check_assignments(image, topic)
-    else:
-        placements = _place(image, random, topic, partitions, replication_factor)
+    # An internal topic has the shape that its creator names, as in Kafka, and a broker names all of it. But committed
+    # offsets must not expire as records do, only since a client left out the cleanup policy.
+    configs = dict(INTERNAL_TOPIC_POLICIES.get(topic.name, {}))
+    configs |= {name: value for name, value in requested.items() if value is not None}
+    placements = _check_assignments(image, topic) if topic.assignments else _place(image, random, topic, settings)
     return NewTopic(topic.name, tuple(placements), configs)
 
 
-def _internal_shape(name: str, settings: BrokerSettings) -> tuple[int, int]:
-    """(partitions, replication factor) of an internal topic."""
-    partitions, replication_factor = {
-        OFFSETS_TOPIC: ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
-        TRANSACTION_STATE_TOPIC: ("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
-        SHARE_STATE_TOPIC: (
-            "share.coordinator.state.topic.num.partitions",
-            "share.coordinator.state.topic.replication.factor",
-        ),
-    }[name]
-    return int(str(settings.get(partitions))), int(str(settings.get(replication_factor)))
-
-
-def _check_internal(
-    topic: CreatableTopic, configs: dict[str, str], partitions: int, settings: BrokerSettings
-) -> dict[str, str]:
-    """The settings an internal topic is created with. Kafka lets a client create it in any shape, and then fails on it.
-
-    Raises INVALID_REQUEST for another number of partitions (groups would be looked for in the wrong ones), for an
-    assignment, and for a setting that contradicts its own.
-    """
-    own = internal_topic_settings(topic.name, settings)
-    asks_shape = topic.num_partitions not in (USE_DEFAULT, partitions) or len(topic.assignments) not in (0, partitions)
-    if asks_shape or any(own.get(name, value) != value for name, value in configs.items()):
-        raise kafka_error(
-            "INVALID_REQUEST",
-            f"Internal topic {topic.name} is created with {partitions} partitions and its own configs.",
-        )
-    return {**own, **configs}
-
-
 def _place(
-    image: MetadataImage, random: Random, topic: CreatableTopic, partitions: int, replication_factor: int
+    image: MetadataImage, random: Random, topic: CreatableTopic, settings: BrokerSettings
 ) -> list[tuple[int, ...]]:
+    partitions, replication_factor = settings.num_partitions, settings.default_replication_factor
     if topic.replication_factor == 0 or topic.replication_factor < USE_DEFAULT:
         raise kafka_error(
             "INVALID_REPLICATION_FACTOR", "Replication factor must be larger than 0, or -1 to use the default value."

@@ -133,7 +133,7 @@ class Broker:
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
         self._host_partitions(logs, network, controller)
-        self.topic_creation = TopicCreation(node, self.submit)
+        self.topic_creation = TopicCreation(node, self.submit, lambda: len(self.image.brokers))
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.quotas = BrokerQuotas(settings, clock)
         self._offline_paths: dict[str, None] = {}

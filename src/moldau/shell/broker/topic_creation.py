@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from moldau.core.config.topic_settings import INTERNAL_TOPICS, internal_topic_settings
+from moldau.core.config.topic_settings import INTERNAL_TOPICS
+from moldau.core.controller.automatic_topics import automatic_topic, lacking_replicas
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
 from moldau.errors import ERROR_CODES, MoldauError, kafka_error
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.network.event_log import escape
-from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from moldau.types import counted
+from moldau.wire.protocol.messages.topics import CreateTopicsRequest
 
 if TYPE_CHECKING:
     from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
@@ -23,10 +25,17 @@ TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 class TopicCreation:
     """At most one creation per name is under way, and MAX_PENDING in all: a client that asks again does no harm."""
 
-    def __init__(self, node: OwnNode, submit: Callable[[CreateTopicsRequest], Awaitable[Any]]) -> None:
-        """`submit`: asks the controller, and returns when the topics are served here."""
+    def __init__(
+        self,
+        node: OwnNode,
+        submit: Callable[[CreateTopicsRequest], Awaitable[Any]],
+        count_brokers: Callable[[], int],
+    ) -> None:
+        """`submit`: asks the controller, and returns when the topics are served here. `count_brokers`: how many are
+        registered."""
         self._node = node
         self._submit = submit
+        self._count_brokers = count_brokers
         self._pending: dict[str, None] = {}
 
     def is_valid_name(self, name: str) -> bool:
@@ -55,26 +64,23 @@ class TopicCreation:
             self._pending.pop(name, None)
 
     async def create(self, name: str) -> None:
-        """Creates `name` with the broker's defaults, or the shape of an internal topic; silent if it exists.
+        """Creates `name` with this broker's defaults, or as an internal topic; silent if it exists.
 
         Raises KafkaError.
         """
-        request = CreateTopicsRequest(topics=(self._shape(name),), timeout_ms=TIMEOUT_MS)
-        response = await self._submit(request)
+        settings, log = self._node.settings.view, self._node.log
+        topic = automatic_topic(name, settings, self._count_brokers())
+        response = await self._submit(CreateTopicsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS))
         for result in response.topics:
             if result.error_code not in (0, TOPIC_ALREADY_EXISTS):
-                raise kafka_error(result.error_code, result.error_message)
-
-    def _shape(self, name: str) -> CreatableTopic:
-        """The controller knows how many partitions and replicas it has: an internal topic has its own numbers."""
-        settings = self._node.settings.view
-        configs = internal_topic_settings(name, settings) if name in INTERNAL_TOPICS else {}
-        return CreatableTopic(
-            name,
-            num_partitions=-1,
-            replication_factor=-1,
-            configs=tuple(CreatableTopicConfig(key, value) for key, value in configs.items()),
-        )
+                error = kafka_error(result.error_code, result.error_message)
+                if name in INTERNAL_TOPICS:  # clients hear only that there is no coordinator
+                    log.warn("internal topic", f"{name} was not created: {escape(str(error))}", about=name)
+                raise error
+            if not result.error_code and (lacking := lacking_replicas(topic, settings)):
+                have = counted(topic.replication_factor, "replica")
+                message = f"{name} has {have}, {lacking} less than by Kafka's default: no more brokers are registered; "
+                log.warn("internal topic", message + "`moldau partitions reassign` gives it more", about=name)
 
 
 class ProducerIds:

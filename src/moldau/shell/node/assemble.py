@@ -305,7 +305,7 @@ class Node:
             on_invariant_broken=self._invariant_broken,
             on_directory_failed=self._directory_failed,
         )
-        if quorum.is_alone:
+        if self._is_whole(quorum):
             await _take_part(quorum, broker)
         await self._register(quorum, broker, logs)
         await broker.partitions.wait_flushed()
@@ -362,7 +362,7 @@ class Node:
             log_dirs=tuple(sorted(logs.online_ids)),
             previous_broker_epoch=logs.previous_broker_epoch,
         )
-        if quorum.is_alone and self._controller_listener is None:  # no other node ever joins
+        if self._is_whole(quorum):
             life = LifeCycle(self.node_id, quorum)
             broker.registered(await life.start(registration, logs.cordoned_ids))
             _when_cordoned(broker, logs, lambda: broker.spawn(life.serve(broker.broker_epoch, logs.cordoned_ids)))
@@ -372,6 +372,10 @@ class Node:
         await heartbeats.start()
         broker.spawn_lasting(heartbeats.go_on())
         broker.spawn_lasting(watch_clock(broker.own_node, broker.controller.describe_quorum))
+
+    def _is_whole(self, quorum: QuorumRole) -> bool:
+        """No other node ever joins. One voter is not enough for that: brokers may know it."""
+        return quorum.is_alone and self._controller_listener is None
 
     def _new_heartbeats(
         self, quorum: QuorumRole, broker: Broker, logs: LogDirectories, registration: BrokerRegistrationRequest

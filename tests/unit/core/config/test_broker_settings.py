@@ -45,7 +45,7 @@ def test_the_typed_view_has_a_field_for_every_honoured_setting_and_no_other() ->
     assert sorted(fields) == sorted(honoured)
 
 
-def test_defaults_are_kafkas_except_where_one_node_asks_for_less() -> None:
+def test_defaults_are_kafkas() -> None:
     settings = parse_broker_settings({})
     assert settings.num_partitions == 1
     assert settings.auto_create_topics_enable is True
@@ -53,9 +53,9 @@ def test_defaults_are_kafkas_except_where_one_node_asks_for_less() -> None:
     assert settings.retention_ms == 604_800_000
     assert settings.flush_interval_ms == (1 << 63) - 1
     assert settings.group_initial_rebalance_delay_ms == 3_000
-    assert settings.offsets_topic_replication_factor == 1
-    assert settings.get("transaction.state.log.replication.factor") == 1
-    assert settings.get("transaction.state.log.min.isr") == 1
+    assert settings.offsets_topic_replication_factor == 3
+    assert settings.get("transaction.state.log.replication.factor") == 3
+    assert settings.get("transaction.state.log.min.isr") == 2
     assert settings.listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
     assert settings.log_directory is None
     assert settings.notices() == ()
@@ -116,6 +116,11 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ),
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),
         ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
+        (
+            {"log.dirs": "/a,/b", "metadata.log.dir": "/b"},
+            "the metadata log lies in the first of log.dirs here, which is",
+        ),
+        ({"metadata.log.dir": "/b"}, "name /b first there"),
         ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name must be a listener name defined in"),
         (
             {"listeners": "A://:1,B://:2", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"},
@@ -175,6 +180,25 @@ def test_internal_topics_have_replicas_where_there_are_other_nodes() -> None:
         }
     )
     assert settings.offsets_topic_replication_factor == 3
+
+
+def test_a_node_that_others_may_join_may_ask_for_replicas_on_them() -> None:
+    texts = {
+        "listeners": "PLAINTEXT://a:9092,CONTROLLER://a:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@a:9093",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.replication.factor": "3",
+    }
+    settings = parse_broker_settings(texts)
+    assert (settings.is_alone, settings.is_whole) == (True, False)
+    assert parse_broker_settings({}).is_whole
+
+
+@pytest.mark.parametrize("path", ["/a", "/a/", "/x/../a"])
+def test_the_directory_of_the_metadata_log_may_be_the_first_of_all(path: str) -> None:
+    settings = parse_broker_settings({"log.dirs": "/a,/b", "metadata.log.dir": path})
+    assert settings.log_directories == ("/a", "/b")
 
 
 def test_the_value_that_is_in_force_anyway_is_never_refused() -> None:

@@ -129,7 +129,7 @@ def test_what_kafka_takes_and_what_is_in_force_anyway_is_taken(name: str, text: 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
 def test_an_internal_topic_may_carry_what_kafka_creates_it_with(topic: str) -> None:
-    settings = internal_topic_settings(topic, DEFAULTS)
+    settings = internal_topic_settings(topic, DEFAULTS, 3)
     validate_topic_settings(dict(settings), DEFAULTS)
     assert log_settings(settings, DEFAULTS).segment_bytes == 104_857_600
 

@@ -281,19 +281,27 @@ def test_of_a_setting_given_twice_the_last_counts() -> None:
     assert cluster.fold.image.topic_configs("t") == {"retention.ms": "8"}
 
 
-def test_the_offsets_topic_gets_its_own_shape_and_no_other() -> None:
-    cluster = Cluster(parse_broker_settings({"offsets.topic.num.partitions": "7"}))
-    refused = cluster.create(topic("__consumer_offsets", 1))
-    assert [result.error_code for result in refused] == [42]
-    refused = cluster.create(topic("__consumer_offsets", -1, -1, configs=[("segment.bytes", "2000000")]))
-    assert [result.error_code for result in refused] == [42]
-    [created] = cluster.create(topic("__consumer_offsets", -1, -1))
-    assert (created.error_code, created.num_partitions, created.replication_factor) == (0, 7, 1)
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_an_internal_topic_has_the_shape_that_its_creator_names(name: str) -> None:
+    texts = {"offsets.topic.num.partitions": "7", "transaction.state.log.num.partitions": "7", "num.partitions": "2"}
+    for count, expected in ((-1, 2), (3, 3)):
+        cluster = Cluster(parse_broker_settings(texts))
+        [created] = cluster.create(topic(name, count, -1, configs=[("segment.bytes", "2000000")]))
+        assert (created.error_code, created.num_partitions, created.replication_factor) == (0, expected, 1)
+        assert cluster.fold.image.topic_configs(name)["segment.bytes"] == "2000000"
+    [created] = Cluster().create(topic(name, -1, -1, [(0, [1])]))
+    assert (created.error_code, created.num_partitions) == (0, 1)
+
+
+def test_committed_offsets_do_not_expire_as_records_do_unless_a_client_says_so() -> None:
+    cluster = Cluster()
+    cluster.create(topic("__consumer_offsets", 1))
     assert cluster.fold.image.topic_configs("__consumer_offsets") == {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": "104857600",
     }
+    cluster.create(topic("__transaction_state", 1, configs=[("cleanup.policy", "delete")]))
+    assert cluster.fold.image.topic_configs("__transaction_state")["cleanup.policy"] == "delete"
 
 
 @pytest.mark.parametrize(

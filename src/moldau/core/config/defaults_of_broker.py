@@ -1,0 +1,27 @@
+"""Settings of topics and groups whose default is a setting of the broker."""
+
+from __future__ import annotations
+
+from moldau.core.config.broker_settings import ROWS_BY_NAME
+from moldau.core.config.setting import TopicSettingRow
+
+OF_BROKER = "of the broker"
+"""In the place of the default of a topic's or a group's setting: see `with_defaults_of_broker`."""
+
+_UNITS_MS = {"minutes": 60_000, "hours": 3_600_000}
+
+
+def with_defaults_of_broker(rows: tuple[TopicSettingRow, ...]) -> tuple[TopicSettingRow, ...]:
+    """`rows` of topics or groups, where a default is OF_BROKER with the default of the broker setting."""
+    return tuple(
+        (name, kind, _default_of(fallbacks) if default == OF_BROKER else default, valid, fallbacks, served, note)
+        for name, kind, default, valid, fallbacks, served, note in rows
+    )
+
+
+def _default_of(names: tuple[str, ...]) -> str | None:
+    """Of the first of these broker settings that has a default; minutes and hours as milliseconds."""
+    name = next(name for name in names if ROWS_BY_NAME[name][2] is not None)
+    text = ROWS_BY_NAME[name][2] or ""
+    unit_ms = _UNITS_MS.get(name.rpartition(".")[2])
+    return text if unit_ms is None else str(int(text) * unit_ms)

@@ -1,0 +1,57 @@
+"""The topics that a broker asks the controller for: internal ones, and those that Metadata creates.
+
+The broker names partitions, replicas and configs, as Kafka's does: the settings of a controller that is another process
+need not know them, and one of another vendor cannot.
+"""
+
+from __future__ import annotations
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.topic_settings import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    internal_topic_settings,
+)
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig
+
+_PREFIXES = {
+    OFFSETS_TOPIC: "offsets.topic",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic",
+}
+
+
+def automatic_topic(name: str, settings: BrokerSettings, broker_count: int) -> CreatableTopic:
+    """What a broker with `settings` asks for where `broker_count` brokers are registered."""
+    prefix = _PREFIXES.get(name)
+    if prefix is None:
+        return CreatableTopic(name, settings.num_partitions, settings.default_replication_factor)
+    replicas = _replicas(f"{prefix}.replication.factor", settings, broker_count)
+    configs = internal_topic_settings(name, settings, replicas)
+    return CreatableTopic(
+        name,
+        num_partitions=_number(f"{prefix}.num.partitions", settings),
+        replication_factor=replicas,
+        configs=tuple(CreatableTopicConfig(key, value) for key, value in configs.items()),
+    )
+
+
+def lacking_replicas(topic: CreatableTopic, settings: BrokerSettings) -> int:
+    """How many replicas an internal topic has less than Kafka would have given it, though brokers may join; else 0."""
+    prefix = _PREFIXES.get(topic.name)
+    if prefix is None or settings.is_whole:
+        return 0
+    return _number(f"{prefix}.replication.factor", settings) - topic.replication_factor
+
+
+def _replicas(setting: str, settings: BrokerSettings, broker_count: int) -> int:
+    """Kafka's default of 3 leaves a node alone without groups. Here such a node has them, and each broker that is
+    registered by then has a replica; a node whose settings name a controller elsewhere is no such node."""
+    factor = _number(setting, settings)
+    is_chosen = setting in settings.texts or not settings.is_alone
+    return factor if is_chosen else max(1, min(factor, broker_count))
+
+
+def _number(setting: str, settings: BrokerSettings) -> int:
+    return int(str(settings.get(setting)))
