@@ -139,9 +139,11 @@ class Partitions:
         turns of the loop: see `wait_settled`."""
         if self._is_first_image and self.logs.is_any_out_of_reach:
             self._found = image.copy()
-        self._is_first_image = False
         self.image = image
         self._inline = SLICE_PARTITIONS
+        if self._is_first_image:
+            self._is_first_image = False
+            self._remove_taken_away(image)
         if delta.brokers:
             self._broker_epochs.clear()
             self._broker_epochs.update(
@@ -158,6 +160,17 @@ class Partitions:
             topics = list(image.topics_by_name)
         for first in range(0, len(topics), SLICE_TOPICS):
             self._do(partial(self._update_settings, topics[first : first + SLICE_TOPICS]))
+
+    def _remove_taken_away(self, image: MetadataImage) -> None:
+        """Logs that were opened by older metadata, of topics that are deleted, or on other brokers, since."""
+        for log in list(self.logs.logs()):
+            place = log.topic_partition
+            partition = image.partition(place)
+            is_same = log.topic_id in (ZERO_UUID, image.topic_id(place.topic))
+            if partition is None or not is_same or self._node.node_id not in partition.replicas:
+                message = f"{place} was deleted, or moved to other brokers, while this broker started: it is removed"
+                self._node.log.info("stray log", message, about=str(place))
+                self._do(partial(self._remove_log, place))
 
     def _start_or_update(self, topic: TopicImage, topic_id: Uuid, index: int, partition: PartitionImage) -> None:
         hosted = self.by_id.get(topic_id)
