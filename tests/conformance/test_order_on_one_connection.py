@@ -48,6 +48,7 @@ EXCUSED = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: "35 while group.version is 0: there is nothing to see",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "a move is only begun when it is answered, and it needs two directories",
     ApiKey.UNREGISTER_BROKER: "the only broker is the one that is asked",
+    ApiKey.UNREGISTER_CONTROLLER: "needs a second node: tests/unit/core/controller/test_cluster_administration.py",
     ApiKey.FIND_COORDINATOR: "asked before each pair; nothing that a client changes moves a coordinator of one node",
     ApiKey.DESCRIBE_CLUSTER: "no request of a client changes which brokers there are",
     ApiKey.ADD_RAFT_VOTER: "needs a second node: tests/unit/shell/quorum/test_voter_changes.py",

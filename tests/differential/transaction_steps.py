@@ -144,7 +144,7 @@ class TransactionSteps:
 
         def make(bindings: Bindings) -> Any:
             row = transactions.TxnOffsetCommitRequestPartition(index, offset, committed_metadata="note")
-            topics = (transactions.TxnOffsetCommitRequestTopic(topic, (row,)),)
+            topics = (transactions.TxnOffsetCommitRequestTopic(topic, partitions=(row,)),)
             producer = bindings.get(f"producer:{name}", NOBODY)
             return transactions.TxnOffsetCommitRequest(name, group, *producer, topics=topics)
 

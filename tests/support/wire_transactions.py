@@ -101,7 +101,7 @@ class Producer:
         partition = {"committed_metadata": fields.pop("metadata", "")}
         topics = tuple(
             TxnOffsetCommitRequestTopic(
-                topic, tuple(TxnOffsetCommitRequestPartition(index, 5, **partition) for _, index in of_topic)
+                topic, partitions=tuple(TxnOffsetCommitRequestPartition(index, 5, **partition) for _, index in of_topic)
             )
             for topic, of_topic in itertools.groupby(rows, lambda row: row[0])
         )

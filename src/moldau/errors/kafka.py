@@ -541,3 +541,17 @@ class StreamsTopologyFencedError(KafkaError, code=132, name="STREAMS_TOPOLOGY_FE
 
 class ShareSessionLimitReachedError(KafkaError, code=133, name="SHARE_SESSION_LIMIT_REACHED", is_retriable=True):
     """The broker holds as many share sessions as it may (KIP-932)."""
+
+
+class GroupDeletionFailedError(KafkaError, code=134, name="GROUP_DELETION_FAILED"):
+    """The group was not deleted; the message of its result says why (KIP-1331)."""
+
+
+class StreamsTopologyDescriptionUpdateFailedError(
+    KafkaError, code=135, name="STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"
+):
+    """The broker did not take the description of the topology (KIP-1331)."""
+
+
+class ControllerIdNotRegisteredError(KafkaError, code=136, name="CONTROLLER_ID_NOT_REGISTERED"):
+    """No controller is registered with this id."""

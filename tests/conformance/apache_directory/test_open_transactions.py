@@ -80,7 +80,7 @@ class Copier(msgspec.Struct):
         return ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=30_000, topic_data=data)
 
     def _offset(self, offset: int) -> TxnOffsetCommitRequest:
-        topics = (TxnOffsetCommitRequestTopic("read", (TxnOffsetCommitRequestPartition(0, offset),)),)
+        topics = (TxnOffsetCommitRequestTopic("read", partitions=(TxnOffsetCommitRequestPartition(0, offset),)),)
         return TxnOffsetCommitRequest(self.transactional_id, GROUP, self.producer_id, self.epoch, topics=topics)
 
     def commit(self, servers: str) -> None:

@@ -60,9 +60,11 @@ def test_positions_that_are_refused(producer: Producer, led_topic: str, version:
         assert producer.commit(version, ("unknown", 0)) == [3]
         if not is_added and version < 5:
             assert producer.add_group() == 0
-    known = {"generation_id": member.generation_id, "member_id": member.member_id}
+    known = {"generation_id_or_member_epoch": member.generation_id, "member_id": member.member_id}
     assert producer.commit(version, (topic, 0), **{**known, "member_id": "nobody"}) == [25]
-    assert producer.commit(version, (topic, 0), **{**known, "generation_id": member.generation_id + 1}) == [22]
+    assert producer.commit(
+        version, (topic, 0), **{**known, "generation_id_or_member_epoch": member.generation_id + 1}
+    ) == [22]
     assert producer.commit(version, (topic, 0), metadata="x" * 4_097, **known) == [12]
     assert producer.position(topic) == (-1, 0)
     assert producer.commit(version, ("unknown", 0), (topic, 9), (topic, 0), **known) == [3, 3, 0]

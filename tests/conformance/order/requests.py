@@ -357,7 +357,7 @@ def add_group(on: Subject) -> Any:
 
 def commit_in_transaction(on: Subject) -> Any:
     row = transactions.TxnOffsetCommitRequestPartition(0, 7)
-    topic = transactions.TxnOffsetCommitRequestTopic(on.name, (row,))
+    topic = transactions.TxnOffsetCommitRequestTopic(on.name, partitions=(row,))
     return transactions.TxnOffsetCommitRequest(on.name, on.name, on.producer_id, on.producer_epoch, topics=(topic,))
 
 

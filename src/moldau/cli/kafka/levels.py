@@ -44,8 +44,8 @@ def short(text: str) -> int | None:
 
 
 def print_mapping(release: str | None) -> None:
-    """The default level of each feature under this release, or under the newest. Raises ArgumentError."""
-    level = releases.LATEST_STABLE_LEVEL if release is None else known_level(release)
+    """The default level of each feature under this release, or under that of new directories. Raises ArgumentError."""
+    level = releases.FORMATTED_LEVEL if release is None else known_level(release)
     for name, default in releases.default_levels(level).items():
         print(f"{name}={default}" + (f" ({release or level_name(name, level)})" if name == METADATA_VERSION else ""))
 
@@ -73,7 +73,7 @@ def levels_to_format(release: str | None, named: list[str], *, has_dynamic_quoru
     """What a new cluster begins with, `kraft.version` among them: the defaults of a release, then what is `named` as
     feature=level. `has_dynamic_quorum`: its voters are records of the log. Raises ArgumentError, in Kafka's words."""
     wanted = dict(map(feature_and_level, named))
-    level = releases.LATEST_STABLE_LEVEL if release is None else known_level(release, is_stable=True)
+    level = releases.FORMATTED_LEVEL if release is None else known_level(release, is_stable=True)
     if METADATA_VERSION in wanted:
         if release is not None:
             raise ArgumentError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")

@@ -15,6 +15,7 @@ from moldau.client.protocol.offsets import check_commit
 from moldau.client.protocol.transactions import (
     END_TXN_FROM,
     TRANSACTION_KEY,
+    TXN_OFFSET_COMMIT_BY_NAME,
     TXN_OFFSET_COMMIT_FROM,
     GroupMember,
     TransactionalProducer,
@@ -83,7 +84,7 @@ def commit_offsets_in_transaction(
     def commit() -> None:
         coordinator = find_coordinator(client, member.group_id)
         _check_version(coordinator, ApiKey.TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_FROM)
-        check_commit(coordinator.request(request), member.group_id)
+        check_commit(coordinator.request(request, max_version=TXN_OFFSET_COMMIT_BY_NAME), member.group_id)
 
     if offsets:
         client.retry(commit)

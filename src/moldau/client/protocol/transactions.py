@@ -28,6 +28,8 @@ PRODUCE_FROM: Final = 12
 TXN_OFFSET_COMMIT_FROM: Final = 5
 END_TXN_FROM: Final = 5
 """The first versions of transactions v2."""
+TXN_OFFSET_COMMIT_BY_NAME: Final = 5
+"""The last version that names topics: later ones know them by their ids only."""
 
 
 class TransactionalProducer(msgspec.Struct, frozen=True):
@@ -81,7 +83,7 @@ def offsets_request(
     topics = tuple(
         TxnOffsetCommitRequestTopic(
             topic,
-            tuple(
+            partitions=tuple(
                 TxnOffsetCommitRequestPartition(row.partition, offsets[row], committed_metadata=metadata)
                 for row in rows
             ),

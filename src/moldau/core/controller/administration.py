@@ -14,13 +14,18 @@ from moldau.core.controller.leader_elections import elect_leaders
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.producer_ids import allocate_producer_ids
 from moldau.core.controller.reassignments import alter_partition_reassignments
+from moldau.core.controller.registrations import unregister_controller
 from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse
 from moldau.core.controller.scram import alter_user_scram_credentials
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.ports import Random
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest
-from moldau.wire.protocol.messages.cluster import UnregisterBrokerRequest, UpdateFeaturesRequest
+from moldau.wire.protocol.messages.cluster import (
+    UnregisterBrokerRequest,
+    UnregisterControllerRequest,
+    UpdateFeaturesRequest,
+)
 from moldau.wire.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest
 from moldau.wire.protocol.messages.partitions import (
@@ -61,6 +66,8 @@ def administer(
             return (yield from update_features(image, settings, kraft_version, request))
         case UnregisterBrokerRequest():
             return unregister_broker(image, settings, request)
+        case UnregisterControllerRequest():
+            return unregister_controller(image, settings, request)
         case AllocateProducerIdsRequest():
             return allocate_producer_ids(image, request)
         case AlterPartitionRequest():

@@ -12,7 +12,6 @@ from moldau.core.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_4_0,
-    METADATA_VERSION_4_3,
     SUPPORTED_FEATURES,
 )
 from moldau.core.metadata.fold import MetadataRecord
@@ -26,6 +25,10 @@ from moldau.wire.protocol.messages.cluster import (
     UpdateFeaturesResponse,
 )
 from moldau.wire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+
+RECORDS_CHANGED_AT = (30, 32, 33)
+"""The levels since 4.0 that changed records: cordoned log directories (KIP-1066), ACLs for ranges of addresses,
+UnregisterControllerRecord."""
 
 _RANGES = {feature.name: feature for feature in SUPPORTED_FEATURES}
 
@@ -48,7 +51,7 @@ def update_features(
         yield
     records: list[MetadataRecord] = []
     for update in updates.values():
-        fault = _fault(levels, settings.node_id, update)
+        fault = _fault(levels, settings.node_id, update) or _fault_of_others(image, settings.node_id, update)
         if fault is not None:
             message = f"Invalid update version {update.max_version_level} for feature {update.feature}. {fault}"
             if fault.startswith("Unsupported"):
@@ -99,10 +102,25 @@ def _fault(levels: Mapping[str, int], node_id: int, update: FeatureUpdateKey) ->
     return None
 
 
+def _fault_of_others(image: MetadataImage, node_id: int, update: FeatureUpdateKey) -> str | None:
+    """Why another node cannot work with the level: it would stop at its next start. Downgrades are held to it too."""
+    nodes = [("Broker", broker.broker_id, broker.features) for broker in image.brokers.values()]
+    controllers = image.controllers.values()
+    nodes += [("Controller", one.controller_id, one.features) for one in controllers if one.controller_id != node_id]
+    for kind, other_id, features in sorted(nodes):
+        supported = {name: (lowest, highest) for name, lowest, highest in features}
+        lowest, highest = supported.get(update.feature, (0, 0))
+        if not lowest <= update.max_version_level <= highest:
+            if update.feature not in supported:
+                return f"{kind} {other_id} does not support this feature."
+            return f"{kind} {other_id} only supports versions {lowest}-{highest}"
+    return None
+
+
 def _metadata_downgrade_fault(current: int, level: int, upgrade_type: int) -> str | None:
-    """Between 4.0 and 4.2 no record changed; 4.3 added one (KIP-1066), which an older level would lose."""
+    """None where no level between the two changed a record: an older one would lose what the changed one says."""
     prefix = f"Unsupported metadata.version downgrade from {current} to {level}. "
-    if level >= METADATA_VERSION_4_0 and current < METADATA_VERSION_4_3:
+    if level >= METADATA_VERSION_4_0 and not any(level < changed <= current for changed in RECORDS_CHANGED_AT):
         return None
     if upgrade_type == UpgradeType.SAFE_DOWNGRADE:
         return prefix + "Refusing to perform the requested downgrade because it might delete metadata information."

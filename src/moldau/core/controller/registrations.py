@@ -7,11 +7,13 @@ another node uses its id.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.brokers import fence
 from moldau.core.controller.partition_changes import PartitionChanges
 from moldau.core.controller.sessions import NO_OFFSET, BrokerSessions
-from moldau.core.metadata.features import METADATA_VERSION, RecordVersions
+from moldau.core.metadata.features import METADATA_VERSION, RecordVersions, can_unregister_controllers
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerImage, MetadataImage
 from moldau.errors import ERROR_CODES, kafka_error
@@ -28,7 +30,11 @@ from moldau.wire.protocol.messages.metadata_records import (
     ControllerFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    UnregisterControllerRecord,
 )
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages.cluster import UnregisterControllerRequest, UnregisterControllerResponse
 
 RESERVED_DIRECTORIES = 100
 """The lowest directory ids say "unassigned", "lost" and the like (KIP-858)."""
@@ -51,6 +57,28 @@ def register_controller(
         request.controller_id, request.incarnation_id, request.zk_migration_ready, points, features
     )
     return [record], ControllerRegistrationResponse(error_message=None)
+
+
+def unregister_controller(
+    image: MetadataImage, settings: BrokerSettings, request: UnregisterControllerRequest
+) -> tuple[list[MetadataRecord], UnregisterControllerResponse]:
+    """Forgets a controller that will not come back. Its vote is another matter: RemoveRaftVoter.
+
+    Raises, in the order and words of Kafka: INVALID_REQUEST (it is the active one), UNSUPPORTED_VERSION,
+    CONTROLLER_ID_NOT_REGISTERED.
+    """
+    from moldau.wire.protocol.messages.cluster import UnregisterControllerResponse
+
+    controller_id = request.controller_id
+    if controller_id == settings.node_id:
+        raise kafka_error("INVALID_REQUEST", "Controller cannot unregister itself while it is active.")
+    if not can_unregister_controllers(image.features):
+        raise kafka_error(
+            "UNSUPPORTED_VERSION", "The current MetadataVersion is too old to support controller unregistration."
+        )
+    if controller_id not in image.controllers:
+        raise kafka_error("CONTROLLER_ID_NOT_REGISTERED", f"Controller ID {controller_id} is not currently registered.")
+    return [UnregisterControllerRecord(controller_id)], UnregisterControllerResponse(error_message=None)
 
 
 def register_broker(

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from moldau.wire.protocol.messages.cluster import (
         UnregisterBrokerRequest,
         UnregisterBrokerResponse,
+        UnregisterControllerRequest,
+        UnregisterControllerResponse,
         UpdateFeaturesRequest,
         UpdateFeaturesResponse,
     )
@@ -147,13 +149,13 @@ class ControllerReady(msgspec.Struct, frozen=True):
 AdministrationRequest: TypeAlias = (
     "AlterConfigsRequest | IncrementalAlterConfigsRequest"
     " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
-    " | UpdateFeaturesRequest | UnregisterBrokerRequest | AlterClientQuotasRequest"
+    " | UpdateFeaturesRequest | UnregisterBrokerRequest | UnregisterControllerRequest | AlterClientQuotasRequest"
     " | AlterUserScramCredentialsRequest | AllocateProducerIdsRequest | AlterPartitionRequest"
 )
 AdministrationResponse: TypeAlias = (
     "AlterConfigsResponse | IncrementalAlterConfigsResponse"
     " | CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
-    " | UpdateFeaturesResponse | UnregisterBrokerResponse | AlterClientQuotasResponse"
+    " | UpdateFeaturesResponse | UnregisterBrokerResponse | UnregisterControllerResponse | AlterClientQuotasResponse"
     " | AlterUserScramCredentialsResponse | AllocateProducerIdsResponse | AlterPartitionResponse"
 )
 

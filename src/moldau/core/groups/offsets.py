@@ -1,4 +1,4 @@
-"""A group's positions: OffsetCommit v2-10, TxnOffsetCommit v0-5, and the reading half of OffsetFetch v1-10.
+"""A group's positions: OffsetCommit v2-10, TxnOffsetCommit v0-6, and the reading half of OffsetFetch v1-10.
 
 Topics come here by name and are known to exist (offset_topics.py). A commit is in force for readers once it is in the
 log, one of a transaction when the marker that commits the transaction is. How positions end: expiry.py.

@@ -66,8 +66,8 @@ class FetchOffsets(msgspec.Struct, frozen=True):
 
 
 class CommitInTransaction(msgspec.Struct, frozen=True):
-    """A TxnOffsetCommit, in the shape of an OffsetCommit of a classic group. Whoever sends it has made sure that this
-    shard is in the producer's transaction; the log refuses a producer epoch that is over."""
+    """A TxnOffsetCommit, in the shape and in the version of an OffsetCommit of a classic group. Whoever sends it has
+    made sure that this shard is in the producer's transaction; the log refuses a producer epoch that is over."""
 
     commit: OffsetCommitRequest
     producer_id: ProducerId

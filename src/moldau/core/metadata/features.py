@@ -1,7 +1,8 @@
 """Feature levels: what a fresh cluster is formatted with, what a registration declares, what clients are shown.
 
-On disk the levels are those of Apache Kafka 4.3 with default settings, so that it can open the directory again. Clients
-are shown only the features that are served: a client that sees `group.version` 1 begins to rely on it.
+On disk the levels are those of Apache Kafka 4.3 with default settings, so that it, and a later one, can open the
+directory again. Clients are shown only the features that are served: a client that sees `group.version` 1 begins to
+rely on it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ TRANSACTION_VERSION = "transaction.version"
 
 METADATA_VERSION_4_0 = 25
 METADATA_VERSION_4_3 = 30
+METADATA_VERSION_4_4 = 33
 
 
 class FeatureRange(msgspec.Struct, frozen=True):
@@ -30,15 +32,15 @@ class FeatureRange(msgspec.Struct, frozen=True):
 
 
 SUPPORTED_FEATURES: tuple[FeatureRange, ...] = (
-    FeatureRange(METADATA_VERSION, 7, METADATA_VERSION_4_3),
+    FeatureRange(METADATA_VERSION, 7, METADATA_VERSION_4_4),
     FeatureRange(ELIGIBLE_LEADER_REPLICAS, 0, 1),
     FeatureRange("group.version", 0, 1),
     FeatureRange(KRAFT_VERSION, 0, 1),
-    FeatureRange("share.version", 0, 1),
+    FeatureRange("share.version", 0, 2),
     FeatureRange("streams.version", 0, 1),
     FeatureRange(TRANSACTION_VERSION, 0, 2),
 )
-"""What brokers and controllers register with: Kafka 4.3's own ranges. A controller refuses a broker whose range does
+"""What brokers and controllers register with: Kafka 4.4's own ranges. A controller refuses a broker whose range does
 not hold the finalized level, so leaving one out would lock the directory against Apache Kafka."""
 
 REGISTERED_FEATURES = tuple(
@@ -54,7 +56,8 @@ FORMATTED_LEVELS: tuple[tuple[str, int], ...] = (
     ("streams.version", 1),
     (TRANSACTION_VERSION, 2),
 )
-"""What `kafka-storage format` finalizes by default, in its order; `kraft.version` 1 stands in a control record."""
+"""What `kafka-storage format` of Apache Kafka 4.3 finalizes by default, in its order; `kraft.version` 1 stands in a
+control record."""
 
 SERVED_FEATURES = (METADATA_VERSION, KRAFT_VERSION, ELIGIBLE_LEADER_REPLICAS, TRANSACTION_VERSION)
 
@@ -69,11 +72,11 @@ def unserved_level(levels: Mapping[str, int], of_others: Container[str] = ()) ->
     is not served here; None if there is none. `of_others`: the features that other nodes of the cluster serve. Where no
     node serves a feature nobody relies on it, and it stays finalized for the Apache Kafka to come."""
     known = {feature.name: (0, feature.max_level) for feature in SUPPORTED_FEATURES}
-    known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_3)
+    known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_4)
     for name, level in levels.items():
         lowest, highest = known.get(name, (0, 0))
         if not lowest <= level <= highest:
-            said = f"{lowest} (Kafka 4.0) to {highest} (Kafka 4.3)" if name == METADATA_VERSION else f"0 to {highest}"
+            said = f"{lowest} (Kafka 4.0) to {highest} (Kafka 4.4)" if name == METADATA_VERSION else f"0 to {highest}"
             return name, f"{name} is {level}, but Moldau supports {said}"
         if level > 0 and name in of_others and name not in SERVED_FEATURES:
             take_back = f"`kafka-features downgrade --feature {name}=0` takes it back"
@@ -99,3 +102,8 @@ class RecordVersions(msgspec.Struct, frozen=True):
 def can_cordon(levels: Mapping[str, int]) -> bool:
     """Whether every node of the cluster knows of cordoned log directories (KIP-1066)."""
     return levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3
+
+
+def can_unregister_controllers(levels: Mapping[str, int]) -> bool:
+    """Whether every node of the cluster knows of controllers that are forgotten."""
+    return levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_4

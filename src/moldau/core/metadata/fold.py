@@ -49,6 +49,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     ZkMigrationRecord,
 )
 
@@ -154,6 +155,8 @@ class MetadataFold:
                 self._take_unregister_broker(record)
             case RegisterControllerRecord():
                 self._take_register_controller(record)
+            case UnregisterControllerRecord():
+                self._take_unregister_controller(record)
             case ClearElrRecord():
                 self._take_clear_elr(record)
             case NoOpRecord() | ZkMigrationRecord():
@@ -343,6 +346,12 @@ class MetadataFold:
             _supported_features(record),
         )
         self.image.controllers[record.controller_id] = self._delta.controllers[record.controller_id] = controller
+
+    def _take_unregister_controller(self, record: UnregisterControllerRecord) -> None:
+        if record.controller_id not in self.image.controllers:
+            raise ValueError(f"controller {record.controller_id} is not registered")
+        del self.image.controllers[record.controller_id]
+        self._delta.controllers[record.controller_id] = None
 
 
 def _listeners(record: RegisterBrokerRecord | RegisterControllerRecord) -> tuple[BrokerListener, ...]:

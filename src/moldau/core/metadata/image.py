@@ -149,7 +149,7 @@ class MetadataDelta(msgspec.Struct):
     configs: dict[ConfigResource, dict[str, str] | None] = {}
     features: dict[str, int] = {}
     """Level 0: gone."""
-    controllers: dict[int, ControllerImage] = {}
+    controllers: dict[int, ControllerImage | None] = {}
     client_quotas: dict[QuotaEntity, dict[str, float] | None] = {}
     unserved: dict[Hashable, msgspec.Struct | None] = {}
     next_producer_id: int | None = None
@@ -311,7 +311,7 @@ class MetadataImage:
                 self.features.pop(name, None)
             else:
                 self.features[name] = level
-        self.controllers.update(delta.controllers)
+        _replace(self.controllers, delta.controllers)
         if delta.next_producer_id is not None:
             self.next_producer_id = delta.next_producer_id
         self.transaction = delta.transaction

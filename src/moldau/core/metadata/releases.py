@@ -10,6 +10,7 @@ from moldau.core.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_4_3,
+    METADATA_VERSION_4_4,
     TRANSACTION_VERSION,
 )
 
@@ -26,26 +27,29 @@ _LEVELS_OF_RELEASES = {
     "4.1": (0, 1),
     "4.2": (0, 1),
     "4.3": (0,),
-    "4.4": (0,),
+    "4.4": (0, 1, 2),
+    "4.5": (0,),
 }
 METADATA_VERSION_NAMES = tuple(
     f"{release}-IV{number}" for release, numbers in _LEVELS_OF_RELEASES.items() for number in numbers
 )
 """From the oldest that KRaft clusters have, level 7, on."""
 
-LATEST_STABLE_LEVEL = METADATA_VERSION_4_3
+LATEST_STABLE_LEVEL = METADATA_VERSION_4_4
+FORMATTED_LEVEL = METADATA_VERSION_4_3
+"""What a new directory has where nothing else is asked for: Apache Kafka 4.3 opens it too."""
 KNOWN_LEVELS = (_FIRST_LEVEL, _FIRST_LEVEL + len(METADATA_VERSION_NAMES) - 1)
 """The first and the last that have a name."""
 
 _DEFAULT_FROM = {
-    KRAFT_VERSION: (21, 1),
-    TRANSACTION_VERSION: (24, 2),
-    "group.version": (22, 1),
-    ELIGIBLE_LEADER_REPLICAS: (26, 1),
-    "share.version": (28, 1),
-    "streams.version": (29, 1),
+    KRAFT_VERSION: ((21, 1),),
+    TRANSACTION_VERSION: ((24, 2),),
+    "group.version": ((22, 1),),
+    ELIGIBLE_LEADER_REPLICAS: ((26, 1),),
+    "share.version": ((28, 1), (31, 2)),
+    "streams.version": ((29, 1),),
 }
-"""The first `metadata.version` under which a feature has its newest level by default; 0 under older ones."""
+"""From which `metadata.version` on a feature has which level by default; 0 under older ones."""
 
 FIRST_LEVEL_WITH_SCRAM = 11
 
@@ -69,7 +73,7 @@ def metadata_version_level(name: str) -> int | None:
 
 
 def is_stable(name: str) -> bool:
-    """Whether a release of Kafka 4.3 or older has this `metadata.version`; the next one's may still change."""
+    """Whether a release of Kafka 4.4 or older has this `metadata.version`; the next one's may still change."""
     return _FIRST_LEVEL + METADATA_VERSION_NAMES.index(name) <= LATEST_STABLE_LEVEL
 
 
@@ -80,6 +84,6 @@ def _last_of(release: str) -> str:
 def default_levels(metadata_level: int) -> dict[str, int]:
     """The level of each feature that a cluster with this `metadata.version` gets by default."""
     levels = {METADATA_VERSION: metadata_level}
-    for name, (since, level) in _DEFAULT_FROM.items():
-        levels[name] = level if metadata_level >= since else 0
+    for name, steps in _DEFAULT_FROM.items():
+        levels[name] = max((level for since, level in steps if metadata_level >= since), default=0)
     return levels

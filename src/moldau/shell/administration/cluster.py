@@ -13,6 +13,8 @@ from moldau.types import Pausing
 from moldau.wire.protocol.messages.cluster import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -43,5 +45,18 @@ async def act_unregister_broker(
     def refused(_: UnregisterBrokerRequest, error: KafkaError) -> Pausing[UnregisterBrokerResponse]:
         yield
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+
+    return await ask_controller(node, context, ALTER_CLUSTER, request, refused)
+
+
+async def act_unregister_controller(
+    node: Administered, context: RequestContext, request: UnregisterControllerRequest
+) -> UnregisterControllerResponse:
+    """Version 0. Below `metadata.version` 33 the answer is 35, for the active controller 42. Ignored on purpose:
+    nothing."""
+
+    def refused(_: UnregisterControllerRequest, error: KafkaError) -> Pausing[UnregisterControllerResponse]:
+        yield
+        return UnregisterControllerResponse(error_code=error.code, error_message=error.message)
 
     return await ask_controller(node, context, ALTER_CLUSTER, request, refused)

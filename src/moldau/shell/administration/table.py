@@ -67,6 +67,7 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "cluster": {
         ApiKey.UPDATE_FEATURES: (ALTER_CLUSTER,),
         ApiKey.UNREGISTER_BROKER: (ALTER_CLUSTER,),
+        ApiKey.UNREGISTER_CONTROLLER: (ALTER_CLUSTER,),
     },
     "voters": {
         ApiKey.ADD_RAFT_VOTER: (ALTER_CLUSTER,),

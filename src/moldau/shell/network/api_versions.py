@@ -1,4 +1,4 @@
-"""The answer to ApiVersions, of every kind of listener: its APIs, and the features of the cluster (KIP-511, 584)."""
+"""The answer to ApiVersions, of every kind of listener: its APIs, the features of the cluster (KIP-511, 584, 1242)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from moldau.wire.protocol.messages.api_versions import (
 
 SOFTWARE_FROM = 3
 ALL_FEATURES_FROM = 4
+_NO_NODE = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 _supported_features = tuple(
@@ -43,15 +44,24 @@ def versions_response(
     api_keys: tuple[ApiVersion, ...],
     image: MetadataImage,
     kraft_version: int,
+    broker_id: int | None = None,
 ) -> ApiVersionsResponse:
-    """Versions 0-4: v1 throttle time, v3 client software and features, v4 features with minimum 0. `kraft_version`
-    stands in control records, so it is not in the image."""
+    """Versions 0-5: v1 throttle time, v3 client software and features, v4 features with minimum 0, v5 which node the
+    client means. `kraft_version` stands in control records, so it is not in the image. `broker_id`: the broker that
+    answers; None: a controller, which answers whichever node was meant, as in Kafka."""
     if context.api_version >= SOFTWARE_FROM:
         name, version = request.client_software_name, request.client_software_version
-        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
-            return ApiVersionsResponse(
-                error_code=kafka_error("INVALID_REQUEST").code, throttle_time_ms=throttle_time_ms
-            )
+        names_a_node = request.cluster_id is not None
+        meant = request.cluster_id, request.node_id
+        fault = ""
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)) or (
+            names_a_node != (request.node_id != _NO_NODE)
+        ):
+            fault = "INVALID_REQUEST"
+        elif names_a_node and broker_id is not None and meant != (image.cluster_id, broker_id):
+            fault = "REBOOTSTRAP_REQUIRED"
+        if fault:
+            return ApiVersionsResponse(error_code=kafka_error(fault).code, throttle_time_ms=throttle_time_ms)
         context.reply.introduced(f"{name} {version}")
     levels = served_features({**image.features, KRAFT_VERSION: kraft_version})
     has_all_features = context.api_version >= ALL_FEATURES_FROM

@@ -187,7 +187,7 @@ class TransactionalCopier(TransactionalClient):
             self.ledger.name,
             self.producer_id,
             self.producer_epoch,
-            topics=(TxnOffsetCommitRequestTopic(self.topic.name, (row,)),),
+            topics=(TxnOffsetCommitRequestTopic(self.topic.name, partitions=(row,)),),
         )
         return (await client.request(request)).topics[0].partitions[0].error_code
 

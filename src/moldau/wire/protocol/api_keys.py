@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ApiKey(IntEnum):
-    """Every key that Apache Kafka 4.3 knows, served here or not."""
+    """Every key that Apache Kafka 4.4 knows, served here or not."""
 
     PRODUCE = 0
     FETCH = 1
@@ -114,6 +114,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 NEVER: Final = 32_767
@@ -178,7 +180,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.DESCRIBE_GROUPS: _api(0, 6, 5, "groups_classic", "DescribeGroups"),
     ApiKey.LIST_GROUPS: _api(0, 5, 3, "groups_classic", "ListGroups"),
     ApiKey.SASL_HANDSHAKE: _api(0, 1, NEVER, "sasl", "SaslHandshake"),
-    ApiKey.API_VERSIONS: _api(0, 4, 3, "api_versions", "ApiVersions"),
+    ApiKey.API_VERSIONS: _api(0, 5, 3, "api_versions", "ApiVersions"),
     ApiKey.CREATE_TOPICS: _api(2, 7, 5, "topics", "CreateTopics"),
     ApiKey.DELETE_TOPICS: _api(1, 6, 4, "topics", "DeleteTopics"),
     ApiKey.DELETE_RECORDS: _api(0, 2, 2, "delete_records", "DeleteRecords"),
@@ -188,7 +190,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: _api(0, 4, 3, "transactions", "AddOffsetsToTxn"),
     ApiKey.END_TXN: _api(0, 5, 3, "transactions", "EndTxn"),
     ApiKey.WRITE_TXN_MARKERS: _api(1, 2, 1, "transactions", "WriteTxnMarkers"),
-    ApiKey.TXN_OFFSET_COMMIT: _api(0, 5, 3, "transactions", "TxnOffsetCommit"),
+    ApiKey.TXN_OFFSET_COMMIT: _api(0, 6, 3, "transactions", "TxnOffsetCommit"),
     ApiKey.DESCRIBE_ACLS: _api(1, 3, 2, "acls", "DescribeAcls"),
     ApiKey.CREATE_ACLS: _api(1, 3, 2, "acls", "CreateAcls"),
     ApiKey.DELETE_ACLS: _api(1, 3, 2, "acls", "DeleteAcls"),
@@ -198,7 +200,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.DESCRIBE_LOG_DIRS: _api(1, 5, 2, "log_dirs", "DescribeLogDirs"),
     ApiKey.SASL_AUTHENTICATE: _api(0, 2, 2, "sasl", "SaslAuthenticate"),
     ApiKey.CREATE_PARTITIONS: _api(0, 3, 2, "partitions", "CreatePartitions"),
-    ApiKey.DELETE_GROUPS: _api(0, 2, 2, "group_admin", "DeleteGroups"),
+    ApiKey.DELETE_GROUPS: _api(0, 3, 2, "group_admin", "DeleteGroups"),
     ApiKey.ELECT_LEADERS: _api(0, 2, 2, "partitions", "ElectLeaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _api(0, 1, 1, "configs", "IncrementalAlterConfigs"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _api(0, 1, 0, "partitions", "AlterPartitionReassignments"),
@@ -221,6 +223,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),
     ApiKey.ADD_RAFT_VOTER: _api(0, 1, 0, "raft_voters", "AddRaftVoter"),
     ApiKey.REMOVE_RAFT_VOTER: _api(0, 0, 0, "raft_voters", "RemoveRaftVoter"),
+    ApiKey.UNREGISTER_CONTROLLER: _api(0, 0, 0, "cluster", "UnregisterController"),
 }
 """What a listener for clients serves, in the order of their keys, which is their order in the answer to ApiVersions."""
 

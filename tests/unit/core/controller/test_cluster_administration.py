@@ -11,14 +11,27 @@ from moldau.core.controller.leader_elections import ElectionType, elect_leaders
 from moldau.core.controller.partition_changes import MAX_CHANGES_PER_STEP
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
-from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, FORMATTED_LEVELS
+from moldau.core.controller.registrations import unregister_controller
+from moldau.core.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    FORMATTED_LEVELS,
+    METADATA_VERSION_4_3,
+    METADATA_VERSION_4_4,
+    SUPPORTED_FEATURES,
+)
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import LeaderRecoveryState, PartitionImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import ZERO_UUID, Uuid, whole
-from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UnregisterBrokerRequest, UpdateFeaturesRequest
+from moldau.wire.protocol.messages.cluster import (
+    FeatureUpdateKey,
+    UnregisterBrokerRequest,
+    UnregisterControllerRequest,
+    UpdateFeaturesRequest,
+)
 from moldau.wire.protocol.messages.metadata_records import (
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     FeatureLevelRecord,
@@ -26,6 +39,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     TopicRecord,
 )
 from moldau.wire.protocol.messages.partitions import (
@@ -42,6 +56,7 @@ from moldau.wire.protocol.messages.partitions import (
 SETTINGS = parse_broker_settings({})
 TOPIC_ID = Uuid(b"\x01" * 16)
 BROKERS = (1, 2, 3)
+FEATURES = tuple(BrokerFeature(each.name, each.min_level, each.max_level) for each in SUPPORTED_FEATURES)
 
 
 class Cluster:
@@ -53,7 +68,7 @@ class Cluster:
         for broker in BROKERS:
             directory = Uuid(bytes([broker]) * 16)
             self.apply(
-                RegisterBrokerRecord(broker_id=broker, broker_epoch=broker, log_dirs=(directory,)),
+                RegisterBrokerRecord(broker_id=broker, broker_epoch=broker, features=FEATURES, log_dirs=(directory,)),
                 BrokerRegistrationChangeRecord(broker, broker, fenced=-1),
             )
         self.apply(
@@ -319,3 +334,49 @@ def test_only_a_broker_that_is_gone_is_forgotten():
     records, _ = unregister_broker(cluster.fold.image, SETTINGS, UnregisterBrokerRequest(3))
     cluster.apply(*records)
     assert sorted(cluster.fold.image.brokers) == [1, 2]
+
+
+def unregistered(cluster: Cluster, controller_id: int) -> str:
+    """The name of the error; none where the controller is gone."""
+    try:
+        records, _ = unregister_controller(cluster.fold.image, SETTINGS, UnregisterControllerRequest(controller_id))
+    except KafkaError as error:
+        return error.name
+    cluster.apply(*records)
+    return ""
+
+
+def test_a_controller_is_forgotten_from_4_4_on_and_never_the_active_one():
+    cluster = Cluster()
+    cluster.apply(RegisterControllerRecord(SETTINGS.node_id), RegisterControllerRecord(7))
+    assert unregistered(cluster, 7) == "UNSUPPORTED_VERSION"
+    cluster.apply(FeatureLevelRecord("metadata.version", METADATA_VERSION_4_4))
+    assert unregistered(cluster, SETTINGS.node_id) == "INVALID_REQUEST"
+    assert unregistered(cluster, 8) == "CONTROLLER_ID_NOT_REGISTERED"
+    assert unregistered(cluster, 7) == ""
+    assert list(cluster.fold.image.controllers) == [SETTINGS.node_id]
+
+
+@pytest.mark.parametrize("register", [RegisterBrokerRecord, RegisterControllerRecord])
+def test_a_level_that_another_node_cannot_open_is_not_written(register):
+    cluster = Cluster()
+    old = tuple(each for each in FEATURES if each.name != "metadata.version")
+    limit = METADATA_VERSION_4_3
+    cluster.apply(register(9, features=(*old, type(old[0])("metadata.version", 7, limit))))
+    update = FeatureUpdateKey("metadata.version", METADATA_VERSION_4_4)
+    request = UpdateFeaturesRequest(feature_updates=(update,))
+    records, answer = whole(update_features(cluster.fold.image, SETTINGS, 1, request))
+    assert (records, answer.error_code) == ([], code("INVALID_UPDATE_VERSION"))
+    kind = "Broker" if register is RegisterBrokerRecord else "Controller"
+    assert answer.error_message.endswith(f"{kind} 9 only supports versions 7-{limit}")
+
+
+def test_a_level_that_changed_records_is_not_taken_back():
+    cluster = Cluster()
+    cluster.update("metadata.version", 31, UpgradeType.UPGRADE)
+    cluster.update("metadata.version", METADATA_VERSION_4_3, UpgradeType.SAFE_DOWNGRADE)
+    cluster.update("metadata.version", METADATA_VERSION_4_4, UpgradeType.UPGRADE)
+    update = FeatureUpdateKey("metadata.version", 32, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
+    request = UpdateFeaturesRequest(feature_updates=(update,))
+    _, answer = whole(update_features(cluster.fold.image, SETTINGS, 1, request))
+    assert answer.error_code == code("INVALID_UPDATE_VERSION")

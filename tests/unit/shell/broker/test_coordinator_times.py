@@ -125,7 +125,7 @@ async def test_what_leaders_hear_of_partitions_is_counted_by_request_and_by_fail
     assert await counts() == (2, 1), "an open transaction is asked for once"
     assert await write(12, 1) == 0
     assert await counts() == (3, 1)
-    rows = (TxnOffsetCommitRequestTopic("t", (TxnOffsetCommitRequestPartition(0, 5),)),)
+    rows = (TxnOffsetCommitRequestTopic("t", partitions=(TxnOffsetCommitRequestPartition(0, 5),)),)
     commit = TxnOffsetCommitRequest("tx", "g", producer_id, epoch, topics=rows)
     for version, codes in ((3, {48}), (5, {0})):
         answer = await client.ask(ApiKey.TXN_OFFSET_COMMIT, version, commit)

@@ -83,7 +83,9 @@ COMMITTED = offsets.OffsetFetchRequest(group_id="g", topics=(offsets.OffsetFetch
 COMMIT_IN_TRANSACTION = transactions.TxnOffsetCommitRequest(
     "tx",
     "g",
-    topics=(transactions.TxnOffsetCommitRequestTopic("t", (transactions.TxnOffsetCommitRequestPartition(0, 1),)),),
+    topics=(
+        transactions.TxnOffsetCommitRequestTopic("t", partitions=(transactions.TxnOffsetCommitRequestPartition(0, 1),)),
+    ),
 )
 ADD_PARTITION = transactions.AddPartitionsToTxnRequest(
     v3_and_below_transactional_id="tx",
@@ -204,6 +206,7 @@ REFUSED: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...]]] = [
     (ApiKey.DESCRIBE_QUORUM, 2, QUORUM, (DESCRIBE_CLUSTER,)),
     (ApiKey.UPDATE_FEATURES, 1, cluster.UpdateFeaturesRequest(), (ALTER_CLUSTER,)),
     (ApiKey.UNREGISTER_BROKER, 0, cluster.UnregisterBrokerRequest(9), (ALTER_CLUSTER,)),
+    (ApiKey.UNREGISTER_CONTROLLER, 0, cluster.UnregisterControllerRequest(9), (ALTER_CLUSTER,)),
     (ApiKey.DESCRIBE_PRODUCERS, 0, PRODUCERS, (READ_TOPIC,)),
     (
         ApiKey.DESCRIBE_TRANSACTIONS,

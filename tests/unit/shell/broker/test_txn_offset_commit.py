@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from moldau.core.groups.records import OffsetRecord, decode_group_record
+from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupRequestProtocol
@@ -69,7 +70,8 @@ class Producer:
             **fields,
         }
         request = TxnOffsetCommitRequest(
-            topics=tuple(TxnOffsetCommitRequestTopic(name, tuple(parts)) for name, parts in topics.items()), **values
+            topics=tuple(TxnOffsetCommitRequestTopic(name, partitions=tuple(parts)) for name, parts in topics.items()),
+            **values,
         )
         answer = await self.client.ask(ApiKey.TXN_OFFSET_COMMIT, version, request)
         while any(row.error_code == CONCURRENT for topic in answer.topics for row in topic.partitions):
@@ -183,7 +185,7 @@ async def test_a_fenced_producer_is_refused(start_node: Any, version: int) -> No
     [
         ({"group_id": ""}, 24),
         ({"producer_id": -1}, 49),
-        ({"generation_id": 1}, 22),
+        ({"generation_id_or_member_epoch": 1}, 22),
         ({"metadata": "x" * 4_097}, 12),
     ],
 )
@@ -246,7 +248,7 @@ async def test_no_field_of_a_transactional_commit_is_lost(start_node: Any) -> No
         return {row.error_code for topic in answer.topics for row in topic.partitions}, last_position(node)
 
     row = TxnOffsetCommitRequestPartition(0, 1, 1, "")
-    topic = TxnOffsetCommitRequestTopic("t", (row,))
+    topic = TxnOffsetCommitRequestTopic("t", partitions=(row,))
     request = TxnOffsetCommitRequest(
         producer.transactional_id,
         "g",
@@ -268,7 +270,7 @@ async def test_no_field_of_a_transactional_commit_is_lost(start_node: Any) -> No
     changes += [("a partition", row, lambda changed: replace(request, topics=(replace(topic, partitions=(changed,)),)))]
     for what, part, put in changes:
         for name in part.__struct_fields__:
-            if name == "transactional_id":
+            if name in ("transactional_id", "topic_id"):  # the id: from version 6 on
                 continue
             value = getattr(part, name)
             other = others.get(name, value + 1 if isinstance(value, int) else "another")
@@ -285,3 +287,32 @@ def last_position(node: Any) -> object:
     assert isinstance(position, OffsetRecord)
     assert position.value is not None
     return replace(position, value=replace(position.value, commit_timestamp=0))
+
+
+async def test_version_6_knows_topics_by_their_ids_only(start_node: Any) -> None:
+    """As Apache Kafka 4.4.0 answered: unknown id 100, unknown partition 3, a generation of no group 69."""
+    node = await started(start_node)
+    producer = await Producer(node).begin()
+    topic_id = node.node.broker.image.topics_by_name["t"].topic_id
+
+    async def codes(topic_id: Uuid, partition: int = 0, **fields: Any) -> list[int]:
+        row = TxnOffsetCommitRequestPartition(partition, 5)
+        request = TxnOffsetCommitRequest(
+            producer.transactional_id,
+            fields.pop("group_id", "g"),
+            producer.producer_id,
+            producer.epoch,
+            topics=(TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=(row,)),),
+            **fields,
+        )
+        answer = await producer.client.ask(ApiKey.TXN_OFFSET_COMMIT, 6, request)
+        assert [(topic.name, topic.topic_id) for topic in answer.topics] == [("", topic_id)]
+        return [row.error_code for topic in answer.topics for row in topic.partitions]
+
+    assert await codes(topic_id) == [0]
+    assert await codes(Uuid(b"\x07" * 16)) == [100]
+    assert await codes(topic_id, 9) == [3]
+    assert await codes(topic_id, group_id="none", generation_id_or_member_epoch=3, member_id="m") == [69]
+    assert await producer.code(5, group_id="none", generation_id_or_member_epoch=3, member_id="m") == 22
+    await producer.end(5)
+    assert await settled(node) == (5, 0)

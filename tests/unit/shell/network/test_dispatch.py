@@ -21,6 +21,10 @@ def header(key: int, version: int, client_id: bytes | None = b"c") -> bytes:
     return head + length.to_bytes(2, "big", signed=True) + (client_id or b"")
 
 
+OWN_CLUSTER, OWN_NODE = "own", 1_000_000
+"""Stand for the id of the cluster and of the broker that is asked."""
+
+
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (4, 0), (71, 0), (0, 2), (0, 14), (1, 3), (22, 6)])
 async def test_an_unknown_key_or_version_closes(start_node: Any, key: int, version: int) -> None:
@@ -31,7 +35,7 @@ async def test_an_unknown_key_or_version_closes(start_node: Any, key: int, versi
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("version", [5, 99, -1])
+@pytest.mark.parametrize("version", [6, 99, -1])
 @pytest.mark.parametrize("rest", [b"", b"\x00", b"\x00junk"])
 async def test_api_versions_of_an_unknown_version_gets_35_and_stays_open(
     start_node: Any, version: int, rest: bytes
@@ -40,7 +44,34 @@ async def test_api_versions_of_an_unknown_version_gets_35_and_stays_open(
     client.feed(frame(header(18, version), rest))
     assert not client.wire.is_closed
     sent = bytes(client.wire.sent)
-    assert sent == b"\x00\x00\x00\x10\x00\x00\x00\x07\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x04"
+    assert sent == b"\x00\x00\x00\x10\x00\x00\x00\x07\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x05"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "code"),
+    [
+        (None, -1, 0),
+        (OWN_CLUSTER, OWN_NODE, 0),
+        (OWN_CLUSTER, -1, 42),
+        (None, OWN_NODE, 42),
+        ("other", -1, 42),
+        ("other", OWN_NODE, 129),
+        ("", OWN_NODE, 129),
+        (OWN_CLUSTER, 77, 129),
+        (OWN_CLUSTER, -2, 129),
+    ],
+)
+async def test_a_client_that_meant_another_node_has_to_bootstrap_again(
+    start_node: Any, cluster_id: str | None, node_id: int, code: int
+) -> None:
+    """As Apache Kafka 4.4.0 answered (KIP-1242)."""
+    node = await start_node()
+    broker = node.node.broker
+    meant = broker.image.cluster_id if cluster_id == OWN_CLUSTER else cluster_id
+    request = ApiVersionsRequest("raw", "1", meant, broker.node_id if node_id == OWN_NODE else node_id)
+    answer = await node.connect().ask(ApiKey.API_VERSIONS, 5, request)
+    assert (answer.error_code, bool(answer.api_keys)) == (code, code == 0)
 
 
 @pytest.mark.asyncio

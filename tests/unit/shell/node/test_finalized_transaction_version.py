@@ -62,7 +62,7 @@ class Producer:
         return int(answer.responses[0].partition_responses[0].error_code)
 
     async def commit(self, version: int) -> int:
-        rows = (TxnOffsetCommitRequestTopic("t", (TxnOffsetCommitRequestPartition(0, 5),)),)
+        rows = (TxnOffsetCommitRequestTopic("t", partitions=(TxnOffsetCommitRequestPartition(0, 5),)),)
         request = TxnOffsetCommitRequest(self.name, "g", *self.ids, topics=rows)
         answer = await self.client.ask(ApiKey.TXN_OFFSET_COMMIT, version, request)
         return int(answer.topics[0].partitions[0].error_code)

@@ -37,6 +37,15 @@ KIO_RECORDS = [
     (raft_records.VotersRecord, 0),
 ]
 
+NEWER_THAN_KIO = {"ApiVersions": 5, "DeleteGroups": 3, "TxnOffsetCommit": 6, "UnregisterController": 0}
+"""From which version on an API is newer than the oracles: test_messages_of_kafka_4_4.py has Kafka's own bytes."""
+
+KNOWN_TO_KIO = [
+    (cls, version)
+    for cls, version in API_MESSAGES
+    if version < NEWER_THAN_KIO.get(cls.__name__.removesuffix("Request").removesuffix("Response"), version + 1)
+]
+
 few = generated(12)
 
 
@@ -44,7 +53,7 @@ NOT_IN_KAFKA_PYTHON = ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGr
 """Of these kafka-python 3.0 has no declaration: kio alone is asked."""
 
 
-@pytest.mark.parametrize(("cls", "version"), API_MESSAGES, ids=sample_id)
+@pytest.mark.parametrize(("cls", "version"), KNOWN_TO_KIO, ids=sample_id)
 def test_the_bytes_are_those_of_kio_in_both_directions_and_those_of_kafka_python(cls: MessageClass, version: int):
     @few
     @given(messages(cls, version))

@@ -37,7 +37,8 @@ UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 async def act_delete_groups(
     broker: Broker, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
-    """Versions 0-2. KIP-229; v1 throttle time, v2 flexible (KIP-482).
+    """Versions 0-3. KIP-229; v1 throttle time, v2 flexible (KIP-482), v3 error messages (KIP-1331): always null, as in
+    Kafka where only a plugin for streams groups fails.
 
     A group that stands twice is deleted once, with one result. Ignored on purpose: nothing.
     """

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from moldau.core.groups.offset_topics import join_commit, join_fetch, plan_commit, plan_fetch
+from moldau.core.groups.offset_topics import (
+    FIRST_COMMIT_WITH_TOPIC_IDS,
+    join_commit,
+    join_fetch,
+    plan_commit,
+    plan_fetch,
+)
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import CommitInTransaction, GroupRequest
 from moldau.core.metadata.image import MetadataImage
@@ -47,10 +53,14 @@ INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
 
+FIRST_WITH_TOPIC_IDS = 6
 FIRST_THAT_JOINS = 5
 FIRST_THAT_MAY_ABORT = 4
 FIRST_THAT_WAITS_FOR_LOADING = 2
 """Versions of TxnOffsetCommit."""
+
+_AS_OFFSET_COMMIT = 8
+"""The version of OffsetCommit that a TxnOffsetCommit by name is like; one by topic id: the first with topic ids."""
 
 
 class ImageLookup:
@@ -107,15 +117,16 @@ async def _commit(broker: Broker, context: RequestContext, request: OffsetCommit
 async def act_txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    """Versions 0-5. KIP-98; v2 leader epoch (KIP-320), v3 members (KIP-447) and flexible, v4 TRANSACTION_ABORTABLE, v5
-    the group's partition joins the transaction by itself (both KIP-890).
+    """Versions 0-6. KIP-98; v2 leader epoch (KIP-320), v3 members (KIP-447) and flexible, v4 TRANSACTION_ABORTABLE, v5
+    the group's partition joins the transaction by itself (both KIP-890), v6 topic ids, and 69 for a generation of a
+    group that is not there (KIP-1319).
 
     Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
     commit = OffsetCommitRequest(
         group_id=request.group_id,
-        generation_id_or_member_epoch=request.generation_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         topics=await context.finish(all_of(_plain_topic(topic) for topic in request.topics)),
@@ -127,23 +138,26 @@ async def act_txn_offset_commit(
 
 def _plain_topic(topic: TxnOffsetCommitRequestTopic) -> Pausing[OffsetCommitRequestTopic]:
     rows = yield from each_of(OffsetCommitRequestPartition(*msgspec.structs.astuple(row)) for row in topic.partitions)
-    return OffsetCommitRequestTopic(name=topic.name, partitions=rows)
+    return OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=rows)
 
 
 def _txn_topic(topic: OffsetCommitResponseTopic) -> Pausing[TxnOffsetCommitResponseTopic]:
     rows = yield from each_of(
         TxnOffsetCommitResponsePartition(row.partition_index, row.error_code) for row in topic.partitions
     )
-    return TxnOffsetCommitResponseTopic(topic.name, rows)
+    return TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, rows)
 
 
 async def _commit_in_transaction(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, commit: OffsetCommitRequest
 ) -> OffsetCommitResponse:
     producer_id, producer_epoch = ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)
+    has_topic_ids = context.api_version >= FIRST_WITH_TOPIC_IDS
+    version = FIRST_COMMIT_WITH_TOPIC_IDS if has_topic_ids else _AS_OFFSET_COMMIT
 
     def asked_for(some: OffsetCommitRequest) -> GroupRequest:
-        return group_request(context, CommitInTransaction(some, producer_id, producer_epoch))
+        message = CommitInTransaction(some, producer_id, producer_epoch)
+        return GroupRequest(message, version, context.client_id, context.client_address)
 
     code = _missing_right(context, request)
     if code:
@@ -155,7 +169,7 @@ async def _commit_in_transaction(
     async def verify(partition: TopicPartition) -> int:
         return await _verify(broker, context, request, partition)
 
-    plan = await context.finish(plan_commit(commit, context.api_version, ImageLookup(broker.image), may_read))
+    plan = await context.finish(plan_commit(commit, version, ImageLookup(broker.image), may_read))
     answer = OffsetCommitResponse()
     if plan.accepted.topics:
         asked, group_id = asked_for(plan.accepted), request.group_id

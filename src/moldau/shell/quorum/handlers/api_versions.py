@@ -18,5 +18,6 @@ _api_keys = versions_of(served_apis())
 async def act_api_versions(
     quorum: QuorumRole, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
-    """Versions 0-4, as on a listener for clients (KIP-511, 584). Ignored on purpose: nothing."""
+    """Versions 0-5, as on a listener for clients (KIP-511, 584), but whichever node the client means: as in Kafka, that
+    it names one whole is all that is checked (KIP-1242). Ignored on purpose: nothing."""
     return versions_response(context, request, context.throttle(), _api_keys, quorum.image, quorum.kraft_version)

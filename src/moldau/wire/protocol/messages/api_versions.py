@@ -1,4 +1,4 @@
-"""ApiVersions: which requests, in which versions, and which features a node serves (KIP-35, 511, 584)."""
+"""ApiVersions: which requests, in which versions, and which features a node serves (KIP-35, 511, 584, 1242)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import msgspec
 from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, wire
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-5", flexible="3+")
 class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
     """May be the first request of a connection. v0-2 are empty; v3 names the client software (KIP-511); v4 changes
-    the answer only.
+    the answer only; v5 names the node that the client means to reach (KIP-1242).
     """
 
     client_software_name: Annotated[str, wire("3+", ignorable=True)] = ""
     client_software_version: Annotated[str, wire("3+", ignorable=True)] = ""
+    cluster_id: Annotated[str | None, wire("5+", nullable="5+", ignorable=True)] = None
+    node_id: Annotated[Int32, wire("5+", ignorable=True)] = -1
 
 
 class ApiVersion(msgspec.Struct, frozen=True):
@@ -37,10 +39,10 @@ class FinalizedFeatureKey(msgspec.Struct, frozen=True):
     min_version_level: Annotated[Int16, wire("3+")] = 0
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-5", flexible="3+")
 class ApiVersionsResponse(msgspec.Struct, frozen=True):
     """What the listener serves. v1 throttle time; v3 features as tagged fields (KIP-584); v4 also features whose
-    lowest level is 0.
+    lowest level is 0; v5 REBOOTSTRAP_REQUIRED where the client meant another node (KIP-1242).
 
     The header of this response is v0 in every version, so that a client which guessed too high can read it.
     """

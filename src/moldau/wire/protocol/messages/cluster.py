@@ -150,3 +150,19 @@ class UnregisterBrokerResponse(msgspec.Struct, frozen=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, wire(nullable="0+")] = ""
+
+
+@message(versions="0", flexible="0+")
+class UnregisterControllerRequest(Request["UnregisterControllerResponse"], frozen=True):
+    """Forgets a controller that will not come back."""
+
+    controller_id: Int32 = 0
+
+
+@message(versions="0", flexible="0+")
+class UnregisterControllerResponse(msgspec.Struct, frozen=True):
+    """`error_message` says why not."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, wire(nullable="0+")] = ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, Request, message
+from moldau.wire.protocol.schema import Int16, Int32, Request, message, wire
 
 
-@message(versions="0-2", flexible="2+")
+@message(versions="0-3", flexible="2+")
 class DeleteGroupsRequest(Request["DeleteGroupsResponse"], frozen=True):
     """Only groups without members."""
 
@@ -17,11 +19,12 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"], frozen=True):
 class DeletableGroupResult(msgspec.Struct, frozen=True):
     group_id: str = ""
     error_code: Int16 = 0
+    error_message: Annotated[str | None, wire("3+", nullable="3+", ignorable=True)] = None
 
 
-@message(versions="0-2", flexible="2+")
+@message(versions="0-3", flexible="2+")
 class DeleteGroupsResponse(msgspec.Struct, frozen=True):
-    """One result for each group."""
+    """One result for each group. v3 says why in words."""
 
     throttle_time_ms: Int32 = 0
     results: tuple[DeletableGroupResult, ...] = ()

@@ -273,6 +273,13 @@ class RegisterControllerRecord(msgspec.Struct, frozen=True):
     features: tuple[ControllerFeature, ...] = ()
 
 
+@message(versions="0", flexible="0+", api_key=29)
+class UnregisterControllerRecord(msgspec.Struct, frozen=True):
+    """A controller was removed (from `metadata.version` 33 on)."""
+
+    controller_id: Int32 = 0
+
+
 @message(versions="0", flexible="0+", api_key=23)
 class BeginTransactionRecord(msgspec.Struct, frozen=True):
     """The records that follow count only with the EndTransactionRecord (KIP-868)."""

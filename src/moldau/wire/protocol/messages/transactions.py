@@ -1,4 +1,4 @@
-"""Transactions (KIP-98, 360, 447, 664, 890, 994, 1152, 1228): what belongs to one, how it ends, which there are."""
+"""Transactions (KIP-98, 360, 447, 664, 890, 994, 1152, 1228, 1319): what is in one, how it ends, which there are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Request, message, wire
 
 
@@ -154,23 +155,25 @@ class TxnOffsetCommitRequestPartition(msgspec.Struct, frozen=True):
 
 
 class TxnOffsetCommitRequestTopic(msgspec.Struct, frozen=True):
-    name: str = ""
+    name: Annotated[str, wire("0-5", ignorable=True)] = ""
+    topic_id: Annotated[Uuid, wire("6+", ignorable=True)] = ZERO_UUID
     partitions: tuple[TxnOffsetCommitRequestPartition, ...] = ()
 
 
-@message(versions="0-5", flexible="3+")
+@message(versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], frozen=True):
     """Positions of a group that count when the transaction is committed.
 
     v2 leader epoch (KIP-320); v3 who the member is (KIP-447); v4 TRANSACTION_ABORTABLE; v5 the group's partition joins
-    the transaction by itself (KIP-890).
+    the transaction by itself (KIP-890); v6 topic ids, and the member epoch of KIP-848 in the place of the generation
+    (KIP-1319).
     """
 
     transactional_id: str = ""
     group_id: str = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
-    generation_id: Annotated[Int32, wire("3+")] = -1
+    generation_id_or_member_epoch: Annotated[Int32, wire("3+")] = -1
     member_id: Annotated[str, wire("3+")] = ""
     group_instance_id: Annotated[str | None, wire("3+", nullable="3+")] = None
     topics: tuple[TxnOffsetCommitRequestTopic, ...] = ()
@@ -182,12 +185,15 @@ class TxnOffsetCommitResponsePartition(msgspec.Struct, frozen=True):
 
 
 class TxnOffsetCommitResponseTopic(msgspec.Struct, frozen=True):
-    name: str = ""
+    name: Annotated[str, wire("0-5", ignorable=True)] = ""
+    topic_id: Annotated[Uuid, wire("6+", ignorable=True)] = ZERO_UUID
     partitions: tuple[TxnOffsetCommitResponsePartition, ...] = ()
 
 
-@message(versions="0-5", flexible="3+")
+@message(versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(msgspec.Struct, frozen=True):
+    """v6 topic ids (KIP-1319)."""
+
     throttle_time_ms: Int32 = 0
     topics: tuple[TxnOffsetCommitResponseTopic, ...] = ()
 
