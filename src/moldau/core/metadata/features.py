@@ -67,10 +67,10 @@ def served_features(levels: Mapping[str, int]) -> dict[str, int]:
     return {name: levels[name] for name in sorted(SERVED_FEATURES) if levels.get(name, 0) > 0}
 
 
-def unserved_level(levels: Mapping[str, int], of_others: Container[str] = ()) -> tuple[str, str] | None:
-    """(name, why) of a finalized feature under which records may mean what is not known here, or clients rely on what
-    is not served here; None if there is none. `of_others`: the features that other nodes of the cluster serve. Where no
-    node serves a feature nobody relies on it, and it stays finalized for the Apache Kafka to come."""
+def unknown_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
+    """(name, why) of a finalized feature under which records may mean what is not known here; None if there is none.
+    No node starts on it. The ranges of REGISTERED_FEATURES keep other controllers from writing such a level while this
+    node is registered."""
     known = {feature.name: (0, feature.max_level) for feature in SUPPORTED_FEATURES}
     known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_4)
     for name, level in levels.items():
@@ -78,10 +78,23 @@ def unserved_level(levels: Mapping[str, int], of_others: Container[str] = ()) ->
         if not lowest <= level <= highest:
             said = f"{lowest} (Kafka 4.0) to {highest} (Kafka 4.4)" if name == METADATA_VERSION else f"0 to {highest}"
             return name, f"{name} is {level}, but Moldau supports {said}"
+    return None
+
+
+def unserved_level(levels: Mapping[str, int], of_others: Container[str]) -> str | None:
+    """Why clients may rely on what is not served here: a finalized feature that other nodes of the cluster serve,
+    those in `of_others`. Where no node serves a feature nobody relies on it, and it stays finalized for the Apache
+    Kafka to come. A newcomer does not join then; a node that has joined before says it loudly and goes on, for the
+    quorum may not have a majority without it."""
+    for name, level in levels.items():
         if level > 0 and name in of_others and name not in SERVED_FEATURES:
             take_back = f"`kafka-features downgrade --feature {name}=0` takes it back"
-            return name, f"{name} is {level} and other nodes serve it, but Moldau does not: {take_back}"
+            return f"{name} is {level} and other nodes serve it, but Moldau does not: {take_back}"
     return None
+
+
+UNSERVED_FEATURES = tuple(each.name for each in SUPPORTED_FEATURES if each.name not in SERVED_FEATURES)
+"""What every Apache Kafka serves as soon as it is finalized."""
 
 
 class RecordVersions(msgspec.Struct, frozen=True):

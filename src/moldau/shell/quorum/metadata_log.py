@@ -15,7 +15,7 @@ from moldau.core.log.log import Log
 from moldau.core.log.segment import LOG_SUFFIX
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record
-from moldau.core.metadata.features import unserved_level
+from moldau.core.metadata.features import unknown_level
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import (
@@ -177,7 +177,7 @@ def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:
     except (FileNotFoundError, ProtocolError) as error:
         raise QuorumError(f"{BOOTSTRAP_CHECKPOINT} cannot be read: {error}") from error
     for position, record in enumerate(records):
-        found = unserved_level({record.name: record.feature_level}) if isinstance(record, FeatureLevelRecord) else None
+        found = unknown_level({record.name: record.feature_level}) if isinstance(record, FeatureLevelRecord) else None
         if found is not None:
             raise QuorumError(f"{BOOTSTRAP_CHECKPOINT}, record {position}: FeatureLevelRecord: {found[1]}")
         if isinstance(record, UnknownRecord):
@@ -211,7 +211,7 @@ def _fold_record(fold: MetadataFold, record: MetadataRecord, place: str) -> None
 
 def check_levels(levels: Mapping[str, int], log: Log, loaded: LoadedSnapshot) -> None:
     """Raises QuorumError, with the record's place, for a feature level of a later Kafka."""
-    found = unserved_level(levels)
+    found = unknown_level(levels)
     if found is None:
         return
     name, reason = found

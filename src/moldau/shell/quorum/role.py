@@ -34,7 +34,7 @@ from moldau.core.controller.requests import (
 from moldau.core.log.cut import Cut
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
-from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, unserved_level
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, unknown_level
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.snapshot import Snapshot
@@ -61,6 +61,7 @@ from moldau.shell.quorum.controller import ActiveController, ControllerAnswer
 from moldau.shell.quorum.description import describe_quorum
 from moldau.shell.quorum.farewell import wait_for_others
 from moldau.shell.quorum.heartbeat_connections import HeartbeatConnections
+from moldau.shell.quorum.level_watch import LevelWatch, has_joined, note_joined
 from moldau.shell.quorum.metadata_log import load_bootstrap_records
 from moldau.shell.quorum.publisher import Subscriber
 from moldau.shell.quorum.quorum_state import QuorumError
@@ -145,6 +146,7 @@ class QuorumRole:
             log=event_log,
             bootstrap=settings.controller_quorum_bootstrap_servers,
         )
+        self.levels = LevelWatch(event_log, lambda: self._channel.features_of_others)
         self._raft: RaftDriver | None = None
         self._controller: ActiveController | None = None
         self.leaderships = 0  # leader epochs that this node has opened
@@ -271,6 +273,8 @@ class QuorumRole:
         if self._activation is not None:
             await self._activation
         await self._knows_cluster
+        if not self._settings.is_alone:
+            note_joined(self._disk)
 
     def _load(self) -> RaftDriver:
         """Folds snapshot and log. Waits for the disk."""
@@ -461,6 +465,7 @@ class QuorumRole:
         if self._controller is not None:
             self._controller.end(self._not_leading())
             self._controller = None
+            self.levels.forget()
             if not self._voter.quorum.has_resigned:
                 self._applied.fold_again(self._disk, self.log)
 
@@ -482,17 +487,24 @@ class QuorumRole:
 
     def _joins(self) -> bool:
         """All is known that is committed by now: the start ends, with an error where the cluster has a feature that
-        this node lacks (False)."""
+        this node lacks (False). One that has joined before says so and joins."""
         starting = self._knows_cluster
         if starting is None or starting.done():
-            return starting is None or starting.cancelled() or starting.exception() is None
-        unserved = unserved_level(self.image.features, self._channel.features_of_others)
-        if unserved is None:
-            starting.set_result(None)
-        else:
-            me, cluster_id = self._sender.node, self._sender.cluster_id
-            starting.set_exception(QuorumError(f"node {me.node_id} does not join cluster {cluster_id}: {unserved[1]}"))
-        return unserved is None
+            joined = starting is None or starting.cancelled() or starting.exception() is None
+            if joined:
+                self.levels.look(self.image.features)
+            return joined
+        levels, me = self.image.features, self._sender.node
+        _, refused = unknown_level(levels) or ("", None)
+        if refused is None and not has_joined(self._disk):
+            refused = self.levels.unserved(levels)
+        if refused is not None:
+            text = f"node {me.node_id} does not join cluster {self._sender.cluster_id}: {refused}"
+            starting.set_exception(QuorumError(text))
+            return False
+        self.levels.look(levels)
+        starting.set_result(None)
+        return True
 
     def _connection_lost(self, node_id: int) -> None:
         if self._raft is not None:

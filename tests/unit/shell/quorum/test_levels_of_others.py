@@ -143,6 +143,30 @@ def test_what_no_other_node_serves_refuses_nothing() -> None:
     tell(story)
 
 
+def test_a_node_that_has_joined_before_joins_again_and_says_what_is_not_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(joining: Joining) -> None:
+        await joining.join(ForeignLeader([KNOWN]))
+        assert not caplog.records
+        await joining.join(ForeignLeader([SERVED], start_offset=1))
+
+    tell(story)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == [
+        "group.version is 1 and other nodes serve it, but Moldau does not: "
+        "`kafka-features downgrade --feature group.version=0` takes it back"
+    ]
+
+
+def test_a_newcomer_that_was_refused_is_refused_again() -> None:
+    async def story(joining: Joining) -> None:
+        for batches in ([KNOWN, SERVED],), ():
+            with pytest.raises(QuorumError, match=NOT_SERVED):
+                await joining.join(ForeignLeader(*batches, start_offset=0 if batches else 2))
+
+    tell(story)
+
+
 @REFUSED
 def test_what_was_taken_back_further_on_in_the_log_refuses_nothing(finalized: FeatureLevelRecord, said: str) -> None:
     async def story(joining: Joining) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from moldau.errors import KafkaError
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import CLUSTER_ACTION
+from moldau.shell.peers.peer import CLIENT_ID
 from moldau.wire.protocol.messages.broker_lifecycle import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -54,7 +55,10 @@ async def act_broker_registration(
 
     Ignored on purpose: a broker that leaves ZooKeeper (v1), which Kafka 4 has no more.
     """
-    return await _ask(quorum, context, request, lambda error: BrokerRegistrationResponse(error_code=error.code))
+    answer = await _ask(quorum, context, request, lambda error: BrokerRegistrationResponse(error_code=error.code))
+    if not answer.error_code:
+        quorum.levels.registered(request.broker_id, quorum.image.features, is_ours=context.client_id == CLIENT_ID)
+    return answer
 
 
 async def act_broker_heartbeat(
@@ -78,12 +82,15 @@ async def act_controller_registration(
     quorum: QuorumRole, context: RequestContext, request: ControllerRegistrationRequest
 ) -> ControllerRegistrationResponse:
     """Version 0 (KIP-919). Ignored on purpose: nothing."""
-    return await _ask(
+    answer = await _ask(
         quorum,
         context,
         request,
         lambda error: ControllerRegistrationResponse(error_code=error.code, error_message=error.message),
     )
+    if not answer.error_code:
+        quorum.levels.registered(request.controller_id, quorum.image.features, is_ours=context.client_id == CLIENT_ID)
+    return answer
 
 
 async def act_assign_replicas_to_dirs(
