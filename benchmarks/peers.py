@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
+FORMATTED_RELEASE = "4.3"
+"""Of the feature levels of a new directory: those that Moldau formats with."""
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>moldau</groupId><artifactId>peers</artifactId><version>1</version><dependencies>
 {dependencies}
@@ -218,6 +220,7 @@ class ApacheKafka(Peer):
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         cluster_id = "MkU3OEVBNTcwNTJENDM2Qk"
         tool = ["kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted", "-t", cluster_id]
+        tool += ["--release-version", FORMATTED_RELEASE]
         done = subprocess.run([*self._java(), *tool, "-c", str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise PeerError(f"Apache Kafka cannot format its directory: {done.stdout}{done.stderr}")

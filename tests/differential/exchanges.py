@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3.1 answered to every version of every API that we serve: recorded once, compared everywhere.
+"""What Apache Kafka 4.4.0 answered to every version of every API that we serve: recorded once, compared everywhere.
 
 Record anew after a change of steps.py: `MOLDAU_KAFKA_LIBS=... python -m tests.differential.exchanges`.
 """

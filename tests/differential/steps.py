@@ -550,6 +550,10 @@ class Sequence(TransactionSteps):
         request = cluster.UnregisterBrokerRequest(broker_id=9)
         return Step(key, version, lambda _: request)
 
+    def _unregister_controller(self, key: ApiKey, version: int) -> Step:
+        request = cluster.UnregisterControllerRequest(controller_id=9)
+        return Step(key, version, lambda _: request)
+
     def _add_raft_voter(self, key: ApiKey, version: int) -> Step:
         request = raft_voters.AddRaftVoterRequest(cluster_id=None, timeout_ms=1_000, voter_id=9)
         return Step(key, version, lambda _: request)

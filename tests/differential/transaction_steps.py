@@ -144,7 +144,7 @@ class TransactionSteps:
 
         def make(bindings: Bindings) -> Any:
             row = transactions.TxnOffsetCommitRequestPartition(index, offset, committed_metadata="note")
-            topics = (transactions.TxnOffsetCommitRequestTopic(topic, partitions=(row,)),)
+            topics = (transactions.TxnOffsetCommitRequestTopic(topic, bindings.topic_id(topic), (row,)),)
             producer = bindings.get(f"producer:{name}", NOBODY)
             return transactions.TxnOffsetCommitRequest(name, group, *producer, topics=topics)
 
