@@ -50,18 +50,14 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
 
 def advertised_addresses(settings: BrokerSettings, node: Node) -> list[str]:
     """Where clients connect to, listener by listener, as the cluster tells them; with the listener's name where there
-    are several. Where a listener advertises nothing of its own, clients are told the address that they came to."""
-    registered = {point.name: point for point in node.broker.image.brokers[node.node_id].listeners}
+    are several. A node alone that advertises nothing tells clients the address that they came to."""
+    registered = node.broker.image.brokers[node.node_id].listeners
     found = []
-    for place, endpoint in enumerate(settings.listeners):
-        point = settings.advertised_listener(endpoint.name)
-        if point is None and place == 0:
+    for place, point in enumerate(registered):
+        address = f"[{point.host}]:{point.port}" if ":" in point.host else f"{point.host}:{point.port}"
+        if place == 0 and settings.is_whole and not settings.advertised_listeners:
             address = node.bootstrap_servers
-        else:
-            host, port = (point or endpoint).host, (point or registered[endpoint.name]).port
-            host = host or registered[endpoint.name].host
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        found.append(address if len(settings.listeners) == 1 else f"{address} ({endpoint.name})")
+        found.append(address if len(registered) == 1 else f"{address} ({point.name})")
     return found
 
 
