@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.config.listeners import Endpoint
+from moldau.core.config.listeners import Endpoint, is_wildcard
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.raft.voters import VoterSet, configured_voters
@@ -102,7 +102,10 @@ class Node:
         """`HOST:PORT` of the first listener for clients; of a controller alone, which has none, that of its own. Raises
         MoldauError before `start`."""
         listener = self._first_listener() if self.settings.is_broker else self._controller_address
-        host = listener.host or "localhost"
+        host = listener.host
+        if is_wildcard(host) and not self.settings.is_alone:
+            host = self._addresses.name or host
+        host = host or "localhost"
         return f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
 
     @property

@@ -21,7 +21,8 @@ class RegisteredAddresses:
         self._doors = doors
         self._log = log
         self._is_for_others = is_for_others
-        self._name: str | None = None
+        self.name: str | None = None
+        """Of this machine, once a listener was registered under it."""
 
     def for_controllers(self, endpoint: Endpoint, port: int) -> BrokerListener:
         """The controller's listener as the voters know it: advertised, or bound at `port`. Without a host, that of its
@@ -45,13 +46,13 @@ class RegisteredAddresses:
             return endpoint.host
         if not self._is_for_others:
             return "localhost"
-        if self._name is None:
-            self._name = self._doors.host_name()
-        if is_loopback_name(self._name) and not self._settings.is_alone:
+        if self.name is None:
+            self.name = self._doors.host_name()
+        if is_loopback_name(self.name) and not self._settings.is_alone:
             self._log.warn(
                 "own address",
-                f"the listener {endpoint} names no host, and this machine is called {self._name}: other machines do "
+                f"the listener {endpoint} names no host, and this machine is called {self.name}: other machines do "
                 "not reach it by that name; set advertised.listeners to an address that they reach",
                 about=endpoint.name,
             )
-        return self._name
+        return self.name

@@ -67,10 +67,9 @@ class Outage:
 
     def answered(self) -> None:
         """It is reached."""
-        if self._is_told and self._since_s is not None:
-            lasted_s = asyncio.get_running_loop().time() - self._since_s
+        if self._is_told:
             self._is_told = False
-            self._log.finding(logging.INFO, "outage", f"{self._place()} answers again, after {lasted_s:.0f} s")
+            self._log.finding(logging.INFO, "outage", f"{self._place()} answers again")
         self._since_s = None
 
     def rest(self) -> None:

@@ -54,6 +54,7 @@ def test_nodes_that_name_no_host_are_registered_under_the_names_of_their_machine
             image = cluster.nodes[asked].broker.image
             hosts = [(one.listeners[0].host, one.listeners[0].port) for _, one in sorted(image.brokers.items())]
             assert hosts == [("node-1", 9092), ("node-2", 9092), ("node-3", 9092)]
+            assert cluster.nodes[asked].bootstrap_servers == f"node-{asked}:9092"
             await cluster.until(lambda image=image: len(image.controllers) == 3)
             assert {one.listeners[0].host for one in image.controllers.values()} == {"node-1", "node-2", "node-3"}
         await cluster.create("t", 1, 2, 3, by=1)
