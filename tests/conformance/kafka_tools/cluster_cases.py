@@ -29,7 +29,7 @@ CLUSTER: dict[str, tuple[Step, ...]] = {
         Step(f"{_FEATURES} upgrade --metadata 9.9", says=True),
         Step(f"{_FEATURES} upgrade --metadata 4.3 --feature metadata.version=30", says=True),
         Step(f"{_FEATURES} upgrade --feature {_T2} --feature transaction.version=1", says=True),
-        Step("kafka-features version-mapping"),
+        Step("kafka-features version-mapping --release-version 4.3"),
         Step("kafka-features version-mapping --release-version 4.0-IV3"),
         Step("kafka-features version-mapping --release-version 3.9"),
         Step("kafka-features version-mapping --release-version 4.2"),

@@ -139,7 +139,7 @@ STORAGE: dict[str, tuple[Step, ...]] = {
     "storage-levels": (
         *(
             Step(f"kafka-storage version-mapping {words}", says=True)
-            for words in ("", "-r 4.1", "--release-version 4.0-IV1", "-r 3.3-IV3", "-r 4.4-IV0", "-r 4.4", "-r 9.9")
+            for words in ("-r 4.1", "--release-version 4.0-IV1", "-r 3.3-IV3", "-r 4.4-IV0", "-r 4.4", "-r 9.9")
         ),
         *(
             Step(f"kafka-storage feature-dependencies {words}", says=True)

@@ -189,7 +189,7 @@ def test_a_first_start_registers_fenced_and_then_lifts_the_fence() -> None:
     )
     assert record.end_points == (BrokerEndpoint("PLAINTEXT", "h", 9092, 0),)
     assert record.features[:2] == (
-        BrokerFeature("metadata.version", 7, 30),
+        BrokerFeature("metadata.version", 7, 33),
         BrokerFeature("eligible.leader.replicas.version", 0, 1),
     )
     assert unfenced == (
