@@ -52,8 +52,9 @@ async def act_unregister_broker(
 async def act_unregister_controller(
     node: Administered, context: RequestContext, request: UnregisterControllerRequest
 ) -> UnregisterControllerResponse:
-    """Version 0. Below `metadata.version` 33 the answer is 35, for the active controller 42. Ignored on purpose:
-    nothing."""
+    """Versions 0-0. Takes back a registration of KIP-919. Below `metadata.version` 33 the answer is 35, for the active
+    controller 42. Ignored on purpose: nothing.
+    """
 
     def refused(_: UnregisterControllerRequest, error: KafkaError) -> Pausing[UnregisterControllerResponse]:
         yield

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from moldau.core.controller.requests import MeteredRequest
+from moldau.core.controller.sessions import RESET_GRACE_MS
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.quotas.usage import MutationQuota
@@ -204,6 +205,10 @@ def test_a_request_may_begin_where_no_task_runs_as_the_first_step_of_a_handler_d
     tell(story)
 
 
+GRACE_S = RESET_GRACE_MS / 1_000
+"""A channel that closes resets its connection."""
+
+
 async def served_by(world: World, broker: QuorumNode) -> tuple[ControllerChannel, Callable[[], bool]]:
     """A broker that another node's controller serves; and whether it is fenced."""
     channel = world.channel(broker)
@@ -216,7 +221,7 @@ def test_a_broker_whose_connection_ends_and_that_is_not_heard_of_soon_is_fenced(
     async def story(world: World) -> None:
         channel, is_fenced = await served_by(world, await world.a_follower())
         channel.close()
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(GRACE_S + 0.4)
         assert not is_fenced()
         await asyncio.sleep(0.3)
         assert is_fenced()
@@ -232,10 +237,10 @@ def test_a_broker_that_comes_back_on_another_connection_is_not_fenced() -> None:
         epoch = follower.role.image.brokers[follower.node_id].epoch
         await again.submit(BrokerHeartbeatRequest(follower.node_id, epoch, epoch))
         channel.close()
-        await asyncio.sleep(1)
+        await asyncio.sleep(GRACE_S + 1)
         assert not is_fenced()
         again.close()
-        await asyncio.sleep(1)
+        await asyncio.sleep(GRACE_S + 1)
         assert is_fenced()
 
     tell(story)

@@ -203,7 +203,7 @@ def test_a_broker_that_lacks_a_finalized_level_says_which_levels_it_supports() -
     async def story(here: Story) -> None:
         here.refusals = ["UNSUPPORTED_VERSION"]
         said = (
-            r"refuses broker 2 .*`kafka-features describe` .* supports metadata.version 7 to 30, .*group.version 0 to 1"
+            r"refuses broker 2 .*`kafka-features describe` .* supports metadata.version 7 to 33, .*group.version 0 to 1"
         )
         with pytest.raises(KafkaError, match=said):
             await here.broker().start()

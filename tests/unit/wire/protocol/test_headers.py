@@ -29,12 +29,12 @@ from moldau.wire.protocol.schema import NO_VERSIONS, message_info
 # what Apache Kafka 4.3.1 tells on a broker listener, for the APIs served here: (key, min, max)
 ADVERTISED_BY_KAFKA = [
     (0, 0, 13), (1, 4, 18), (2, 1, 11), (3, 0, 13), (8, 2, 10), (9, 1, 10), (10, 0, 6), (11, 0, 9), (12, 0, 4),
-    (13, 0, 5), (14, 0, 5), (15, 0, 6), (16, 0, 5), (17, 0, 1), (18, 0, 4), (19, 2, 7), (20, 1, 6), (21, 0, 2),
-    (22, 0, 5), (23, 2, 4), (24, 0, 5), (25, 0, 4), (26, 0, 5), (27, 1, 2), (28, 0, 5), (29, 1, 3), (30, 1, 3),
-    (31, 1, 3), (32, 1, 4), (33, 0, 2), (34, 1, 2), (35, 1, 5), (36, 0, 2), (37, 0, 3), (42, 0, 2), (43, 0, 2),
+    (13, 0, 5), (14, 0, 5), (15, 0, 6), (16, 0, 5), (17, 0, 1), (18, 0, 5), (19, 2, 7), (20, 1, 6), (21, 0, 2),
+    (22, 0, 5), (23, 2, 4), (24, 0, 5), (25, 0, 4), (26, 0, 5), (27, 1, 2), (28, 0, 6), (29, 1, 3), (30, 1, 3),
+    (31, 1, 3), (32, 1, 4), (33, 0, 2), (34, 1, 2), (35, 1, 5), (36, 0, 2), (37, 0, 3), (42, 0, 3), (43, 0, 2),
     (44, 0, 1), (45, 0, 1), (46, 0, 0), (47, 0, 0), (48, 0, 1), (49, 0, 1), (50, 0, 0), (51, 0, 0), (55, 0, 2),
     (57, 0, 2), (60, 0, 2), (61, 0, 0), (64, 0, 0), (65, 0, 0), (66, 0, 2), (68, 0, 1), (69, 0, 1), (74, 0, 1),
-    (75, 0, 0), (80, 0, 1), (81, 0, 0),
+    (75, 0, 0), (80, 0, 1), (81, 0, 0), (94, 0, 0),
 ]  # fmt: skip
 
 
@@ -105,17 +105,17 @@ def test_what_is_no_request_header_is_a_protocol_error(request_bytes):
         decode_request_header(request_bytes)
 
 
-@pytest.mark.parametrize("version", [5, 99, -1, 32_767])
+@pytest.mark.parametrize("version", [6, 99, -1, 32_767])
 def test_api_versions_of_an_unknown_version_is_read_up_to_the_client_id_and_answered_as_version_0(version):
     header, _ = decode_request_header(ApiKey.API_VERSIONS.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True)
                                       + b"\x00\x00\x00\x07\x00\x01c")  # fmt: skip
     assert is_unknown_api_versions(header.api_key, header.api_version)
     answer = encode_message(unknown_api_versions_response(), 0)
-    assert answer == bytes.fromhex("0023 00000001 0012 0000 0004")
+    assert answer == bytes.fromhex("0023 00000001 0012 0000 0005")
 
 
 def test_api_versions_of_a_known_version_is_not_unknown():
-    assert not any(is_unknown_api_versions(18, version) for version in range(5))
+    assert not any(is_unknown_api_versions(18, version) for version in range(6))
     assert not is_unknown_api_versions(3, 99)
 
 

@@ -99,7 +99,7 @@ def test_the_fields_of_kafkas_records_are_where_they_belong():
 
 
 def test_every_kind_of_kafkas_metadata_log_is_known():
-    assert sorted(METADATA_RECORDS) == [0, 1, 2, 3, 4, 5, *range(7, 13), 14, 15, *range(17, 29)]
+    assert sorted(METADATA_RECORDS) == [0, 1, 2, 3, 4, 5, *range(7, 13), 14, 15, *range(17, 30)]
 
 
 def test_every_kind_of_group_key_is_told_apart():
