@@ -35,8 +35,8 @@ def test_the_class_is_named_after_kafkas_name(code: int) -> None:
 
 
 def test_every_code_of_kafka_has_one_class() -> None:
-    assert sorted(ERROR_CLASSES) == [-1, *range(1, 134)]
-    assert sorted(ERROR_NAMES) == list(range(-1, 134))
+    assert sorted(ERROR_CLASSES) == [-1, *range(1, 137)]
+    assert sorted(ERROR_NAMES) == list(range(-1, 137))
     assert ERROR_CODES["NONE"] == 0
     assert len(ERROR_CODES) == len(ERROR_NAMES)
 

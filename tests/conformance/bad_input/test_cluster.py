@@ -229,7 +229,7 @@ def test_quorums_that_are_not_there(raw: RawConnection, asked: list[tuple[str, t
     [
         ("no.such.feature", 1, 1, "Local controller 1 does not support this feature."),
         ("no.such.feature", 0, 2, "Feature no.such.feature not found."),
-        ("metadata.version", 99, 1, "Local controller 1 only supports versions 7-30"),
+        ("metadata.version", 99, 1, "Local controller 1 only supports versions 7-33"),
         ("group.version", 0, 1, "Can't downgrade the version of this feature without setting the upgrade type"),
         ("group.version", 0, 0, "The controller does not support the given upgrade type."),
         ("group.version", -1, 2, "A feature version cannot be less than 0."),

@@ -58,11 +58,11 @@ def test_a_version_out_of_range_closes(raw: RawConnection, key: int, version: in
     raw.assert_closed()
 
 
-@pytest.mark.parametrize("version", [5, 99])
+@pytest.mark.parametrize("version", [6, 99])
 def test_api_versions_of_an_unknown_version_gets_the_oldest_answer(raw: RawConnection, version: int) -> None:
     raw.send_frame(header(API_VERSIONS, version, flexible=True) + b"\2a\2b\0")
     answer = raw.receive_frame()
-    assert struct.unpack(">ihihhh", answer) == (7, 35, 1, 18, 0, 4)
+    assert struct.unpack(">ihihhh", answer) == (7, 35, 1, 18, 0, 5)
     raw.assert_alive()
 
 
@@ -82,14 +82,14 @@ def test_api_versions_with_an_illegal_software_version(raw: RawConnection, versi
     raw.assert_alive()
 
 
-@pytest.mark.parametrize("version", [5, 99])
+@pytest.mark.parametrize("version", [6, 99])
 def test_api_versions_of_an_unknown_version_whose_header_is_cut(
     raw: RawConnection, is_moldau: bool, version: int
 ) -> None:
     """What stands behind the client id of a header to come is unknown: the oldest answer all the same."""
     raw.send_frame(header(API_VERSIONS, version))
     if is_moldau:
-        assert struct.unpack(">ihihhh", raw.receive_frame()) == (7, 35, 1, 18, 0, 4)
+        assert struct.unpack(">ihihhh", raw.receive_frame()) == (7, 35, 1, 18, 0, 5)
         raw.assert_alive()
     else:
         raw.assert_closed()

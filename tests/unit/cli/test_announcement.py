@@ -18,6 +18,7 @@ def test_the_advertised_addresses_are_printed_with_their_listeners(capsys: pytes
         "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
         "advertised.listeners": "INSIDE://broker-1:9092,OUTSIDE://kafka.example.org:9094",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
     }
     with Cluster(settings=settings) as cluster:
         lines = printed(cluster, capsys)

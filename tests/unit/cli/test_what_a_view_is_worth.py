@@ -80,6 +80,7 @@ def test_the_advice_of_the_doctor_names_the_listeners_that_there_are(capsys: Cap
         "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
         "advertised.listeners": "INSIDE://broker.invalid:9092,OUTSIDE://127.0.0.1:9094",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
     }
     with Cluster(settings=settings) as cluster:
         code, out, _ = run(capsys, "doctor", cluster.bootstrap_servers, "--json")

@@ -80,8 +80,7 @@ class Node:
         self._channels: list[ControllerChannel] = []
         self._tasks: BackgroundTasks | None = None
         self._heartbeats: Heartbeats | None = None
-        self.housekeeping: Housekeeping | None = None
-        """None before the start and after the end."""
+        self.housekeeping: Housekeeping | None = None  # before the start and after the end
         self.operations: Operations | None = None
         """What operators are shown over HTTP, where `moldau.http.listener` asks for it."""
 

@@ -113,8 +113,7 @@ class QuorumRole:
         self.damaged_snapshots: Sequence[str] = ()  # where the newest ones lie now if an older one was read
         self._on_invariant_broken = on_invariant_broken
         self._on_directory_failed = on_directory_failed
-        self._disk, self._clock = disk, clock
-        self._random, self._workers = random, workers
+        self._disk, self._clock, self._random, self._workers = disk, clock, random, workers
         self.pauses = pauses
         """Shared with all long work of the node."""
         self._event_log = event_log
