@@ -7,12 +7,13 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
 	@echo "make test      the rules of every part, and pipelines with one target of each kind: at most 8 minutes on two cores"
 	@echo "make test-all  make test, then the rest (make slow): kill -9, recovery, every target, fixed seeds"
+	@echo "make spark-servers   every target of a page through a Spark Connect server and a standalone cluster"
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make bench-against REV=COMMIT   an older commit beside this one, in one run"
@@ -59,7 +60,7 @@ demo: .venv/.demo
 
 # The Spark tests share one session, so they run in one process; the others spread over the cores.
 FAST := not slow and not java and not foreign
-SLOW := slow and not java and not foreign
+SLOW := slow and not java and not foreign and not server
 test: .venv/.test
 	@echo "make test, 1 of 2: wire, core, shell, clients, tools, clusters, console and registry; the dots end with how far it is"
 	$(BIN)/pytest -n $(JOBS) -m "$(FAST)" --ignore tests/spark tests
@@ -80,6 +81,10 @@ slow-broker: .venv/.test
 slow-spark: .venv/.test
 	$(BIN)/moldau pipeline warm-up
 	$(BIN)/pytest -m "$(SLOW)" tests/spark
+
+# Every target through a Spark Connect server and a standalone cluster: what slow-spark proves on one machine.
+spark-servers: .venv/.test
+	$(BIN)/pytest -m "server and not java" tests/spark
 
 slow-seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds 1..100 --jobs $(JOBS) --transaction-events 1 --coverage

@@ -94,6 +94,7 @@ def test_a_session_of_a_server_reads_and_writes_topics(server, produce_numbers, 
     assert found == list(range(RECORDS))
 
 
+@pytest.mark.server
 def test_a_page_writes_to_every_target_each_record_once(server, produce_numbers, new_topic, place, tmp_path):
     source = new_topic(partitions=2)
     produce_numbers(source, range(RECORDS))
@@ -140,6 +141,7 @@ def test_a_module_runs_with_its_dead_letters_and_its_preview(server, produce, ne
     assert [row["number"] for row in json.loads(shown.stdout)] == list(range(0, 40, 2))
 
 
+@pytest.mark.server
 def test_a_query_that_lost_its_driver_is_taken_over_on_its_server_and_by_nobody_else(
     server, spark, produce_numbers, new_topic, place, tmp_path, capsys
 ):

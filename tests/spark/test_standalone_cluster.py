@@ -81,7 +81,7 @@ def moldau_pipeline(verb: str, page: Path, *settings: str) -> subprocess.Complet
 @pytest.mark.parametrize(
     ("servers", "master"),
     [
-        ("moldau", "a cluster"),
+        pytest.param("moldau", "a cluster", marks=pytest.mark.server),
         pytest.param("Apache Kafka", "a cluster", marks=NEEDS_APACHE_KAFKA),
         pytest.param("Apache Kafka", "one machine", marks=NEEDS_APACHE_KAFKA),
     ],
