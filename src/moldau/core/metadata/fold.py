@@ -50,7 +50,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
     UnregisterControllerRecord,
-    ZkMigrationRecord,
+    ZkMigrationStateRecord,
 )
 
 MetadataRecord = msgspec.Struct
@@ -159,7 +159,7 @@ class MetadataFold:
                 self._take_unregister_controller(record)
             case ClearElrRecord():
                 self._take_clear_elr(record)
-            case NoOpRecord() | ZkMigrationRecord():
+            case NoOpRecord() | ZkMigrationStateRecord():
                 pass  # a no-op keeps an idle log moving; the migration from ZooKeeper ended with Kafka 4.0
             case UnknownRecord():
                 raise ValueError(record.reason)

@@ -73,7 +73,7 @@ class ConsumerGroupMember(msgspec.Struct, frozen=True):
     subscribed_topic_regex: Annotated[str | None, wire(nullable="0+")] = None
     assignment: ConsumerGroupAssignment = ConsumerGroupAssignment()
     target_assignment: ConsumerGroupAssignment = ConsumerGroupAssignment()
-    member_type: Annotated[Int8, wire("1+")] = -1
+    member_type: Annotated[Int8, wire("1+", ignorable=True)] = -1
 
 
 class DescribedConsumerGroup(msgspec.Struct, frozen=True):

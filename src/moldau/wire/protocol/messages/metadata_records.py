@@ -243,7 +243,7 @@ class NoOpRecord(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="0+", api_key=21)
-class ZkMigrationRecord(msgspec.Struct, frozen=True):
+class ZkMigrationStateRecord(msgspec.Struct, frozen=True):
     """State of the migration from ZooKeeper (KIP-866); every new log says that there was none."""
 
     zk_migration_state: Int8 = 0
