@@ -67,20 +67,6 @@ def served_features(levels: Mapping[str, int]) -> dict[str, int]:
     return {name: levels[name] for name in sorted(SERVED_FEATURES) if levels.get(name, 0) > 0}
 
 
-def unknown_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
-    """(name, why) of a finalized feature under which records may mean what is not known here; None if there is none.
-    No node starts on it. The ranges of REGISTERED_FEATURES keep other controllers from writing such a level while this
-    node is registered."""
-    known = {feature.name: (0, feature.max_level) for feature in SUPPORTED_FEATURES}
-    known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_4)
-    for name, level in levels.items():
-        lowest, highest = known.get(name, (0, 0))
-        if not lowest <= level <= highest:
-            said = f"{lowest} (Kafka 4.0) to {highest} (Kafka 4.4)" if name == METADATA_VERSION else f"0 to {highest}"
-            return name, f"{name} is {level}, but Moldau supports {said}"
-    return None
-
-
 def unserved_level(levels: Mapping[str, int], of_others: Container[str]) -> str | None:
     """Why clients may rely on what is not served here: a finalized feature that other nodes of the cluster serve,
     those in `of_others`. Where no node serves a feature nobody relies on it, and it stays finalized for the Apache

@@ -5,12 +5,16 @@ A name is a release of Kafka and a number inside it: 4.3-IV0. The release alone 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from moldau.core.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
     KRAFT_VERSION,
     METADATA_VERSION,
+    METADATA_VERSION_4_0,
     METADATA_VERSION_4_3,
     METADATA_VERSION_4_4,
+    SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
 )
 
@@ -87,3 +91,20 @@ def default_levels(metadata_level: int) -> dict[str, int]:
     for name, steps in _DEFAULT_FROM.items():
         levels[name] = max((level for since, level in steps if metadata_level >= since), default=0)
     return levels
+
+
+def unknown_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
+    """(name, why) of a finalized feature under which records may mean what is not known here; None if there is none.
+    No node starts on it. The ranges of REGISTERED_FEATURES keep other controllers from writing such a level while this
+    node is registered."""
+    known = {feature.name: (0, feature.max_level) for feature in SUPPORTED_FEATURES}
+    known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_4)
+    for name, level in levels.items():
+        lowest, highest = known.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            found, first, last = (
+                metadata_version_name(each) if name == METADATA_VERSION else str(each)
+                for each in (level, lowest, highest)
+            )
+            return name, f"{name} is {found}, but Moldau supports {first} to {last}"
+    return None

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from moldau.core.metadata.features import UNSERVED_FEATURES, unknown_level, unserved_level
+from moldau.core.metadata.features import UNSERVED_FEATURES, unserved_level
+from moldau.core.metadata.releases import unknown_level
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.ports import Disk
 from moldau.shell.network.event_log import EventLog

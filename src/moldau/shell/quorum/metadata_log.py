@@ -15,9 +15,9 @@ from moldau.core.log.log import Log
 from moldau.core.log.segment import LOG_SUFFIX
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record
-from moldau.core.metadata.features import unknown_level
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
 from moldau.core.metadata.image import MetadataImage
+from moldau.core.metadata.releases import unknown_level
 from moldau.core.metadata.snapshot import (
     BOOTSTRAP_CHECKPOINT,
     METADATA_DIRECTORY,

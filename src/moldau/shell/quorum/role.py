@@ -34,9 +34,10 @@ from moldau.core.controller.requests import (
 from moldau.core.log.cut import Cut
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
-from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, unknown_level
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
+from moldau.core.metadata.releases import unknown_level
 from moldau.core.metadata.snapshot import Snapshot
 from moldau.core.raft.messages import NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request

@@ -106,7 +106,10 @@ def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committe
     ("frame", "said"),
     [
         (b"\x01\x63\x00\x00", "unknown kind 99"),
-        (encode_metadata_record(FeatureLevelRecord("metadata.version", 34), 0), "metadata.version is 34"),
+        (
+            encode_metadata_record(FeatureLevelRecord("metadata.version", 34), 0),
+            "metadata.version is 4.5-IV0, but Moldau supports 4.0-IV3 to 4.4-IV2",
+        ),
         (encode_metadata_record(FeatureLevelRecord("transaction.version", 3), 0), "transaction.version is 3"),
         (encode_metadata_record(FeatureLevelRecord("later.version", 1), 0), "later.version is 1"),
     ],
