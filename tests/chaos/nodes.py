@@ -192,10 +192,12 @@ class Nodes:
         log = self._log(node_id)
         return log.stat().st_size if log.exists() else 0
 
-    def wait_said(self, node_id: int, text: str, since: int) -> None:
-        """Until the node says it, behind what it had said. Raises AssertionError."""
+    def wait_said(self, node_id: int, text: str, since: int, cause: Callable[[], None] = lambda: None) -> None:
+        """Until the node says it, behind what it had said; `cause` is called before each look. Raises
+        AssertionError."""
         end_s = time.monotonic() + STOP_S
         while time.monotonic() < end_s:
+            cause()
             with self._log(node_id).open("rb") as log:
                 log.seek(since)
                 if text.encode() in log.read():

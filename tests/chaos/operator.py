@@ -198,8 +198,8 @@ class Operator:
         node_id = self._choices.choice(list(self._small_disks))
         self._note("a full disk", f"the disk of node {node_id} is full")
         since, end_s = self._nodes.said(node_id), time.monotonic() + duration_s
-        self._small_disks[node_id].fill()
-        self._nodes.wait_said(node_id, os.strerror(errno.ENOSPC), since)
+        # again and again: a node that gives up a file which it has not written whole leaves room
+        self._nodes.wait_said(node_id, "no space", since, self._small_disks[node_id].fill)
         time.sleep(max(0.0, end_s - time.monotonic()))
         return node_id
 

@@ -34,4 +34,4 @@ def test_every_promise_is_kept_where_packets_are_lost_and_a_disk_is_full(tmp_pat
     command = [sys.executable, "-m", "tests.chaos", *words]
     told = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S)
     assert told.returncode == 0, told.stdout + told.stderr
-    assert "a full disk 1, a voter removed 1" in told.stdout
+    assert "a full disk 1" in told.stdout
