@@ -215,6 +215,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         for handle in [*self._ready, *(timer for _, timer in self._timers)]:
             context = handle._context  # type: ignore[attr-defined]
             if context is not None and context.get(CURRENT_PROCESS) is process:
+                # what it would have called may be all that looks at a failed future, whose collection is told
+                self.graveyard.append((handle._callback, handle._args))  # type: ignore[attr-defined]
                 handle.cancel()
         self.graveyard.append(process)
 
