@@ -53,8 +53,10 @@ def change_in_sync(
         isr = (leader,)
         elr, last_known = ((), ()) if is_unclean else _eligible(old, replicas, isr, minimum, lost_replicas)
     if leader == NO_LEADER and not isr:
-        # of several last known eligible replicas only the leader is remembered
-        last_known = old.last_known_elr if old.leader == NO_LEADER else (old.leader,)
+        # Of several last known eligible replicas only the leader is remembered; without one the last in-sync replica,
+        # which nobody can be ahead of. Kafka remembers none then, and the partition waits for an operator.
+        last_in_sync = old.isr if len(old.isr) == 1 else ()
+        last_known = (old.leader,) if old.leader != NO_LEADER else old.last_known_elr or last_in_sync
     elif leader != NO_LEADER:
         last_known = ()
     if is_unclean:

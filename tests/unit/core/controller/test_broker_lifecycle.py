@@ -443,6 +443,16 @@ def test_a_replica_that_lost_what_it_had_is_not_eligible() -> None:
     assert (after.eligible_leader_replicas, after.last_known_elr) == ((1,), (2,))
 
 
+def test_of_a_partition_without_a_leader_the_last_in_sync_replica_is_known() -> None:
+    """All nodes were killed: the leader's life ended first, then that of the last replica in sync. It is waited for."""
+    old = partition((3,), -1)
+    after = changed(old, (), (), lost=(3,))
+    assert (after.isr, after.eligible_leader_replicas, after.last_known_elr) == ((), (), (3,))
+    assert changed(after, (), (1, 2)) is after
+    again = changed(after, (), (1, 2, 3))
+    assert (again.isr, again.leader, again.leader_recovery_state, again.last_known_elr) == ((3,), 3, 1, ())
+
+
 def test_without_eligible_leader_replicas_the_last_in_sync_ones_stay() -> None:
     after = changed(partition((1,), 1), (), (), has_elr=False)
     assert (after.isr, after.leader, after.eligible_leader_replicas) == ((1,), -1, ())
