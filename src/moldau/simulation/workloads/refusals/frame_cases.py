@@ -56,7 +56,7 @@ def frame_cases(random: Random) -> Iterator[FrameCase]:
         ("a string of -5", struct.pack(">ih", 1, -5)),
     ):
         yield FrameCase(name, frame(_header(3, 4) + rest))
-    for version in (-1, 5, 32_767):
+    for version in (-1, API_VERSIONS[ApiKey.API_VERSIONS].max_version + 1, 32_767):
         unknown = struct.pack(
             ">iihihhh", 16, CORRELATION_ID, 35, 1, 18, 0, API_VERSIONS[ApiKey.API_VERSIONS].max_version
         )

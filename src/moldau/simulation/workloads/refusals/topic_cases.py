@@ -111,7 +111,6 @@ def _creations() -> Iterator[Case]:
     for count in (10_001, (1 << 31) - 1):
         yield _create(f"{count} partitions", CreatableTopic(NEW, count, 1), refusals=("POLICY_VIOLATION",))
     yield _create("of the metadata", CreatableTopic("__cluster_metadata", 1, 1), refusals=("INVALID_REQUEST",))
-    yield _create("in a shape", CreatableTopic("__share_group_state", 3, 1), refusals=("INVALID_REQUEST",))
     for timeout_ms in (0, -1):
         yield _create("without time", new, refusals=("REQUEST_TIMED_OUT",), timeout_ms=timeout_ms)
     for rows in BAD_ASSIGNMENTS:
