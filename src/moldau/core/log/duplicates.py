@@ -12,7 +12,9 @@ leader epoch is in the other one, and that log stays however short.
 from __future__ import annotations
 
 from moldau.core.log.log import Log
+from moldau.errors import ProtocolError
 from moldau.types import ZERO_UUID, Uuid
+from moldau.wire.records.batch import BatchHeader, read_header
 
 
 def is_first_kept(first: Log, second: Log, topic_id: Uuid, is_second_assigned: bool) -> bool:
@@ -37,4 +39,22 @@ def is_other_history(kept: Log, loser: Log) -> bool:
     of `kept` then."""
     known = loser.leader_epochs.latest_epoch
     later = [start_offset for epoch, start_offset in kept.leader_epochs.entries if epoch > known]
-    return bool(later) and later[0] < loser.log_end_offset
+    return bool(later) and later[0] < loser.log_end_offset and not _is_epoch_damaged(kept, loser, later[0])
+
+
+def _is_epoch_damaged(kept: Log, loser: Log, offset: int) -> bool:
+    """Whether only the last batch of `kept`, at `offset`, has the later epoch, and `loser` has the same batch there. No
+    checksum covers the epoch of a batch, so that is a flipped bit; `loser` has all that `kept` has in any case."""
+    last, other = _batch_at(kept, offset), _batch_at(loser, offset)
+    if last is None or other is None:
+        return False
+    is_same = (last.base_offset, last.size, last.crc) == (other.base_offset, other.size, other.crc)
+    return is_same and last.next_offset == kept.log_end_offset
+
+
+def _batch_at(log: Log, offset: int) -> BatchHeader | None:
+    try:
+        records = log.read(offset, 1, log.log_end_offset, may_wait=True).records
+    except ProtocolError:
+        return None
+    return read_header(records) if records else None

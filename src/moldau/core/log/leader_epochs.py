@@ -13,14 +13,16 @@ class LeaderEpochs:
     """Entries (epoch, start offset), both strictly increasing. `is_dirty` until `encode()` was saved.
 
     `written_epoch`: the latest one of which the log holds a batch; `latest_epoch` may have begun and written nothing.
+    `read_offset`: where the last batch begins that recovery read, -1 before the first.
     """
 
-    __slots__ = ("entries", "is_dirty", "latest_epoch", "written_epoch")
+    __slots__ = ("entries", "is_dirty", "latest_epoch", "read_offset", "written_epoch")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self.entries: list[tuple[int, int]] = entries or []
         self.latest_epoch = self.written_epoch = self.entries[-1][0] if self.entries else -1
         self.is_dirty = False
+        self.read_offset = -1
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs:
@@ -54,6 +56,18 @@ class LeaderEpochs:
         if epoch > self.written_epoch:
             self.written_epoch = epoch
             self.is_dirty = True
+
+    def take_in(self, epoch: int, start_offset: int, previous_offset: int) -> None:
+        """Like `assign`, for batches that are read in order; the one before begins at `previous_offset`.
+
+        Epochs never fall, and no checksum covers the epoch of a batch. If only the batch before has a later epoch, that
+        epoch is a flipped bit, and is dropped."""
+        entries = self.entries
+        is_first = len(entries) == 1 or (len(entries) > 1 and entries[-2][0] <= epoch)
+        if 0 <= epoch < self.latest_epoch and is_first and entries[-1][1] == previous_offset:
+            entries.pop()
+            self._changed()
+        self.assign(epoch, start_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above `epoch`; UNKNOWN where Kafka answers -1, -1."""

@@ -315,7 +315,7 @@ def scan_segment(
     base = segment.base_offset
     expected, position, since_entry, max_timestamp, max_timestamp_offset = base, 0, 0, -1, base
     interval = settings.index_interval_bytes
-    known_epoch = leader_epochs.latest_epoch
+    known_epoch, previous = leader_epochs.latest_epoch, leader_epochs.read_offset
     file, file_size = segment.file, segment.file.size()
     chunk_bytes = _CHUNK_BYTES
     is_damaged = False
@@ -343,9 +343,10 @@ def scan_segment(
             if crc32c(data[local + ATTRIBUTES_POSITION : end]) != crc:
                 is_damaged = True
                 break
-            if epoch > known_epoch:
-                leader_epochs.assign(epoch, first)
-                known_epoch = epoch
+            if epoch != known_epoch:
+                leader_epochs.take_in(epoch, first, previous)
+                known_epoch = leader_epochs.latest_epoch
+            previous = first
             if producer_id >= 0:
                 take_in_batch(producers, fields, data, local, end, now_ms, aborted)
             if timestamp > max_timestamp:
@@ -366,6 +367,7 @@ def scan_segment(
             is_damaged = data_size < HEADER_SIZE or position + chunk_bytes > file_size
         else:
             chunk_bytes = _CHUNK_BYTES
+    leader_epochs.read_offset = previous
     segment.size, segment.next_offset, segment.bytes_since_index_entry = position, expected, since_entry
     segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, max_timestamp_offset
     return aborted

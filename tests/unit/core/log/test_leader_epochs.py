@@ -85,3 +85,24 @@ def test_an_epoch_that_began_and_was_truncated_may_be_written_later() -> None:
     epochs.is_dirty = False
     epochs.assign(3, 30)
     assert (epochs.entries, epochs.is_dirty) == ([(2, 10), (3, 30)], True)
+
+
+def test_an_epoch_that_only_one_batch_has_before_an_older_one_is_dropped() -> None:
+    epochs = LeaderEpochs()
+    for (epoch, start_offset), previous in zip([(4, 0), (4194308, 10), (4, 20), (6, 30)], [-1, 0, 10, 20], strict=True):
+        epochs.take_in(epoch, start_offset, previous)
+    assert epochs.entries == [(4, 0), (6, 30)]
+    first_is_damaged = LeaderEpochs()
+    first_is_damaged.take_in(20, 0, -1)
+    first_is_damaged.take_in(4, 10, 0)
+    assert first_is_damaged.entries == [(4, 10)]
+
+
+def test_an_epoch_that_more_batches_have_outlasts_one_of_an_older_epoch() -> None:
+    epochs = LeaderEpochs()
+    for (epoch, start_offset), previous in zip(
+        [(4, 0), (8, 10), (8, 20), (0, 30), (8, 40)], [-1, 0, 10, 20, 30], strict=True
+    ):
+        epochs.take_in(epoch, start_offset, previous)
+    epochs.take_in(-1, 50, 40)
+    assert epochs.entries == [(4, 0), (8, 10)]
