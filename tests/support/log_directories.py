@@ -11,8 +11,9 @@ from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
 from tests.support.node import produce, result_of
 
 
-async def append(client: Any, partition: int, topic: str = "t") -> tuple[int, int]:
-    request = produce(b"v%d" % partition, topic=topic, partition=partition)
+async def append(client: Any, partition: int, topic: str = "t", value: bytes = b"v") -> tuple[int, int]:
+    """The error code and the offset."""
+    request = produce(b"%s%d" % (value, partition), topic=topic, partition=partition)
     result = result_of(await client.ask(ApiKey.PRODUCE, 9, request))
     return result.error_code, result.base_offset
 

@@ -137,7 +137,7 @@ async def test_a_partition_whose_disk_is_lost_begins_anew_with_an_unclean_electi
     client = node.connect()
     assert (await append(client, lost))[0] != 0, "nobody has asked for it"
     assert await elect_uncleanly(client, lost) == 0
-    assert await append(client, lost) == (0, 0)
+    assert await append(client, lost, value=b"anew") == (0, 0)
     assert await append(client, 1 - lost) == (0, 1)
     await node.turns(20)  # the metadata names the new directory
     await node.node.stop()
