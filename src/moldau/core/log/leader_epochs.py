@@ -57,8 +57,9 @@ class LeaderEpochs:
             self.written_epoch = epoch
             self.is_dirty = True
 
-    def take_in(self, epoch: int, start_offset: int, previous_offset: int) -> None:
-        """Like `assign`, for batches that are read in order; the one before begins at `previous_offset`.
+    def take_in(self, epoch: int, start_offset: int, previous_offset: int) -> int:
+        """Like `assign`, for batches that are read in order; the one before begins at `previous_offset`. Gives the
+        latest epoch.
 
         Epochs never fall, and no checksum covers the epoch of a batch. If only the batch before has a later epoch, that
         epoch is a flipped bit, and is dropped."""
@@ -68,6 +69,7 @@ class LeaderEpochs:
             entries.pop()
             self._changed()
         self.assign(epoch, start_offset)
+        return self.latest_epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above `epoch`; UNKNOWN where Kafka answers -1, -1."""

@@ -317,8 +317,7 @@ def scan_segment(
     interval = settings.index_interval_bytes
     known_epoch, previous = leader_epochs.latest_epoch, leader_epochs.read_offset
     file, file_size = segment.file, segment.file.size()
-    chunk_bytes = _CHUNK_BYTES
-    is_damaged = False
+    chunk_bytes, is_damaged = _CHUNK_BYTES, False
     aborted: list[AbortedTransaction] = []
     while not is_damaged and position + HEADER_SIZE <= file_size:
         data = file.read(position, chunk_bytes)
@@ -344,8 +343,7 @@ def scan_segment(
                 is_damaged = True
                 break
             if epoch != known_epoch:
-                leader_epochs.take_in(epoch, first, previous)
-                known_epoch = leader_epochs.latest_epoch
+                known_epoch = leader_epochs.take_in(epoch, first, previous)
             previous = first
             if producer_id >= 0:
                 take_in_batch(producers, fields, data, local, end, now_ms, aborted)

@@ -1,0 +1,18 @@
+"""Who asks: what a node knows of a client once it is authenticated."""
+
+from __future__ import annotations
+
+import msgspec
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client on a listener without authentication (KIP-11)."""
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A client on one listener. A request that a broker forwards has the session of the client that the broker serves.
+
+    `principal`: "User:NAME"; `client_address`: without a port."""
+
+    principal: str
+    client_address: str
+    listener_name: str
