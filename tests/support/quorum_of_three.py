@@ -107,7 +107,7 @@ class QuorumNode:
             on_directory_failed=lambda: None,
             configured=voters,
         )
-        dispatcher = Dispatcher(
+        self.dispatcher = dispatcher = Dispatcher(
             self.role,
             asyncio.get_running_loop(),
             handler_specs(),

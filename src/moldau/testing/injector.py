@@ -136,7 +136,13 @@ class FaultInjector:
 
     def _encode(self, connection: Reply, request: _Request, response: Any) -> bytes | None:
         context = RequestContext(
-            self._dispatcher, connection, request.api_key, request.version, request.correlation_id, request.client_id
+            self._dispatcher,
+            connection,
+            connection.session,
+            request.api_key,
+            request.version,
+            request.correlation_id,
+            request.client_id,
         )
         return self._dispatcher.encode(context, response)
 

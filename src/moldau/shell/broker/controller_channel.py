@@ -18,6 +18,7 @@ from moldau.core.controller.requests import MeteredRequest, QuorumDescription
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, kafka_error
 from moldau.shell.network.listener import Network
+from moldau.shell.network.session import ANONYMOUS, Session
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.types import METADATA_PARTITION
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, api_key_of
@@ -46,18 +47,13 @@ class Client(Protocol):
     """The client for whom a request is made."""
 
     @property
-    def principal(self) -> str:
-        """Who asks, as "User:NAME"."""
+    def session(self) -> Session:
+        """Who asks, and from where."""
         ...
 
     @property
     def client_id(self) -> str:
         """The client id of the request's header; "" for none."""
-        ...
-
-    @property
-    def client_address(self) -> str:
-        """The address of the client, without a port."""
         ...
 
 
@@ -196,7 +192,7 @@ class ControllerChannel:
             if answer.error_code:
                 raise kafka_error(answer.error_code)
             return answer
-        principal, client_id = ("User:ANONYMOUS", "") if client is None else (client.principal, client.client_id)
+        principal, client_id = (ANONYMOUS, "") if client is None else (client.session.principal, client.client_id)
         enclosed = encode_enclosed(message, client_id)
         envelope = EnvelopeRequest(enclosed, encode_principal(principal), _address(client))
         enveloped = await peer.request(envelope, self._timeout_ms)
@@ -210,6 +206,6 @@ class ControllerChannel:
 
 def _address(client: Client | None) -> bytes:
     try:
-        return _LOOPBACK if client is None else ip_address(client.client_address).packed
+        return _LOOPBACK if client is None else ip_address(client.session.client_address).packed
     except ValueError:
         return _LOOPBACK

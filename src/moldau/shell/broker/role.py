@@ -249,8 +249,9 @@ class Broker:
     def address_for(self, context: RequestContext) -> tuple[str, int]:
         """Where the client that asks reaches us: as we are registered, which is what the other brokers say of us. A
         node alone has no other to agree with: at a listener of every interface, our end of the client's connection."""
-        registered = self._registered_at(self.node_id, context.listener_name)
-        if registered is None or (len(self.image.brokers) == 1 and context.listener_name in self._alone_everywhere):
+        listener = context.session.listener_name
+        registered = self._registered_at(self.node_id, listener)
+        if registered is None or (len(self.image.brokers) == 1 and listener in self._alone_everywhere):
             return context.local_address or ("localhost", 0)
         return registered
 
@@ -265,7 +266,7 @@ class Broker:
         """Where the client that asks reaches a broker: on the listener of its own request. None: nowhere."""
         if broker_id == self.node_id:
             return self.address_for(context)
-        return self._registered_at(broker_id, context.listener_name)
+        return self._registered_at(broker_id, context.session.listener_name)
 
     def _registered_at(self, broker_id: int, listener_name: str) -> tuple[str, int] | None:
         registered = self.image.brokers.get(broker_id)
@@ -276,7 +277,7 @@ class Broker:
     def serving_brokers(self, context: RequestContext) -> Mapping[int, tuple[str, int]]:
         """The address of each broker that is not fenced and that the client reaches, by id, in order; this one always
         is: it answers."""
-        place = context.listener_name, self.address_for(context)
+        place = context.session.listener_name, self.address_for(context)
         found = self._serving.get(place)
         if found is None:
             if len(self._serving) >= MAX_PLACES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 import msgspec
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from moldau.shell.network.pauses import Pauses
     from moldau.shell.network.pending_response import Answer, PendingResponse
     from moldau.shell.network.reply import Reply
+    from moldau.shell.network.session import Session
+    from moldau.wire.protocol.headers import RequestHeader
 
 
 class Authorizer(Protocol):
@@ -55,6 +57,9 @@ class ForAllRequests(Protocol):
     quotas: Quotas | None
     pauses: Pauses
 
+    def handler_of(self, api_key: int) -> Handler:
+        """The handler of an API that this listener serves; it gets decoded requests. Raises KeyError."""
+
     def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse:
         """Decodes, handles and encodes a request that is long to decode, with pauses."""
 
@@ -66,6 +71,7 @@ class ForAllRequests(Protocol):
 
 
 Work = Callable[[], "Awaitable[Answer | None]"]
+Handler = Callable[["RequestContext", Any], Coroutine[Any, Any, Any]]
 Response = TypeVar("Response", bound=msgspec.Struct)
 Result = TypeVar("Result")
 
@@ -96,6 +102,7 @@ class RequestContext(msgspec.Struct, eq=False):
 
     _node: ForAllRequests
     reply: Reply
+    session: Session
     api_key: int
     api_version: int
     correlation_id: int
@@ -109,21 +116,6 @@ class RequestContext(msgspec.Struct, eq=False):
     _room: LongRoom | None = None
     _things: int = 0
     _made: list[Any] | None = None
-
-    @property
-    def principal(self) -> str:
-        """Who asks, as "User:NAME"."""
-        return self.reply.principal
-
-    @property
-    def listener_name(self) -> str:
-        """The name of the listener on which the request came."""
-        return self.reply.listener_name
-
-    @property
-    def client_address(self) -> str:
-        """The peer's address, without a port."""
-        return self.reply.client_address
 
     @property
     def local_address(self) -> tuple[str, int] | None:
@@ -199,7 +191,7 @@ class RequestContext(msgspec.Struct, eq=False):
         """Whether the principal has the right to the resource `name` (may be utf-8 bytes on hot paths)."""
         if self._node.authorizer is None:
             return True
-        who = self.reply
+        who = self.session
         return self._node.authorizer.authorize(
             who.principal, who.client_address, right.operation, right.resource_type, name
         )
@@ -219,7 +211,7 @@ class RequestContext(msgspec.Struct, eq=False):
         `mutation_ms`: what the controller wants it to wait for the partitions that it created or deleted."""
         if self._node.quotas is None:
             return 0
-        throttle_ms = self._node.quotas.throttle_ms(self.reply.principal, self.client_id, self.api_key, size)
+        throttle_ms = self._node.quotas.throttle_ms(self.session.principal, self.client_id, self.api_key, size)
         throttle_ms = max(throttle_ms, mutation_ms)
         if throttle_ms:
             self.reply.mute(throttle_ms)
@@ -229,7 +221,7 @@ class RequestContext(msgspec.Struct, eq=False):
         """The most that an answer to a fetch may hold by the client's quota; None without one."""
         if self._node.quotas is None:
             return None
-        return self._node.quotas.max_fetch_bytes(self.reply.principal, self.client_id)
+        return self._node.quotas.max_fetch_bytes(self.session.principal, self.client_id)
 
     def mutation_quota(self, strict_from: int) -> MutationQuota | None:
         """What a request that creates or deletes partitions is held to; refused over it from version `strict_from` on,
@@ -237,4 +229,41 @@ class RequestContext(msgspec.Struct, eq=False):
         if self._node.quotas is None:
             return None
         is_strict = self.api_version >= strict_from
-        return self._node.quotas.mutation_quota(self.reply.principal, self.client_id, is_strict=is_strict)
+        return self._node.quotas.mutation_quota(self.session.principal, self.client_id, is_strict=is_strict)
+
+    def forwarded(self, header: RequestHeader, session: Session, quota: MutationQuota | None) -> ForwardedContext:
+        """Of the request that this one, an Envelope, holds (KIP-590)."""
+        return ForwardedContext(
+            self._node,
+            self.reply,
+            session,
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id or "",
+            _room=self._room,
+            _made=self._made,
+            _quota=quota,
+        )
+
+
+class ForwardedContext(RequestContext, eq=False):
+    """The surroundings of a request that a broker forwards. That broker throttles its client."""
+
+    _quota: MutationQuota | None = None
+
+    def handle(self, request: msgspec.Struct) -> Awaitable[msgspec.Struct]:
+        """To be awaited: the answer of the handler that serves this API on the listener."""
+        return self._node.handler_of(self.api_key)(self, request)
+
+    def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:
+        """What the answer tells: how long the controller wants the client to wait."""
+        return mutation_ms
+
+    def max_fetch_bytes(self) -> int | None:
+        """None: fetches are not forwarded."""
+        return None
+
+    def mutation_quota(self, strict_from: int) -> MutationQuota | None:
+        """What the client is held to by the controller."""
+        return self._quota

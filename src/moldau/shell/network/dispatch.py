@@ -32,7 +32,7 @@ import msgspec
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import LongRequests, LongRoom, RequestMemory
-from moldau.shell.network.context import Authorizer, Quotas, RequestContext, Work
+from moldau.shell.network.context import Authorizer, Handler, Quotas, RequestContext, Work
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.first_step import FirstSteps
 from moldau.shell.network.freeing import free, long_arrays
@@ -63,7 +63,6 @@ _read_header = Struct(">hhih").unpack_from
 _pack_int = Struct(">i").pack
 
 RawAct = Callable[[RequestContext, memoryview, int], "Answer | PendingResponse | None"]
-Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
 
 
 class ResponseError(MoldauError):
@@ -224,7 +223,7 @@ class Dispatcher:
         stats.count += 1
         stats.by_version[version] += 1
         act = entry.act or self._resolve(entry)
-        context = RequestContext(self, connection, api_key, version, correlation_id, client_id)
+        context = RequestContext(self, connection, connection.session, api_key, version, correlation_id, client_id)
         try:
             if self.quotas is not None and self.quota_timer_ns is not None:
                 act = partial(self._charged, self.quota_timer_ns, act)
@@ -288,7 +287,7 @@ class Dispatcher:
         answer = act(context, frame, position)
         is_exempt = context.is_of_replica or context.api_key == WRITE_TXN_MARKERS_KEY
         if self.quotas is not None and not is_exempt:
-            self.quotas.handled(context.principal, context.client_id, timer_ns() - started_ns)
+            self.quotas.handled(context.session.principal, context.client_id, timer_ns() - started_ns)
         return answer
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> Answer:
@@ -300,14 +299,19 @@ class Dispatcher:
         self.telemetry.count("kafka.server:type=RequestRefused", str(api_key))
         raise ProtocolError(f"request key {api_key}, version {version} is not served")
 
+    def handler_of(self, api_key: int) -> Handler:
+        """The handler of an API that this listener serves; it gets decoded requests. Raises KeyError."""
+        entry = self._entries[api_key]
+        module = importlib.import_module(entry.spec.module)
+        return partial(getattr(module, entry.spec.function_for_many or entry.spec.function), entry.owner)
+
     def _resolve(self, entry: _Entry) -> RawAct:
         spec = entry.spec
-        module = importlib.import_module(spec.module)
-        handler = partial(getattr(module, spec.function), entry.owner)
+        handler = self.handler_of(spec.api_key)
         act: RawAct
         if spec.function_for_many:
-            act = handler
-            entry.act_many = partial(getattr(module, spec.function_for_many), entry.owner)
+            act = partial(getattr(importlib.import_module(spec.module), spec.function), entry.owner)
+            entry.act_many = handler
         else:
             act = self._decoding(spec, spec.declaration.request, handler)
         entry.act = act

@@ -7,16 +7,15 @@ from typing import Protocol
 
 from moldau.errors import ProtocolError
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.session import Session
 
 
 class Reply(Protocol):
     """A connection to which answers go; it lives as long as that."""
 
     id: int
-    principal: str
-    listener_name: str
-    client_address: str
-    """Without a port."""
+    session: Session
+    """Of the requests that come now: a handler keeps that of its own request."""
     local_address: tuple[str, int] | None
     """Our end of the connection: an address under which this client reaches us."""
     client_id: str

@@ -27,6 +27,7 @@ from moldau.shell.network.long_frame import LongFrame
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.reply import FrameHandler
 from moldau.shell.network.response_queue import JOIN_BYTES, ResponseQueue
+from moldau.shell.network.session import ANONYMOUS, Session
 from moldau.telemetry import BOUND_REACHED, Telemetry
 from moldau.types import Buffer
 from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
@@ -87,15 +88,15 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         "id",
         "listener_name",
         "local_address",
-        "principal",
         "received_bytes",
+        "session",
         "software",
     )
 
     def __init__(self, group: Group, listener_name: str) -> None:
         super().__init__(group)
         self.listener_name = listener_name
-        self.principal = "User:ANONYMOUS"
+        self.session = Session(ANONYMOUS, "", listener_name)
         self.local_address: tuple[str, int] | None = None
         self.client_id_bytes = b""
         self.client_id = self.software = ""
@@ -118,6 +119,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self._writes_lists = not isinstance(transport, asyncio.WriteTransport)
         peer = transport.get_extra_info("peername")
         self.client_address = str(peer[0]) if peer else ""
+        self.session = Session(ANONYMOUS, self.client_address, self.listener_name)
         local = transport.get_extra_info("sockname")
         self.local_address = (str(local[0]), int(local[1])) if local else None
         self._handler = self.group.dispatcher

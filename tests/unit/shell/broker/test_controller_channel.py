@@ -14,9 +14,11 @@ from moldau.core.controller.sessions import RESET_GRACE_MS
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.quotas.usage import MutationQuota
-from moldau.errors import KafkaError
-from moldau.shell.broker.controller_channel import MAX_WAITING, ControllerChannel
+from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.broker.controller_channel import MAX_WAITING, NOT_CONTROLLER, ControllerChannel
 from moldau.shell.network.first_step import begun
+from moldau.shell.network.rights import CLUSTER_ACTION
+from moldau.shell.network.session import Session
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
@@ -47,12 +49,12 @@ from tests.support.quorum_of_three import CLUSTER_ID, QuorumNode, QuorumOfThree
 from tests.support.virtual_time import until
 
 MINUTE_MS = 60_000
+TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 
 
 class ClientOfATest(msgspec.Struct, frozen=True):
-    principal: str = "User:ada"
+    session: Session = Session("User:ada", "10.0.0.7", "PLAINTEXT")
     client_id: str = "loader"
-    client_address: str = "10.0.0.7"
 
 
 class World:
@@ -316,8 +318,48 @@ def test_a_forwarded_request_is_held_to_the_quota_of_its_client_by_the_controlle
         many = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in "abcd"), 1_000)
         answer = await channel.submit(MeteredRequest(many, own), ClientOfATest())
         assert 89 in [topic.error_code for topic in answer.topics]
-        other = await channel.submit(topics("x", "y", "z"), ClientOfATest("User:bob"))
+        other = await channel.submit(topics("x", "y", "z"), ClientOfATest(Session("User:bob", "10.0.0.8", "PLAINTEXT")))
         assert [topic.error_code for topic in other.topics] == [0, 0, 0]
+
+    tell(story)
+
+
+class Asked:
+    """An authorizer that denies everything to User:ada, and keeps who asked from where for what."""
+
+    def __init__(self) -> None:
+        self.clients: dict[tuple[str, str], set[int]] = {}
+
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
+        self.clients.setdefault((principal, host), set()).add(operation)
+        return principal != "User:ada"
+
+
+def test_the_controller_authorizes_the_client_of_a_forwarded_request() -> None:
+    async def story(world: World) -> None:
+        leader, follower = await world.leader(), await world.a_follower()
+        channel = world.channel(follower)
+        await serve(channel, follower.node_id)
+        leader.dispatcher.authorizer = asked = Asked()
+        answer = await channel.submit(topics("a"), ClientOfATest())
+        assert [topic.error_code for topic in answer.topics] == [TOPIC_AUTHORIZATION_FAILED]
+        other = ClientOfATest(Session("User:bob", "10.0.0.8", "PLAINTEXT"))
+        assert [topic.error_code for topic in (await channel.submit(topics("b"), other)).topics] == [0]
+        assert ("User:ada", "10.0.0.7") in asked.clients
+        assert ("User:bob", "10.0.0.8") in asked.clients
+        assert asked.clients["User:ANONYMOUS", f"node-{follower.node_id}"] == {CLUSTER_ACTION.operation}
+
+    tell(story)
+
+
+def test_a_forwarded_request_that_is_undecided_when_another_node_leads_is_asked_again() -> None:
+    async def story(world: World) -> None:
+        leader, follower = await world.leader(), await world.a_follower()
+        await serve(world.channel(follower), follower.node_id)
+        answering = asyncio.ensure_future(world.ask_directly(leader, enveloped()))
+        for other in world.quorum.nodes:
+            world.network.cut(f"node-{leader.node_id}", f"node-{other}", 120)
+        assert (await answering).error_code == NOT_CONTROLLER
 
     tell(story)
 

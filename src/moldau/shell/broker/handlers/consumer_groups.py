@@ -31,8 +31,8 @@ async def act_consumer_group_heartbeat(
         code = READ_GROUP.refusal
     broker.log.warn(
         "not served: group.protocol=consumer",
-        f"client {escape(context.client_id or '')} at {context.client_address} asks for group.protocol=consumer "
-        f"(group {escape(request.group_id)}), which is not served: use group.protocol=classic",
+        f"client {escape(context.client_id or '')} at {context.session.client_address} asks for "
+        f"group.protocol=consumer (group {escape(request.group_id)}), which is not served: use group.protocol=classic",
     )
     return ConsumerGroupHeartbeatResponse(throttle_time_ms=context.throttle(), error_code=code)
 

@@ -157,7 +157,7 @@ async def _commit_in_transaction(
 
     def asked_for(some: OffsetCommitRequest) -> GroupRequest:
         message = CommitInTransaction(some, producer_id, producer_epoch)
-        return GroupRequest(message, version, context.client_id, context.client_address)
+        return GroupRequest(message, version, context.client_id, context.session.client_address)
 
     code = _missing_right(context, request)
     if code:

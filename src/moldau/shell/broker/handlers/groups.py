@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def group_request(context: RequestContext, message: GroupMessage) -> GroupRequest:
     """`message` with what the coordinator has to know of the client that asks."""
-    return GroupRequest(message, context.api_version, context.client_id, context.client_address)
+    return GroupRequest(message, context.api_version, context.client_id, context.session.client_address)
 
 
 async def ask_group(

@@ -46,7 +46,7 @@ async def act_describe_cluster(
             DescribeClusterBroker(controller.controller_id, point.host, point.port)
             for controller in controllers
             for point in controller.listeners
-            if point.name == context.listener_name
+            if point.name == context.session.listener_name
         ),
         cluster_authorized_operations=operations,
     )

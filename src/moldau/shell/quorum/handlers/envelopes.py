@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.core.controller import reassignments
-from moldau.core.controller.access_control import no_authorizer, refused_creations, refused_deletions
-from moldau.core.controller.requests import STRICT_FROM, metered
+from moldau.core.controller.requests import STRICT_FROM
 from moldau.core.quotas.limits import CONTROLLER_MUTATION_RATE, client_limit, user_of
 from moldau.core.quotas.usage import MutationQuota
-from moldau.errors import KafkaError, ProtocolError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, kafka_error
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import CLUSTER_ACTION
-from moldau.shell.quorum.handlers.cluster import described
+from moldau.shell.network.session import Session
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, ApiVersionRange
 from moldau.wire.protocol.codec import decode_pausing, encode_pausing
 from moldau.wire.protocol.envelopes import decode_principal, encode_enclosed_header
+from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.headers import RequestHeader, decode_request_header
-from moldau.wire.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
-from moldau.wire.protocol.messages.cluster import DescribeQuorumRequest
 from moldau.wire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 if TYPE_CHECKING:
@@ -39,13 +37,14 @@ FORWARDED = (
 besides."""
 
 _ADDRESS_BYTES = (4, 16)
+NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
 
 
 async def act_envelope(quorum: QuorumRole, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Version 0 (KIP-590). An error of the envelope is the client's error for its whole request; 41 tells the broker
     to look for the active controller again.
 
-    Ignored on purpose: the address of the client, which no quota and no rule is asked for.
+    The request goes through the handler of its API, which authorizes the client once more, as in Kafka.
     """
     try:
         context.check(CLUSTER_ACTION)
@@ -57,17 +56,27 @@ async def act_envelope(quorum: QuorumRole, context: RequestContext, request: Env
             principal = decode_principal(request.request_principal)
         except ProtocolError as error:
             raise kafka_error("PRINCIPAL_DESERIALIZATION_FAILURE", str(error)) from error
+        address = str(ip_address(request.client_host_address))
+        session = Session(principal, address, context.session.listener_name)
         decoding = decode_pausing(declared.request, header.api_version, request.request_data, position)
         try:
             message = await context.finish(decoding)
         except ProtocolError as error:
             raise kafka_error("INVALID_REQUEST", str(error)) from error
-        response = await _answer(quorum, context, header, principal, message)
+        forwarded = context.forwarded(header, session, _quota(quorum, header, principal))
+        response = await context.wait(forwarded.handle(message))
+        _check_leader(quorum, response)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     parts = [encode_enclosed_header(header)]
     await context.finish(encode_pausing(response, header.api_version, parts))
     return EnvelopeResponse(b"".join(parts))
+
+
+def _check_leader(quorum: QuorumRole, response: msgspec.Struct) -> None:
+    """Raises NOT_CONTROLLER where another one has to decide: the answer says so of each topic or resource."""
+    if not quorum.is_leader and NOT_CONTROLLER in each_error_code(response):
+        raise kafka_error("NOT_CONTROLLER")
 
 
 def _opened(request: EnvelopeRequest) -> tuple[RequestHeader, ApiVersionRange, int]:
@@ -84,21 +93,6 @@ def _opened(request: EnvelopeRequest) -> tuple[RequestHeader, ApiVersionRange, i
     if not declared.min_version <= header.api_version <= declared.max_version:
         raise kafka_error("UNSUPPORTED_VERSION")
     return header, declared, position
-
-
-async def _answer(
-    quorum: QuorumRole, context: RequestContext, header: RequestHeader, principal: str, message: Any
-) -> msgspec.Struct:
-    """Raises KafkaError."""
-    if isinstance(message, DescribeQuorumRequest):
-        return described(quorum, message, header.api_version)
-    if isinstance(message, CreateAclsRequest):
-        return refused_creations(message, no_authorizer())
-    if isinstance(message, DeleteAclsRequest):
-        return refused_deletions(message, no_authorizer())
-    if header.api_key == ApiKey.LIST_PARTITION_REASSIGNMENTS:
-        return await context.finish(reassignments.list_partition_reassignments(quorum.image, message))
-    return await context.wait(quorum.submit(metered(message, _quota(quorum, header, principal))))
 
 
 def _quota(quorum: QuorumRole, header: RequestHeader, principal: str) -> MutationQuota | None:
