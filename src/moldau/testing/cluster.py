@@ -487,7 +487,7 @@ def _check_names(settings: Iterable[str]) -> None:
         if near is not None:
             from moldau.errors import InvalidConfigError
 
-            raise InvalidConfigError(f"{name} is not a setting of Kafka 4.3 or of Moldau; did you mean {near}?")
+            raise InvalidConfigError(f"{name} is not a setting of Kafka 4.4 or of Moldau; did you mean {near}?")
 
 
 def _setting_text(value: object) -> str:

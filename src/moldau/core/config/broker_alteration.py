@@ -289,11 +289,10 @@ def _check_together(after: BrokerSettings, changes: Mapping[str, str]) -> None:
         raise invalid_request(
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
         )
-    for name, bound in (
-        ("log.local.retention.ms", after.retention_ms),
-        ("log.local.retention.bytes", after.log_retention_bytes),
-    ):
-        _check_local_retention(name, int(str(after.get(name))), bound)
+    for unit, bound in (("ms", after.retention_ms), ("bytes", after.log_retention_bytes)):
+        local, lag = (int(str(after.get(f"log.{rest}.{unit}"))) for rest in ("local.retention", "remote.copy.lag"))
+        _check_local_retention(f"log.local.retention.{unit}", local, bound)
+        _check_copy_lag(unit, lag, bound if local == -2 else local)
     threads, buffer_bytes = (
         int(str(after.get(name))) for name in ("log.cleaner.threads", "log.cleaner.dedupe.buffer.size")
     )
@@ -316,6 +315,13 @@ def _check_local_retention(name: str, local: int, bound: int) -> None:
         raise invalid_value(name, local, f"Value must not be -1 as {whole} value is set as {bound}.")
     if local > bound:
         raise invalid_value(name, local, f"Value must not be more than {whole} property value: {bound}")
+
+
+def _check_copy_lag(unit: str, lag: int, local: int) -> None:
+    """A segment that waits to be copied is on the broker's own disk; -1: no bound of `local`."""
+    if local != -1 and lag > local:
+        reason = f"Value must not exceed log.local.retention.{unit} (effective value: {local})"
+        raise invalid_value(f"log.remote.copy.lag.{unit}", lag, reason)
 
 
 def _check_thread_count(name: str, asked: int, current: int) -> None:

@@ -1,10 +1,10 @@
-"""The broker settings of Kafka 4.3 that do not act here, one row each. Those that act are the fields of
+"""The broker settings of Kafka 4.4 that do not act here, one row each. Those that act are the fields of
 `BrokerSettings` (broker_settings.py).
 
 A row: (name, type, default, valid values, scope, served, note). Defaults and valid values are written as Kafka writes
 them; None is "no default". The unit is the last word of the name. A note says why a setting is ignored, or where the
 default is not Kafka's. The rows are plain tuples, because every start of a node imports them. Source: the setting
-definitions of Apache Kafka 4.3.1.
+definitions of Apache Kafka 4.4.0.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from moldau.core.config.setting import CLUSTER_WIDE, IGNORED, NOT_SERVED, PER_BR
 HIDDEN_BROKER_SETTINGS = (
     "controller.performance.always.log.threshold.ms",
     "controller.performance.sample.period.ms",
+    "group.consumer.assignor.offload.enable",
     "group.consumer.regex.refresh.interval.ms",
+    "group.share.assignor.offload.enable",
+    "group.share.dlq.manager.class.name",
     "group.share.initialize.retry.interval.ms",
     "group.share.persister.class.name",
+    "group.streams.acceptable.recovery.lag",
+    "group.streams.assignor.offload.enable",
+    "group.streams.max.warmup.replicas",
+    "group.streams.min.task.offset.interval.ms",
+    "group.streams.num.warmup.replicas",
+    "group.streams.task.offset.interval.ms",
     "internal.metadata.delete.delay.millis",
     "internal.metadata.log.segment.bytes",
     "internal.metadata.max.batch.size.in.bytes",
@@ -97,6 +106,7 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("replica.socket.receive.buffer.bytes", "int", "65536", "", READ_ONLY, IGNORED, "one node calls no other"),
     # groups
     ("group.consumer.assignment.interval.ms", "int", "1000", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
+    ("group.consumer.assignor.offload.enable", "boolean", "true", "", CLUSTER_WIDE, NOT_SERVED, ""),
     ("group.consumer.assignors", "list", "uniform,range", "", READ_ONLY, NOT_SERVED, ""),
     ("group.consumer.heartbeat.interval.ms", "int", "5000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.consumer.max.assignment.interval.ms", "int", "15000", "[0,...]", READ_ONLY, NOT_SERVED, ""),
@@ -130,9 +140,14 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
      IGNORED, "records are read batch by batch"),
     ("transaction.two.phase.commit.enable", "boolean", "false", "", READ_ONLY, NOT_SERVED, ""),
     # share
+    ("errors.deadletterqueue.auto.create.topics.enable", "boolean", "false", "", CLUSTER_WIDE, NOT_SERVED, ""),
+    ("errors.deadletterqueue.topic.name.prefix", "string", "dlq.", "", CLUSTER_WIDE, NOT_SERVED, ""),
     ("group.share.assignment.interval.ms", "int", "1000", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
+    ("group.share.assignor.offload.enable", "boolean", "true", "", CLUSTER_WIDE, NOT_SERVED, ""),
     ("group.share.assignors", "list", "simple", "", READ_ONLY, NOT_SERVED, ""),
     ("group.share.delivery.count.limit", "int", "5", "[2,...,10]", READ_ONLY, NOT_SERVED, ""),
+    ("group.share.dlq.manager.class.name", "string",
+     "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager", "", READ_ONLY, NOT_SERVED, ""),
     ("group.share.heartbeat.interval.ms", "int", "5000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.share.initialize.retry.interval.ms", "int", "30000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.share.max.assignment.interval.ms", "int", "15000", "[0,...]", READ_ONLY, NOT_SERVED, ""),
@@ -169,7 +184,10 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("share.coordinator.write.timeout.ms", "int", "5000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("share.fetch.purgatory.purge.interval.requests", "int", "1000", "", READ_ONLY, NOT_SERVED, ""),
     # streams-groups
+    ("group.streams.acceptable.recovery.lag", "long", "10000", "[0,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.assignment.interval.ms", "int", "1000", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
+    ("group.streams.assignor.offload.enable", "boolean", "true", "", CLUSTER_WIDE, NOT_SERVED, ""),
+    ("group.streams.assignors", "list", "sticky", "", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.heartbeat.interval.ms", "int", "5000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.initial.rebalance.delay.ms", "int", "3000", "[0,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.max.assignment.interval.ms", "int", "15000", "[0,...]", READ_ONLY, NOT_SERVED, ""),
@@ -177,11 +195,17 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("group.streams.max.session.timeout.ms", "int", "60000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.max.size", "int", "2147483647", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.max.standby.replicas", "int", "2", "[0,...]", READ_ONLY, NOT_SERVED, ""),
+    ("group.streams.max.warmup.replicas", "int", "20", "[0,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.min.assignment.interval.ms", "int", "0", "[0,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.min.heartbeat.interval.ms", "int", "5000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.min.session.timeout.ms", "int", "45000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
+    ("group.streams.min.task.offset.interval.ms", "int", "15000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.num.standby.replicas", "int", "0", "[0,...]", READ_ONLY, NOT_SERVED, ""),
+    ("group.streams.num.warmup.replicas", "int", "2", "[0,...]", READ_ONLY, NOT_SERVED, ""),
+    ("group.streams.rack.aware.assignment.tags", "list", "", "", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.session.timeout.ms", "int", "45000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
+    ("group.streams.task.offset.interval.ms", "int", "60000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
+    ("group.streams.topology.description.plugin.class", "class", None, "", READ_ONLY, NOT_SERVED, ""),
     # security
     ("authorizer.class.name", "string", "", "non-null string", READ_ONLY, REFUSED, ""),
     ("connection.failed.authentication.delay.ms", "int", "100", "[0,...]", READ_ONLY, NOT_SERVED, ""),
@@ -214,6 +238,8 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("sasl.login.retry.backoff.ms", "long", "100", "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.mechanism.controller.protocol", "string", "GSSAPI", "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.mechanism.inter.broker.protocol", "string", "GSSAPI", "", PER_BROKER, NOT_SERVED, ""),
+    ("sasl.oauthbearer.allow.unverified.audience", "boolean", "false", "", READ_ONLY, NOT_SERVED, ""),
+    ("sasl.oauthbearer.allow.unverified.issuer", "boolean", "false", "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.oauthbearer.assertion.algorithm", "string", "RS256", "(case insensitive) [ES256, RS256]", READ_ONLY,
      NOT_SERVED, ""),
     ("sasl.oauthbearer.assertion.claim.aud", "string", None, "", READ_ONLY, NOT_SERVED, ""),
@@ -279,6 +305,8 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("follower.fetch.last.tiered.offset.enable", "boolean", "false", "", CLUSTER_WIDE, IGNORED, REMOTE),
     ("log.local.retention.bytes", "long", "-2", "[-2,...]", CLUSTER_WIDE, IGNORED, REMOTE),
     ("log.local.retention.ms", "long", "-2", "[-2,...]", CLUSTER_WIDE, IGNORED, REMOTE),
+    ("log.remote.copy.lag.bytes", "long", "-1", "[-1,...]", CLUSTER_WIDE, IGNORED, REMOTE),
+    ("log.remote.copy.lag.ms", "long", "0", "[-1,...]", CLUSTER_WIDE, IGNORED, REMOTE),
     ("remote.fetch.max.wait.ms", "int", "500", "[1,...]", CLUSTER_WIDE, IGNORED, REMOTE),
     ("remote.list.offsets.request.timeout.ms", "long", "30000", "[1,...]", CLUSTER_WIDE, IGNORED, REMOTE),
     ("remote.log.index.file.cache.total.size.bytes", "long", "1073741824", "[1,...]", CLUSTER_WIDE, IGNORED, REMOTE),

@@ -48,6 +48,8 @@ _HOUR_MS = 3_600_000
 _FACTOR_NOTE = "not set, on a node whose settings name no other: as many as there are brokers, at most 3"
 _IN_SYNC_NOTE = "not set: at most as many as the topic has replicas"
 
+MAX_DECOMPRESSED_NOTE = "of a record that is produced in a compressed batch; what is stored is read whatever its size"
+
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
 """As if no selector was set."""
@@ -168,6 +170,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_roll_ms: Annotated[int | None, Row("long", None, "", CLUSTER_WIDE)]
     log_segment_bytes: Annotated[int, Row("int", "1073741824", "[1048576,...]", CLUSTER_WIDE)]
     log_segment_delete_delay_ms: Annotated[int, Row("long", "60000", "[0,...]", CLUSTER_WIDE)]
+    max_decompressed_message_bytes: Annotated[int, Row("int", "2147483639", "[1,...,2147483639]", CLUSTER_WIDE,
+        MAX_DECOMPRESSED_NOTE)]
     message_max_bytes: Annotated[int, Row("int", "1048588", "[0,...]", CLUSTER_WIDE)]
     num_partitions: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
     # replication
@@ -419,7 +423,7 @@ def _notice(name: str) -> str | None:
     if row is None:
         near = nearest_setting(name)
         hint = f"; did you mean {near}?" if near else ""
-        return f"{name} is not a setting of Kafka 4.3 or of Moldau, and has no effect{hint}"
+        return f"{name} is not a setting of Kafka 4.4 or of Moldau, and has no effect{hint}"
     served, note = row[5], row[6]
     if served == IGNORED:
         return f"{name} has no effect: {note}"

@@ -14,6 +14,7 @@ from moldau.core.config.broker_alteration import REPLICATION_RATES, SettingLayer
 from moldau.core.config.broker_setting_rows import HIDDEN_BROKER_SETTINGS
 from moldau.core.config.broker_settings import ROWS_BY_NAME as BROKER_ROWS
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.group_setting_rows import HIDDEN_GROUP_SETTINGS
 from moldau.core.config.group_settings import CLIENT_METRICS, GROUP_ROWS
 from moldau.core.config.setting import TYPE_CODES, UNKNOWN_TYPE, Source, TopicSettingRow, format_value, parse_value
 from moldau.core.config.topic_settings import HIDDEN_TOPIC_SETTING, inherited_text
@@ -54,9 +55,11 @@ def describe_topic(overrides: Mapping[str, str], broker: BrokerSettings, layers:
 
 
 def describe_group(overrides: Mapping[str, str], broker: BrokerSettings, layers: SettingLayers) -> list[Described]:
-    """All settings of a group, sorted by name; a group need not exist."""
+    """All public settings of a group, sorted by name, and hidden ones where set; a group need not exist."""
     described = []
     for name, row in sorted(GROUP_ROWS.items()):
+        if name in HIDDEN_GROUP_SETTINGS and name not in overrides:
+            continue
         fallback = row[4][0] if row[4] else None
         inherited = None if fallback is None else format_value(broker.get(fallback))
         synonyms = (Synonym(name, row[2], Source.DEFAULT),) if fallback is None else _layered(fallback, layers)

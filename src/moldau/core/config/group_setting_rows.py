@@ -1,4 +1,4 @@
-"""Every group setting (resource type 32) and client metrics setting (16) of Kafka 4.3, one row each.
+"""Every group setting (resource type 32) and client metrics setting (16) of Kafka 4.4, one row each.
 
 A group's row: (name, type, default, valid values, broker settings it falls back to, served, note); one of client
 metrics has no fallback. See topic_setting_rows.py.
@@ -14,15 +14,31 @@ _SHARE = "stored and described; it acts with share groups"
 _STREAMS = "stored and described; it acts with streams groups"
 _METRICS = "stored and described; the broker does not ask clients for their metrics"
 
+HIDDEN_GROUP_SETTINGS = (
+    "consumer.assignor.offload.enable",
+    "share.assignor.offload.enable",
+    "streams.acceptable.recovery.lag",
+    "streams.assignor.offload.enable",
+    "streams.num.warmup.replicas",
+    "streams.task.offset.interval.ms",
+)
+"""Kafka's internal settings of groups: taken, and described only where they are set."""
+
 # fmt: off
 GROUP_SETTING_ROWS: tuple[TopicSettingRow, ...] = with_defaults_of_broker((
     ("consumer.assignment.interval.ms", "int", OF_BROKER, "[0,...]", ("group.consumer.assignment.interval.ms",),
+     NOT_SERVED, _CONSUMER),
+    ("consumer.assignor.offload.enable", "boolean", OF_BROKER, "", ("group.consumer.assignor.offload.enable",),
      NOT_SERVED, _CONSUMER),
     ("consumer.heartbeat.interval.ms", "int", OF_BROKER, "[1,...]", ("group.consumer.heartbeat.interval.ms",),
      NOT_SERVED, _CONSUMER),
     ("consumer.session.timeout.ms", "int", OF_BROKER, "[1,...]", ("group.consumer.session.timeout.ms",),
      NOT_SERVED, _CONSUMER),
+    ("errors.deadletterqueue.copy.record.enable", "boolean", "false", "", (), NOT_SERVED, _SHARE),
+    ("errors.deadletterqueue.topic.name", "string", "", "", (), NOT_SERVED, _SHARE),
     ("share.assignment.interval.ms", "int", OF_BROKER, "[0,...]", ("group.share.assignment.interval.ms",),
+     NOT_SERVED, _SHARE),
+    ("share.assignor.offload.enable", "boolean", OF_BROKER, "", ("group.share.assignor.offload.enable",),
      NOT_SERVED, _SHARE),
     ("share.auto.offset.reset", "string", "latest", "[latest, earliest, by_duration:PnDTnHnMn.nS]", (),
      NOT_SERVED, _SHARE),
@@ -38,7 +54,12 @@ GROUP_SETTING_ROWS: tuple[TopicSettingRow, ...] = with_defaults_of_broker((
      NOT_SERVED, _SHARE),
     ("share.renew.acknowledge.enable", "boolean", "true", "", (), NOT_SERVED, _SHARE),
     ("share.session.timeout.ms", "int", OF_BROKER, "[1,...]", ("group.share.session.timeout.ms",), NOT_SERVED, _SHARE),
+    ("streams.acceptable.recovery.lag", "long", OF_BROKER, "[0,...]", ("group.streams.acceptable.recovery.lag",),
+     NOT_SERVED, _STREAMS),
     ("streams.assignment.interval.ms", "int", OF_BROKER, "[0,...]", ("group.streams.assignment.interval.ms",),
+     NOT_SERVED, _STREAMS),
+    ("streams.assignor.name", "string", OF_BROKER, "", ("group.streams.assignors",), NOT_SERVED, _STREAMS),
+    ("streams.assignor.offload.enable", "boolean", OF_BROKER, "", ("group.streams.assignor.offload.enable",),
      NOT_SERVED, _STREAMS),
     ("streams.heartbeat.interval.ms", "int", OF_BROKER, "[1,...]", ("group.streams.heartbeat.interval.ms",),
      NOT_SERVED, _STREAMS),
@@ -46,7 +67,13 @@ GROUP_SETTING_ROWS: tuple[TopicSettingRow, ...] = with_defaults_of_broker((
      NOT_SERVED, _STREAMS),
     ("streams.num.standby.replicas", "int", OF_BROKER, "[0,...]", ("group.streams.num.standby.replicas",),
      NOT_SERVED, _STREAMS),
+    ("streams.num.warmup.replicas", "int", OF_BROKER, "[0,...]", ("group.streams.num.warmup.replicas",),
+     NOT_SERVED, _STREAMS),
+    ("streams.rack.aware.assignment.tags", "list", OF_BROKER, "", ("group.streams.rack.aware.assignment.tags",),
+     NOT_SERVED, _STREAMS),
     ("streams.session.timeout.ms", "int", OF_BROKER, "[1,...]", ("group.streams.session.timeout.ms",),
+     NOT_SERVED, _STREAMS),
+    ("streams.task.offset.interval.ms", "int", OF_BROKER, "[1,...]", ("group.streams.task.offset.interval.ms",),
      NOT_SERVED, _STREAMS),
 ))
 

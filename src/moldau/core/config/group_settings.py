@@ -31,6 +31,9 @@ MATCH_SELECTORS = (
 _OFFSET_RESET = "share.auto.offset.reset"
 _DURATION = re.compile(r"by_duration:\+?P(?=.)(\+?[0-9]+D)?(T(?=.)(\+?[0-9]+H)?(\+?[0-9]+M)?(\+?[0-9]+(\.[0-9]+)?S)?)?")
 _TOGETHER = ("consumer", "share", "streams")
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_ASSIGNOR = "streams.assignor.name"
+_TAGS = "streams.rack.aware.assignment.tags"
 
 
 def validate_group_settings(settings: Mapping[str, str], broker: BrokerSettings) -> None:
@@ -47,6 +50,7 @@ def validate_group_settings(settings: Mapping[str, str], broker: BrokerSettings)
             check_value(name, row[3], value)
     for name, text in settings.items():
         _check_bounds(name, text, broker)
+        _check_names(name, text, broker)
     for kind in _TOGETHER:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if _number(session, settings, broker) <= _number(heartbeat, settings, broker):
@@ -65,12 +69,40 @@ def _check_offset_reset(name: str, text: str) -> None:
 def _check_bounds(name: str, text: str, broker: BrokerSettings) -> None:
     """A group may move only between the broker's `group.<kind>.min.<rest>` and `group.<kind>.max.<rest>`."""
     kind, _, rest = name.partition(".")
-    rest = rest.removeprefix("num.") if name == "streams.num.standby.replicas" else rest
-    low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
-    if low in BROKER_ROWS and int(text.strip()) < _of_broker(low, broker):
-        raise invalid_config(f"{name} must be greater than or equal to {low}")
-    if high in BROKER_ROWS and int(text.strip()) > _of_broker(high, broker):
-        raise invalid_config(f"{name} must be less than or equal to {high}")
+    rest = rest.removeprefix("num.")
+    low, high = (_bound(f"group.{kind}.{end}.{rest}", broker) for end in ("min", "max"))
+    if (low is None or int(text.strip()) >= low) and (high is None or int(text.strip()) <= high):
+        return
+    if low is not None and high is not None:
+        raise invalid_config(f"{name} must be in the range {low} to {high} inclusive.")
+    raise invalid_config(
+        f"{name} must be less than or equal to {high}"
+        if low is None
+        else f"{name} must be greater than or equal to {low}"
+    )
+
+
+def _bound(name: str, broker: BrokerSettings) -> int | None:
+    """None: the broker has no such setting."""
+    return _of_broker(name, broker) if name in BROKER_ROWS else None
+
+
+def _check_names(name: str, text: str, broker: BrokerSettings) -> None:
+    """What a group of Apache Kafka 4.4 may name."""
+    if name == _DEAD_LETTERS and text.strip().startswith("__"):
+        raise invalid_config(f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'")
+    if name == _ASSIGNOR:
+        known = broker.get("group.streams.assignors")
+        if isinstance(known, tuple) and text.strip() not in known:
+            raise invalid_config(
+                f"{_ASSIGNOR} '{text.strip()}' is not a registered task assignor. Registered assignors are: "
+                f"[{', '.join(known)}]."
+            )
+    tags = parse_value(name, "list", text) if name == _TAGS else ()
+    if isinstance(tags, tuple) and "" in tags:
+        raise invalid_config(f"Configuration '{_TAGS}' values must not be empty.")
+    if isinstance(tags, tuple) and len(dict.fromkeys(tags)) < len(tags):
+        raise invalid_config(f"{_TAGS} must not contain duplicate tag keys.")
 
 
 def _of_broker(name: str, broker: BrokerSettings) -> int:

@@ -27,7 +27,7 @@ Written from the tables in `src/moldau/core/config`; a test fails where this pag
 
     python -m moldau.core.config.reference_page > docs/reference/settings.md
 
-Every setting of Apache Kafka 4.3 is known here by its name, type, default and range, and is one of these:
+Every setting of Apache Kafka 4.4 is known here by its name, type, default and range, and is one of these:
 
 - **honoured**: it acts as in Apache Kafka.
 - **ignored**: it is accepted, stored and shown, and has no effect; the table gives the reason.

@@ -1,7 +1,7 @@
 """One setting: its row, how its text is read, and what Kafka says when the text is wrong.
 
 Texts follow Java: numbers may have a sign and blanks around them, booleans any case, lists commas. The sentences are
-those of Apache Kafka 4.3.1 (asked of it), because people search for them.
+those of Apache Kafka 4.4.0 (asked of it), because people search for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every topic setting of Kafka 4.3, one row each.
+"""Every topic setting of Kafka 4.4, one row each.
 
 A row: (name, type, default, valid values, broker settings it falls back to, served, note). See broker_setting_rows.py.
 A setting that falls back to the broker has the default that stands in the row of the broker setting.
@@ -6,8 +6,9 @@ A setting that falls back to the broker has the default that stands in the row o
 
 from __future__ import annotations
 
+from moldau.core.config.broker_settings import MAX_DECOMPRESSED_NOTE
 from moldau.core.config.defaults_of_broker import OF_BROKER, with_defaults_of_broker
-from moldau.core.config.setting import HONOURED, IGNORED, TopicSettingRow
+from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, TopicSettingRow
 
 _REMOTE = "no remote storage: as in Apache Kafka without remote.log.storage.system.enable"
 
@@ -21,6 +22,8 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = with_defaults_of_broker((
      ("compression.type",), HONOURED, ""),
     ("compression.zstd.level", "int", OF_BROKER, "[-131072,...,22]", ("compression.zstd.level",), HONOURED, ""),
     ("delete.retention.ms", "long", OF_BROKER, "[0,...]", ("log.cleaner.delete.retention.ms",), HONOURED, ""),
+    ("errors.deadletterqueue.group.enable", "boolean", "false", "", (),
+     NOT_SERVED, "stored and described; it acts with share groups"),
     ("file.delete.delay.ms", "long", OF_BROKER, "[0,...]", ("log.segment.delete.delay.ms",), HONOURED, ""),
     ("flush.messages", "long", OF_BROKER, "[1,...]", ("log.flush.interval.messages",), HONOURED, ""),
     ("flush.ms", "long", OF_BROKER, "[0,...]", ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
@@ -35,6 +38,8 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = with_defaults_of_broker((
     ("local.retention.ms", "long", OF_BROKER, "[-2,...]", ("log.local.retention.ms",), IGNORED, _REMOTE),
     ("max.compaction.lag.ms", "long", OF_BROKER, "[1,...]", ("log.cleaner.max.compaction.lag.ms",),
      HONOURED, ""),
+    ("max.decompressed.message.bytes", "int", OF_BROKER, "[1,...,2147483639]", ("max.decompressed.message.bytes",),
+     HONOURED, MAX_DECOMPRESSED_NOTE),
     ("max.message.bytes", "int", OF_BROKER, "[0,...]", ("message.max.bytes",), HONOURED, ""),
     ("message.timestamp.after.max.ms", "long", OF_BROKER, "[0,...]", ("log.message.timestamp.after.max.ms",),
      HONOURED, ""),
@@ -47,6 +52,8 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = with_defaults_of_broker((
     ("min.insync.replicas", "int", OF_BROKER, "[1,...]", ("min.insync.replicas",),
      HONOURED, "capped by the replication factor, as in Kafka"),
     ("preallocate", "boolean", OF_BROKER, "", ("log.preallocate",), IGNORED, "a hint about speed only"),
+    ("remote.copy.lag.bytes", "long", OF_BROKER, "[-1,...]", ("log.remote.copy.lag.bytes",), IGNORED, _REMOTE),
+    ("remote.copy.lag.ms", "long", OF_BROKER, "[-1,...]", ("log.remote.copy.lag.ms",), IGNORED, _REMOTE),
     ("remote.log.copy.disable", "boolean", "false", "", (), IGNORED, _REMOTE),
     ("remote.log.delete.on.disable", "boolean", "false", "", (), IGNORED, _REMOTE),
     ("remote.storage.enable", "boolean", "false", "", (),

@@ -26,6 +26,7 @@ from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 from moldau.core.log.settings import LogSettings
 from moldau.errors import KafkaError
 from moldau.wire.records.compression import Compression, compression_from_name
+from moldau.wire.records.record import NO_RECORD_LIMIT
 from moldau.wire.records.rewrite import TargetCompression
 
 ROWS_BY_NAME: dict[str, TopicSettingRow] = {row[0]: row for row in TOPIC_SETTING_ROWS}
@@ -140,7 +141,9 @@ def log_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> LogSet
         max_producer_ids=broker.moldau_producer_ids,
         is_transaction_verified=broker.transaction_partition_verification_enable,
         is_record_validation_full=broker.moldau_record_validation == "full",
-        is_compressed_validated=broker.moldau_record_validation == "compressed",
+        # a record's own size is known once its batch is expanded
+        is_compressed_validated=broker.moldau_record_validation == "compressed"
+        or values.get("max_decompressed_message_bytes", NO_RECORD_LIMIT) != NO_RECORD_LIMIT,
     )
 
 

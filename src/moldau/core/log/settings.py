@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from moldau.wire.records.record import NO_RECORD_LIMIT
 from moldau.wire.records.rewrite import TargetCompression
 from moldau.wire.records.validate import BatchLimits
 
@@ -27,6 +28,7 @@ class LogSettings(msgspec.Struct, frozen=True):
     flush_ms: int = NO_LIMIT
     index_interval_bytes: int = 4096
     max_compaction_lag_ms: int = NO_LIMIT
+    max_decompressed_message_bytes: int = NO_RECORD_LIMIT
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = NO_LIMIT
@@ -67,9 +69,10 @@ class LogSettings(msgspec.Struct, frozen=True):
 
     @property
     def batch_limits(self) -> BatchLimits:
-        """What the header of a produced batch is judged by."""
+        """What a produced batch is judged by."""
         return BatchLimits(
             timestamp_before_max_ms=self.message_timestamp_before_max_ms,
             timestamp_after_max_ms=self.message_timestamp_after_max_ms,
             is_log_append_time=self.is_log_append_time,
+            max_decompressed_bytes=self.max_decompressed_message_bytes,
         )

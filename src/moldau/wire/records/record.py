@@ -20,6 +20,9 @@ RecordHeader = tuple[str, bytes | None]
 MIN_RECORD_BYTES = 7
 """Length, attributes, timestamp, offset, key length, value length, header count: a byte each."""
 
+NO_RECORD_LIMIT = 0x7FFFFFF7
+"""No record is larger: Kafka's default of `max.decompressed.message.bytes`, the largest array of a JVM."""
+
 
 class Record(msgspec.Struct, frozen=True):
     """One record; `timestamp` in ms since the epoch; a header's key may repeat and its value may be None."""
@@ -73,8 +76,11 @@ def read_payload(batch: Buffer, header: BatchHeader, max_expanded_bytes: int = M
     return decompress(compression, payload, max_expanded_bytes)
 
 
-def iterate_fields(payload: bytes, record_count: int) -> Iterator[RecordFields]:
-    """Each record of a decompressed payload. Raises ProtocolError unless it holds exactly `record_count` of them.
+def iterate_fields(
+    payload: bytes, record_count: int, max_record_bytes: int = NO_RECORD_LIMIT
+) -> Iterator[RecordFields]:
+    """Each record of a decompressed payload. Raises ProtocolError unless it holds exactly `record_count` of them, none
+    of which is larger than `max_record_bytes`.
 
     A field of one byte, which most are, is read in place: half of the time would go into calls otherwise.
     """
@@ -88,6 +94,8 @@ def iterate_fields(payload: bytes, record_count: int) -> Iterator[RecordFields]:
             end = position + length
             if length < 0 or end > size:
                 raise ProtocolError(f"a record of {length} bytes in {size - position}")
+            if length > max_record_bytes:
+                raise ProtocolError(f"a record of {length} bytes, more than {max_record_bytes}")
             # the attributes of a record are unused: any value is read, as Kafka does
             byte = payload[position + 1]
             if byte < 0x80:

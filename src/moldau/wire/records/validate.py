@@ -33,7 +33,7 @@ from moldau.wire.records.batch import (
 )
 from moldau.wire.records.compression import COMPRESSION_MASK, Compression, expansion_limit
 from moldau.wire.records.crc import crc32c
-from moldau.wire.records.record import iterate_fields, read_payload
+from moldau.wire.records.record import NO_RECORD_LIMIT, iterate_fields, read_payload
 
 NO_BOUND_MS = 0x7FFFFFFFFFFFFFFF
 NO_TIMESTAMP = -1
@@ -53,15 +53,17 @@ BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, 
 
 
 class BatchLimits(msgspec.Struct, frozen=True):
-    """The topic settings that a produced batch is judged by; all in ms.
+    """The topic settings that a produced batch is judged by; times in ms.
 
     `message.timestamp.before.max.ms`, `message.timestamp.after.max.ms`; with `message.timestamp.type=LogAppendTime`
-    the client's timestamps are not judged.
+    the client's timestamps are not judged. `max.decompressed.message.bytes`: of one record of a compressed batch,
+    without the varint of its own length.
     """
 
     timestamp_before_max_ms: int = NO_BOUND_MS
     timestamp_after_max_ms: int = DEFAULT_TIMESTAMP_AFTER_MAX_MS
     is_log_append_time: bool = False
+    max_decompressed_bytes: int = NO_RECORD_LIMIT
 
 
 _ACCEPTED_ATTRIBUTES = frozenset(
@@ -272,10 +274,10 @@ def check_records(
 ) -> int:
     """Walks every record of a batch that `check_produced_batch` took; gives their largest timestamp.
 
-    Raises INVALID_RECORD (87) for records that cannot be read, that expand past `expansion_limit`, whose count differs
-    from the header's, whose offset deltas are not 0, 1, 2.., or, with `is_key_required` (a compacted topic), that have
-    no key; INVALID_TIMESTAMP (32) as the header is judged: both with `record_errors`, of `partition_name`. Long:
-    `rewrite.BatchRewrite` does it in steps.
+    Raises INVALID_RECORD (87) for records that cannot be read, that expand past `expansion_limit`, of which one passes
+    `max_decompressed_bytes`, whose count differs from the header's, whose offset deltas are not 0, 1, 2.., or, with
+    `is_key_required` (a compacted topic), that have no key; INVALID_TIMESTAMP (32) as the header is judged: both with
+    `record_errors`, of `partition_name`. Long: `rewrite.BatchRewrite` does it in steps.
     """
     payload = expand_records(buffer, header)
     walking = walk_records(
@@ -310,9 +312,10 @@ def walk_records(
     largest = -1
     bad: _BadRecords | None = None
     is_judged = not limits.is_log_append_time
+    max_record_bytes = limits.max_decompressed_bytes if header.compression else NO_RECORD_LIMIT
     first_ms, last_ms = _allowed_span(now_ms, limits)
     try:
-        for index, fields in enumerate(iterate_fields(payload, header.record_count)):
+        for index, fields in enumerate(iterate_fields(payload, header.record_count, max_record_bytes)):
             if fields.offset_delta != index:
                 raise _invalid(f"record {index} has offset delta {fields.offset_delta}")
             if is_key_required and fields.key is None:

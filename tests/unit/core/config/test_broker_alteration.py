@@ -153,6 +153,18 @@ def test_no_layer_breaks_a_broker(layer: dict[str, str]) -> None:
             "Invalid value 3600001 for configuration log.local.retention.ms: "
             "Value must not be more than log.retention.ms property value: 3600000",
         ),
+        (
+            {"log.local.retention.ms": "5", "log.remote.copy.lag.ms": "9"},
+            True,
+            "Invalid value 9 for configuration log.remote.copy.lag.ms: "
+            "Value must not exceed log.local.retention.ms (effective value: 5)",
+        ),
+        (
+            {"log.retention.bytes": "3", "log.remote.copy.lag.bytes": "9"},
+            False,
+            "Invalid value 9 for configuration log.remote.copy.lag.bytes: "
+            "Value must not exceed log.local.retention.bytes (effective value: 3)",
+        ),
         ({"max.connections": "0"}, True, "Invalid max.connections 0"),
         ({"max.connection.creation.rate": "0"}, False, "Invalid max.connection.creation.rate 0"),
         (

@@ -1,4 +1,4 @@
-"""What is shown of settings: value, source, synonyms from the nearest to the default (asked of Apache Kafka 4.3.1)."""
+"""What is shown of settings: value, source, synonyms from the nearest to the default (asked of Apache Kafka 4.4.0)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_setting_in_another_unit_is_no_source() -> None:
 def test_the_hidden_topic_setting_is_shown_where_it_is_set() -> None:
     view, layers = made({}, {}, {})
     names = [item.name for item in describe_topic({}, view, layers)]  # type: ignore[arg-type]
-    assert len(names) == 33
+    assert len(names) == 37
     assert names == sorted(names)
     assert topic_setting("internal.segment.bytes", {"internal.segment.bytes": "7"})[:2] == ("7", 1)
 
@@ -103,7 +103,7 @@ def test_a_broker_shows_everything_public_and_what_was_set() -> None:
     view, layers = made({"num.io.threads": "6"}, {"nobody.knows": "1", "log.retention.ms": "5"}, static)
     items = {item.name: item for item in describe_broker(view, layers)}  # type: ignore[arg-type]
     kafka = [name for name in items if not name.startswith("moldau.")]
-    assert len(kafka) == 340 + 3
+    assert len(kafka) == 350 + 3
     assert shown(items["num.io.threads"]) == (
         "6",
         2,
@@ -148,7 +148,7 @@ def test_cluster_defaults_are_only_what_was_set_for_all() -> None:
 def test_groups_fall_back_to_the_broker() -> None:
     view, layers = made({}, {}, {"group.consumer.session.timeout.ms": "46000"})
     items = {item.name: item for item in describe_group({"share.isolation.level": "read_committed"}, view, layers)}  # type: ignore[arg-type]
-    assert len(items) == 17
+    assert len(items) == 21
     assert shown(items["consumer.session.timeout.ms"]) == (
         "46000",
         4,
@@ -158,6 +158,17 @@ def test_groups_fall_back_to_the_broker() -> None:
         "read_committed",
         8,
         [("share.isolation.level", "read_committed", 8), ("share.isolation.level", "read_uncommitted", 5)],
+    )
+
+
+def test_the_hidden_group_settings_are_shown_where_they_are_set() -> None:
+    view, layers = made({}, {}, {})
+    items = {item.name: item for item in describe_group({"streams.num.warmup.replicas": "4"}, view, layers)}  # type: ignore[arg-type]
+    assert len(items) == 22
+    assert shown(items["streams.num.warmup.replicas"]) == (
+        "4",
+        8,
+        [("streams.num.warmup.replicas", "4", 8), ("group.streams.num.warmup.replicas", "2", 5)],
     )
 
 

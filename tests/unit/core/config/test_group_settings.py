@@ -1,4 +1,4 @@
-"""Settings of groups and of client metrics subscriptions: Kafka's sentences and codes (asked of 4.3.1)."""
+"""Settings of groups and of client metrics subscriptions: Kafka's sentences and codes (asked of 4.4.0)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ RESET = (
         (
             "consumer.session.timeout.ms",
             "1",
-            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+            "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
         (
             "consumer.session.timeout.ms",
             "70000",
-            "consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms",
+            "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
         (
             "share.delivery.count.limit",
@@ -39,7 +39,37 @@ RESET = (
         (
             "streams.num.standby.replicas",
             "3",
-            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+            "streams.num.standby.replicas must be less than or equal to 2",
+        ),
+        (
+            "streams.num.warmup.replicas",
+            "21",
+            "streams.num.warmup.replicas must be less than or equal to 20",
+        ),
+        (
+            "streams.task.offset.interval.ms",
+            "100",
+            "streams.task.offset.interval.ms must be greater than or equal to 15000",
+        ),
+        (
+            "errors.deadletterqueue.topic.name",
+            "__consumer_offsets",
+            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
+        ),
+        (
+            "streams.assignor.name",
+            "nope",
+            "streams.assignor.name 'nope' is not a registered task assignor. Registered assignors are: [sticky].",
+        ),
+        (
+            "streams.rack.aware.assignment.tags",
+            "a,a",
+            "streams.rack.aware.assignment.tags must not contain duplicate tag keys.",
+        ),
+        (
+            "streams.rack.aware.assignment.tags",
+            "a,,b",
+            "Configuration 'streams.rack.aware.assignment.tags' values must not be empty.",
         ),
         ("share.auto.offset.reset", "bogus", RESET.format("bogus")),
         ("share.auto.offset.reset", "by_duration:", RESET.format("by_duration:")),

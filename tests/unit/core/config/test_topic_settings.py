@@ -144,6 +144,13 @@ def test_the_view_has_a_field_for_every_acting_setting_and_kafkas_defaults() -> 
     assert log_settings({}, DEFAULTS) == LogSettings()
 
 
+@pytest.mark.parametrize("overrides", [{}, {"max.decompressed.message.bytes": "9"}])
+def test_a_bound_on_decompressed_records_has_compressed_batches_read(overrides: dict[str, str]) -> None:
+    assert log_settings(overrides, DEFAULTS).is_compressed_validated == bool(overrides)
+    broker = parse_broker_settings({"max.decompressed.message.bytes": "9"})
+    assert log_settings(overrides, broker).is_compressed_validated
+
+
 def test_a_topic_falls_back_on_its_broker() -> None:
     broker = parse_broker_settings(
         {
@@ -187,7 +194,7 @@ def test_whatever_a_metadata_log_holds_gives_settings_in_range(overrides: dict[s
 def test_a_described_topic_says_where_each_value_comes_from() -> None:
     broker = parse_broker_settings({"log.retention.hours": "1"})
     described = describe_topic_settings({"segment.bytes": " 1048576 "}, broker, {"min.insync.replicas": "1"})
-    assert len(described) == 33
+    assert len(described) == 37
     assert [setting.name for setting in described] == sorted(setting.name for setting in described)
     found = {setting.name: (setting.value, setting.source) for setting in described}
     assert found["segment.bytes"] == (" 1048576 ", 1)
@@ -204,7 +211,7 @@ def test_throttled_replicas(text: str) -> None:
 def test_a_creation_shows_the_hidden_setting_where_it_was_given() -> None:
     shown = {item.name: item for item in describe_topic_settings({"internal.segment.bytes": "7"}, DEFAULTS, {})}
     assert (shown["internal.segment.bytes"].value, shown["internal.segment.bytes"].source) == ("7", 1)
-    assert len(describe_topic_settings({}, DEFAULTS, {})) == 33
+    assert len(describe_topic_settings({}, DEFAULTS, {})) == 37
 
 
 def test_a_creation_names_the_nearest_source() -> None:

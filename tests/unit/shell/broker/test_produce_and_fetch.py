@@ -478,6 +478,15 @@ async def test_validation_of_compressed_batches_refuses_what_a_plain_topic_would
     assert codes == {"header": 0, "compressed": 87}
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+async def test_a_topic_bounds_the_decompressed_size_of_a_record(start_node: Any, compression: str) -> None:
+    node = await start_node()
+    await node.create_topic("t", max_decompressed_message_bytes="1000")
+    batch = build_batch([(None, b"x", NOW_MS, ()), (None, b"x" * 1_000, NOW_MS, ())], compression=compression)
+    answer = await node.connect().ask(ApiKey.PRODUCE, 9, produce_bytes(batch, acks=1))
+    assert result_of(answer).error_code == (0 if compression == "none" else 87)
+
+
 async def test_validation_of_compressed_batches_looks_at_no_record_of_the_others(start_node: Any) -> None:
     workers = GatedWorkers(is_open=True)
     node = await start_node({"moldau.record.validation": "compressed"}, workers=workers)

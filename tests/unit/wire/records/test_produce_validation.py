@@ -155,10 +155,19 @@ def test_timestamp_bounds_are_the_topics():
 # --- the full walk ---
 
 
-def walk(batch, *, is_key_required=False) -> int:
-    header = check_produced_batch(batch, now_ms=NOW_MS, limits=LIMITS)
+@pytest.mark.parametrize("compression", list(Compression))
+@pytest.mark.parametrize(("value_bytes", "is_within"), [(92, True), (93, False)])
+def test_a_record_of_a_compressed_batch_is_bounded_without_its_length_varint(compression, value_bytes, is_within):
+    """As Apache Kafka 4.4.0 judges key `k` and that value by `max.decompressed.message.bytes=100`."""
+    batch = build_batch([(b"k", b"v" * value_bytes, NOW_MS, ())], compression=compression)
+    is_refused = compression is not Compression.NONE and not is_within
+    assert walk(batch, limits=BatchLimits(max_decompressed_bytes=100)) == (87 if is_refused else 0)
+
+
+def walk(batch, *, is_key_required=False, limits=LIMITS) -> int:
+    header = check_produced_batch(batch, now_ms=NOW_MS, limits=limits)
     try:
-        check_records(batch, header, now_ms=NOW_MS, limits=LIMITS, is_key_required=is_key_required)
+        check_records(batch, header, now_ms=NOW_MS, limits=limits, is_key_required=is_key_required)
     except KafkaError as error:
         return error.code
     return 0
