@@ -149,6 +149,8 @@ async def test_the_values_are_true(running: Running) -> None:
     assert metrics['kafka_consumergroup_lag_sum{consumergroup="g",topic="t"}'] == 2
     assert metrics["kafka_coordinator_group_groupmetadatamanager_numgroups"] == 1
     assert metrics["kafka_coordinator_group_groupmetadatamanager_numgroupsempty"] == 1
+    assert metrics['kafka_server_group_coordinator_metrics_classic_group_count{state="Empty"}'] == 1
+    assert metrics["kafka_server_group_coordinator_metrics_offset_count"] == 1
     assert metrics["kafka_server_kafkaserver_brokerstate"] == 3
     assert metrics["kafka_controller_kafkacontroller_activecontrollercount"] == 1
     assert metrics["kafka_controller_kafkacontroller_globaltopiccount"] == 2

@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3 has in JMX and this node has not, and why: a name without a meaning is not made up.
+"""What Apache Kafka 4.4 has in JMX and this node has not, and why: a name without a meaning is not made up.
 
 (type in JMX, attributes; "" for all of the type, reason)
 """
@@ -48,8 +48,8 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
     ("kafka.server:Produce", "", _NOT_MEASURED),
     ("kafka.server:Fetch", "", _NOT_MEASURED),
     ("kafka.server:Request", "", _NOT_MEASURED),
-    ("kafka.server:ControllerServer", "", "yammer-metrics-count and disk bytes describe a Java process"),
-    ("kafka.server:KafkaServer", "ClusterId, linux-disk-read-bytes, linux-disk-write-bytes, yammer-metrics-count",
+    ("kafka.server:ControllerServer", "", "yammer-metrics-count and linux-disk-* describe a Java process"),
+    ("kafka.server:KafkaServer", "ClusterId, linux-disk-*, yammer-metrics-count",
      "ClusterId is a text; the others describe a Java process"),
     ("kafka.server:DelayedFetchMetrics", "", _NOT_MEASURED),
     ("kafka.server:DelayedProduceMetrics", "", _NOT_MEASURED),
@@ -64,6 +64,7 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
     ("kafka.server:ShareSessionCache", "", _NO_SHARES),
     ("kafka.server:share-coordinator-metrics", "", _NO_SHARES),
     ("kafka.server:Persister-channel-metrics", "", _NO_SHARES),
+    ("kafka.server:ShareGroupDLQManager-channel-metrics", "", _NO_SHARES),
     ("kafka.server:alter-partition-metrics", "", _NOT_MEASURED),
     ("kafka.server:directory-assignments-metrics", "", _NOT_MEASURED),
     ("kafka.server:forwarding-metrics", "", _NOT_MEASURED),

@@ -38,8 +38,11 @@ async def add_groups(broker: Broker, out: Samples) -> None:
     out.add(f"{_PREFIX}numgroups", totals.groups)
     out.add(f"{_PREFIX}numoffsets", totals.offsets)
     for state in GROUP_STATES:
-        out.add(f"{_PREFIX}numgroups{state.lower()}", totals.states.get(state, 0))
+        count = totals.states.get(state, 0)
+        out.add(f"{_PREFIX}numgroups{state.lower()}", count)
+        out.add("kafka_server_group_coordinator_metrics_classic_group_count", count, labels_text(state=state))
     add_load_times(broker.coordinators, "kafka_server_group_coordinator_metrics_", out)
+    out.add("kafka_server_group_coordinator_metrics_offset_count", totals.offsets)
     out.add("kafka_server_group_coordinator_metrics_group_count", totals.groups, labels_text(protocol="classic"))
 
 

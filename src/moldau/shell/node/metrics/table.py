@@ -273,6 +273,9 @@ _TRANSACTION_ROWS: tuple[_Row, ...] = (
 _GROUP_ROWS: tuple[_Row, ...] = (
     ("kafka_server_group_coordinator_metrics_group_count", GAUGE, ("protocol",), "Groups by protocol",
      "GroupsState"),
+    ("kafka_server_group_coordinator_metrics_classic_group_count", GAUGE, ("state",), "Classic groups by state",
+     "GroupsState"),
+    ("kafka_server_group_coordinator_metrics_offset_count", GAUGE, (), "Committed offsets", "GroupsState"),
     ("kafka_brokers", GAUGE, (), "Brokers (kafka_exporter's name)", "metadata image"),
     ("kafka_broker_info", GAUGE, ("address", "id"), "1 (kafka_exporter's name)", "metadata image"),
     ("kafka_topic_partitions", GAUGE, ("topic",), "Partitions of a topic (kafka_exporter's name)",
