@@ -25,6 +25,7 @@ from moldau.core.metadata.snapshot import (
     Snapshot,
     decode_snapshot,
     parse_snapshot_file_name,
+    snapshot_file_name,
 )
 from moldau.core.raft.voters import VoterSet, voter_sets_in
 from moldau.errors import ProtocolError
@@ -37,6 +38,9 @@ from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import Record, read_records
 
 READ_BYTES = 1 << 20
+FORMATTED_CHECKPOINT = f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}"
+"""What a format leaves of a new cluster: its first voters, and by Apache Kafka 4.4 also what `bootstrap.checkpoint`
+holds by an earlier one (KIP-1170)."""
 
 LOG_SETTINGS = LogSettings(
     cleanup_policy=("delete",),
@@ -46,7 +50,8 @@ LOG_SETTINGS = LogSettings(
 
 
 class LoadedSnapshot(msgspec.Struct, frozen=True):
-    """The newest snapshot that can be read; end offset 0 with nothing but the first voters, right after formatting.
+    """The newest snapshot that can be read; end offset 0 with nothing but the first voters, right after formatting:
+    what else lies in FORMATTED_CHECKPOINT is no state before the first leader has written it into the log.
     `damaged`: the paths of newer ones, which were renamed."""
 
     snapshot: Snapshot
@@ -155,6 +160,8 @@ def load_snapshot(disk: Disk, log_start_offset: int = 0) -> LoadedSnapshot:
             continue
         for other in damaged:
             disk.rename(other, other + DAMAGED_SUFFIX)
+        if end_offset == 0:
+            snapshot = msgspec.structs.replace(snapshot, records=())
         return LoadedSnapshot(snapshot, end_offset, leader_epoch, tuple(path + DAMAGED_SUFFIX for path in damaged))
     if failure:
         raise QuorumError(failure)
@@ -171,17 +178,23 @@ def _snapshot_files(disk: Disk) -> list[tuple[tuple[Offset, int], str]]:
 
 
 def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:
-    """The first records of a new cluster. Raises QuorumError if the file is absent, broken, or of another Kafka."""
+    """The first records of a new cluster: those of `bootstrap.checkpoint`, else of FORMATTED_CHECKPOINT. Raises
+    QuorumError if neither has any, and for a file that is broken, or of a later Kafka."""
+    path = BOOTSTRAP_CHECKPOINT
+    if not disk.exists(path) and disk.exists(FORMATTED_CHECKPOINT):
+        path = FORMATTED_CHECKPOINT
     try:
-        records = decode_snapshot(disk.read_file(BOOTSTRAP_CHECKPOINT)).records
+        records = decode_snapshot(disk.read_file(path)).records
     except (FileNotFoundError, ProtocolError) as error:
-        raise QuorumError(f"{BOOTSTRAP_CHECKPOINT} cannot be read: {error}") from error
+        raise QuorumError(f"{path} cannot be read: {error}") from error
+    if path == FORMATTED_CHECKPOINT and not records:
+        raise QuorumError(f"{BOOTSTRAP_CHECKPOINT} cannot be read: it is missing, and {path} holds no feature level")
     for position, record in enumerate(records):
         found = unknown_level({record.name: record.feature_level}) if isinstance(record, FeatureLevelRecord) else None
         if found is not None:
-            raise QuorumError(f"{BOOTSTRAP_CHECKPOINT}, record {position}: FeatureLevelRecord: {found[1]}")
+            raise QuorumError(f"{path}, record {position}: FeatureLevelRecord: {found[1]}")
         if isinstance(record, UnknownRecord):
-            raise QuorumError(f"{BOOTSTRAP_CHECKPOINT}, record {position}: {record.reason}")
+            raise QuorumError(f"{path}, record {position}: {record.reason}")
     return records
 
 

@@ -38,7 +38,7 @@ from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.releases import unknown_level
-from moldau.core.metadata.snapshot import Snapshot
+from moldau.core.metadata.snapshot import BOOTSTRAP_CHECKPOINT, Snapshot
 from moldau.core.raft.messages import NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse
@@ -266,7 +266,9 @@ class QuorumRole:
         broken), StorageFullError, StorageFailedError.
         """
         raft = self._load()
-        if METADATA_VERSION not in self._applied.fold.image.features:
+        # Apache Kafka 4.4 formats a broker apart without any: only a controller writes them
+        may_be_first = self._settings.is_controller or self._disk.exists(BOOTSTRAP_CHECKPOINT)
+        if METADATA_VERSION not in self._applied.fold.image.features and may_be_first:
             self._bootstrap_records = load_bootstrap_records(self._disk)
         self._knows_cluster = asyncio.get_running_loop().create_future()
         raft.begin()
