@@ -107,12 +107,17 @@ def write_properties(scratch: Path, data: Path, settings: Mapping[str, str]) -> 
 
 
 @contextmanager
-def apache_kafka(scratch: Path, data: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Apache Kafka on `data`, stopped cleanly at the end; gives its bootstrap servers once it serves."""
+def apache_kafka(
+    scratch: Path, data: Path, settings: Mapping[str, str] | None = None, *, release: str | None = None
+) -> Iterator[str]:
+    """Apache Kafka on `data`, stopped cleanly at the end; gives its bootstrap servers once it serves. `release`: whose
+    feature levels a new directory has, where they are not its own."""
     scratch.mkdir(exist_ok=True)
     properties, port = write_properties(scratch, data, settings or {})
     if not (data / "meta.properties").exists():
-        run_java("kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties))
+        words = ["format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
+        words += ["--release-version", release] if release else []
+        run_java("kafka.tools.StorageTool", *words)
     output = scratch / "server.log"
     command = [java(), "-Xmx512m", "-cp", os.environ["MOLDAU_KAFKA_LIBS"] + "/*", "kafka.Kafka", str(properties)]
     with output.open("w") as log:

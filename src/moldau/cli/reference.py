@@ -45,7 +45,7 @@ has half a second to answer.
 TOOLS_INTRODUCTION = """
 ## Kafka's own tools
 
-`moldau kafka-topics ...` and its kin take the flags of Apache Kafka 4.3's tools (the older spellings too, as Kafka
+`moldau kafka-topics ...` and its kin take the flags of Apache Kafka 4.4's tools (the older spellings too, as Kafka
 does), print what they print and exit as they do: `--help` exits 1 (but 0 of
 `kafka-features`, `kafka-metadata-quorum` and `kafka-storage`), as does a call without flags, and
 `kafka-consumer-groups` exits 0 after an error. They are plain clients and work with Apache Kafka too. What was compared

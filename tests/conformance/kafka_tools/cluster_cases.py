@@ -83,6 +83,10 @@ CLUSTER: dict[str, tuple[Step, ...]] = {
         Step("kafka-cluster unregister --bootstrap-server {b} --id 99", says=True),
         Step("kafka-cluster unregister --bootstrap-server {b}", is_quiet=True),
         Step("kafka-cluster unregister --bootstrap-server {b} -i x", is_quiet=True),
+        # below metadata.version 4.4-IV2
+        Step("kafka-cluster unregister-controller --bootstrap-server {b} --id 99", says=True),
+        Step("kafka-cluster unregister-controller --bootstrap-server {b}", is_quiet=True),
+        Step("kafka-cluster api-versions --bootstrap-server {b}", is_quiet=True),
     ),
     "broker-api-versions": (
         Step("kafka-broker-api-versions", is_quiet=True),

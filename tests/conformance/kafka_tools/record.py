@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.conformance.kafka_tools.cases import CASES
-from tests.conformance.kafka_tools.runner import RECORDED, run_case, run_kafkas
+from tests.conformance.kafka_tools.runner import ORACLES_RELEASE, RECORDED, run_case, run_kafkas
 from tests.support.apache_kafka import apache_kafka
 
 
@@ -21,7 +21,7 @@ def record(names: list[str]) -> None:
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        with apache_kafka(scratch / "node", scratch / "data") as servers:
+        with apache_kafka(scratch / "node", scratch / "data", release=ORACLES_RELEASE) as servers:
             for number, name in enumerate(names):
                 recorded[name] = run_case(CASES[name], run_kafkas, servers, f"rec{number:03d}", scratch / "files")
                 print(name)

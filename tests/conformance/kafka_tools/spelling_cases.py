@@ -70,6 +70,7 @@ SPELLINGS: dict[str, tuple[Step, ...]] = {
         Step(f"{_QUORUM} describe --re --human", is_masked=True),
         Step(f"{_QUORUM} describe --status more", is_quiet=True),
         Step(f"{_QUORUM} remove-controller --controller-i 3 --controller-d AwMDAwMDAwMDAwMDAwMDAw --dry"),
+        Step(f"{_QUORUM} remove-controller --controller-i 3 --controller-d AwMDAwMDAwMDAwMDAwMDAw --dry --unreg"),
         Step(f"{_QUORUM} remove-controller --controller 3 --controller-d AwMDAwMDAwMDAwMDAwMDAw --dry", is_quiet=True),
         Step("kafka-cluster list-endpoints --bootstrap-server {b} --incl"),
         Step("kafka-cluster cluster-id --bootstrap-server {b} more", is_quiet=True),

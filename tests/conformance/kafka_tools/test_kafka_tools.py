@@ -19,7 +19,7 @@ from moldau.core.metadata.snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
 from moldau.testing import Cluster
 from moldau.types import ZERO_UUID, uuid_to_text
 from tests.conformance.kafka_tools.cases import CASES
-from tests.conformance.kafka_tools.runner import RECORDED, Tool, run_case, run_kafkas, run_ours
+from tests.conformance.kafka_tools.runner import ORACLES_RELEASE, RECORDED, Tool, run_case, run_kafkas, run_ours
 from tests.conformance.kafka_tools.storage_cases import node_files
 from tests.support.apache_kafka import apache_kafka
 
@@ -45,7 +45,7 @@ def apache_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def apache_servers(apache_data: Path) -> Iterator[str]:
-    with apache_kafka(apache_data.parent, apache_data) as servers:
+    with apache_kafka(apache_data.parent, apache_data, release=ORACLES_RELEASE) as servers:
         yield servers
 
 
@@ -83,7 +83,7 @@ class TestBesideKafkasTools:
     ) -> None:
         check(name, run_kafkas, moldau_servers, tmp_path, recorded)
 
-    @pytest.mark.parametrize("release", ["4.3", "4.1", "3.7"])
+    @pytest.mark.parametrize("release", ["4.4", "4.3", "4.1", "3.7"])
     def test_what_a_format_writes_for_a_new_cluster_is_kafkas_own(self, tmp_path: Path, release: str) -> None:
         salted = 'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]'
         flags = ["--standalone", "--release-version", release, "--feature", "kraft.version=1", "--add-scram", salted]

@@ -124,7 +124,7 @@ def test_the_state_of_transactions_is_decoded(tmp_path: Path, capsys: pytest.Cap
     path.write_bytes(build_batch([(key, values[0], 1, ()), (key, values[1], 2, ()), (key, None, 3, ())]))
     lines = dump(capsys, str(path), "--transaction-log-decoder", "--skip-record-metadata")
     told = '| key: {"type":"0","data":{"transactionalId":"copier"}} payload: '
-    begin = '"producerId":7,%s"producerEpoch":3,"transactionTimeoutMs":60000,"transactionStatus":1,'
+    begin = '"producerId":7,%s"producerEpoch":3,"transactionTimeoutMs":60000,"transactionStatus":"Ongoing",'
     partitions = '"transactionPartitions":[{"topic":"t","partitionIds":[0,2]}],'
     times = '"transactionLastUpdateTimestampMs":1001,"transactionStartTimestampMs":1000'
     data = f'{{"version":"0","data":{{{begin % ""}{partitions}{times}}}}}'

@@ -8,6 +8,7 @@ from base64 import b64encode
 
 import msgspec
 
+from moldau.core.transactions.state import TransactionState
 from moldau.errors import MoldauError
 from moldau.types import Uuid, uuid_to_text
 from moldau.wire.protocol import consumer_protocol
@@ -143,7 +144,16 @@ def as_json(message: msgspec.Struct, version: int) -> dict[str, object]:
         if not field.is_present(version) or (field.is_tagged(version) and value == field.default):
             continue
         found[_camel(field.name)] = _value(value, field.type, version)
+    if isinstance(message, TransactionLogValue):
+        found["transactionStatus"] = _state_label(message.transaction_status)
     return found
+
+
+def _state_label(state: int) -> str | int:
+    try:
+        return TransactionState(state).label
+    except ValueError:
+        return state
 
 
 def _value(value: object, kind: FieldType, version: int) -> object:

@@ -2,7 +2,7 @@
 
 They are plain Kafka clients and run the same against Apache Kafka and Moldau. One module for each tool, with
 
-    OPTIONS: tuple[Option, ...]          the flags, as Kafka 4.3.1 names them
+    OPTIONS: tuple[Option, ...]          the flags, as Kafka 4.4.0 names them
     SUMMARY: str                         the first line of --help
     run(arguments: Arguments) -> int     the exit code
 

@@ -17,10 +17,11 @@ OPTIONS = (bootstrap_server(), command_config())
 
 def run(arguments: Arguments) -> int:
     check_required(arguments, "bootstrap-server")
-    return run_on_cluster(arguments, _print_versions)
+    return run_on_cluster(arguments, print_versions)
 
 
-def _print_versions(admin: ClusterAdmin) -> None:
+def print_versions(admin: ClusterAdmin) -> None:
+    """Of each broker; of each controller, where `admin` asks controllers."""
     for broker in describe_cluster(admin).brokers:
         node = f"id: {broker.broker_id} rack: {broker.rack or 'null'} isFenced: false"
         name = f"{broker.host}:{broker.port} ({node})"

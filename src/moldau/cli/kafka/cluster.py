@@ -1,20 +1,22 @@
-"""`kafka-cluster`: the id of a cluster, its brokers or controllers, and forgetting a broker that is gone."""
+"""`kafka-cluster`: the id of a cluster, its brokers or controllers, and forgetting one that is gone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 
+from moldau.cli.kafka.broker_api_versions import print_versions
 from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
 from moldau.cli.kafka.subcommands import ClusterCommand, bootstrap_controller, check_connection, chosen_command
-from moldau.client.admin.brokers import describe_cluster, unregister_broker
+from moldau.client.admin.brokers import describe_cluster, unregister_broker, unregister_controller
 from moldau.client.admin.client import ClusterAdmin
+from moldau.errors import KafkaError
 from moldau.wire.protocol.messages.cluster import DescribeClusterBroker
 
 SUMMARY = (
     "The Kafka cluster tool.\n\nusage: kafka-cluster COMMAND --bootstrap-server HOST:PORT ...\n\n"
-    "commands: cluster-id, unregister, list-endpoints"
+    "commands: cluster-id, unregister, unregister-controller, list-endpoints, api-versions"
 )
 
 OPTIONS = (
@@ -22,7 +24,7 @@ OPTIONS = (
     bootstrap_controller(short="C"),
     command_config(short="c"),
     Option("config", "Now --command-config.", "config file", is_deprecated=True),
-    Option("id", "unregister: the id of the broker.", "id", kind="int", short="i"),
+    Option("id", "unregister, unregister-controller: which one.", "id", kind="int", short="i"),
     Option("include-fenced-brokers", "list-endpoints: also brokers that do not serve."),
 )
 
@@ -41,6 +43,22 @@ def _unregister(arguments: Arguments, admin: ClusterAdmin) -> None:
     broker_id = arguments.integer("id")
     unregister_broker(admin, -1 if broker_id is None else broker_id)
     print(f"Broker {broker_id} is no longer registered.")
+
+
+def _unregister_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
+    controller_id = arguments.integer("id")
+    try:
+        unregister_controller(admin, -1 if controller_id is None else controller_id)
+    except KafkaError as error:
+        if error.name != "UNSUPPORTED_VERSION":
+            raise
+        print("The target cluster does not support the controller unregistration API.")
+        return
+    print(f"Controller {controller_id} is no longer registered.")
+
+
+def _api_versions(_: Arguments, admin: ClusterAdmin) -> None:
+    print_versions(admin)
 
 
 def _list_endpoints(arguments: Arguments, admin: ClusterAdmin) -> None:
@@ -83,5 +101,7 @@ def _print_table(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> None
 COMMANDS = {
     "cluster-id": ClusterCommand(optional=("config",), run=_cluster_id),
     "unregister": ClusterCommand(required=("id",), optional=("config",), run=_unregister),
+    "unregister-controller": ClusterCommand(required=("id",), optional=("config",), run=_unregister_controller),
     "list-endpoints": ClusterCommand(optional=("config", "include-fenced-brokers"), run=_list_endpoints),
+    "api-versions": ClusterCommand(optional=("config",), run=_api_versions),
 }

@@ -58,7 +58,7 @@ OPTIONS = (
     Option("client-metrics", "A subscription to metrics of clients.", "name"),
 )
 
-_TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
+_TYPES = ("broker-loggers", "topics", "clients", "users", "brokers", "ips", "client-metrics", "groups")
 _FLAGS: Final[dict[str, str]] = {
     "topic": "topics",
     "client": "clients",
@@ -102,7 +102,7 @@ _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 # Python's float takes 1_000 and inf too, and no suffix
 _JAVA_DOUBLE = re.compile(r"[-+]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[dDfF]?)")
 _CONFIG_FORMAT = (
-    'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" or  '
+    'Invalid entity config: all configs to be added must be in the format "key=val" or  '
     '"key=[val1,val2]" to group values which contain commas.'
 )
 

@@ -13,9 +13,11 @@ from moldau.cli.kafka.connection import read_properties, run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
 from moldau.cli.kafka.subcommands import BOOTSTRAP_CONTROLLER, ClusterCommand, check_connection, chosen_command
 from moldau.cli.kafka.tables import print_table
+from moldau.client.admin.brokers import unregister_controller
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.quorum import QuorumInfo, QuorumReplica, add_voter, describe_quorum, remove_voter
 from moldau.core.config.listeners import Endpoint, parse_endpoints
+from moldau.errors import KafkaError
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.host_name import registered_host
 from moldau.shell.node.storage_format import read_meta_properties
@@ -36,6 +38,7 @@ OPTIONS = (
     Option("human-readable", "describe --replication: how long ago, instead of times in ms."),
     Option("controller-id", "remove-controller: the id of the controller.", "id", kind="int", short="i"),
     Option("controller-directory-id", "remove-controller: the id of its metadata directory.", "id", short="d"),
+    Option("unregister", "remove-controller: also forget the controller."),
     Option("dry-run", "add-controller, remove-controller: only say what would be done."),
 )
 _COLUMNS = (
@@ -184,17 +187,37 @@ def _remove_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
         directory_id = uuid_from_text(text)
     except ValueError as error:
         raise ArgumentError(f"Failed to parse --controller-directory-id: {error}") from error
-    is_rehearsal = arguments.has("dry-run")
-    if not is_rehearsal:
-        remove_voter(admin, node_id, directory_id)
+    is_rehearsal, is_forgotten = arguments.has("dry-run"), arguments.has("unregister")
+    try:
+        if not is_rehearsal:
+            remove_voter(admin, node_id, directory_id)
+    except KafkaError as error:
+        if not is_forgotten:
+            raise
+        raise ArgumentError(f"Failed to remove KRaft voter {node_id}: {_later(error, node_id)}") from error
     done = "DRY RUN of removing" if is_rehearsal else "Removed"
-    print(f"{done}  KRaft controller {node_id} with directory id {uuid_to_text(directory_id)}")
+    print(f"{done} KRaft controller {node_id} with directory id {uuid_to_text(directory_id)}")
+    if not is_forgotten:
+        return
+    try:
+        if not is_rehearsal:
+            unregister_controller(admin, node_id)
+    except KafkaError as error:
+        raise ArgumentError(f"Failed to unregister controller {node_id}: {_later(error, node_id)}") from error
+    print(f"{'DRY RUN of unregistering' if is_rehearsal else 'Unregistered'} KRaft controller {node_id}")
+
+
+def _later(error: KafkaError, node_id: int) -> str:
+    advice = f"run `kafka-cluster.sh unregister-controller --id {node_id}`"
+    return f"{error.message or error.name}. To unregister the controller from the cluster, {advice}."
 
 
 COMMANDS = {
     "describe": ClusterCommand(optional=("status", "replication", "human-readable"), run=_describe),
     "add-controller": ClusterCommand(optional=("dry-run",), run=_add_controller),
     "remove-controller": ClusterCommand(
-        required=("controller-id", "controller-directory-id"), optional=("dry-run",), run=_remove_controller
+        required=("controller-id", "controller-directory-id"),
+        optional=("dry-run", "unregister"),
+        run=_remove_controller,
     ),
 }

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
 """Whose flags, columns and exit codes these are: what `--version` prints, as scripts compare it."""
 
 _HELP_COLUMN = 41

@@ -52,7 +52,7 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
         else:
             partitions = list(from_file.get(name, {}))
         if is_from_file and name not in from_file:
-            print(f"\nError: No reset plan for group {name} found")
+            print(f"\nError: No reset plan for group {name} found.")
         try:
             made = plan(admin, _goal(arguments, from_file.get(name, {})), partitions, committed)
         except NoSuchPosition as error:

@@ -14,6 +14,7 @@ from moldau.wire.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     UnregisterBrokerRequest,
+    UnregisterControllerRequest,
 )
 
 FENCED_FROM = 2
@@ -56,3 +57,11 @@ def unregister_broker(admin: ClusterAdmin, broker_id: int) -> None:
             raise error_of(answer.error_code, answer.error_message)
 
     admin.retry(forget)
+
+
+def unregister_controller(admin: ClusterAdmin, controller_id: int) -> None:
+    """Forgets a controller that will not come back. Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, it is active, the
+    cluster is below `metadata.version` 4.4-IV2."""
+    answer = admin.ask(UnregisterControllerRequest(controller_id))
+    if answer.error_code:
+        raise error_of(answer.error_code, answer.error_message)
