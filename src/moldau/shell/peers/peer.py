@@ -166,8 +166,8 @@ class Peer:
 
     def rest(self) -> None:
         """The peer is not asked for now: requests under way fail, also those that wait for a connection to be made."""
-        under_way, self._try = self._try, None  # a time-out that has ended its try cannot be set again
-        if under_way is not None:
+        under_way, self._try = self._try, None
+        if under_way is not None and not under_way.expired():  # one that has run out ends its try by itself
             under_way.reschedule(0.0)
         if self._outage is not None:
             self._outage.rest()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from moldau.core.metadata.image import BrokerListener
-from moldau.shell.peers.peer import MAX_BACKOFF_MS, MAX_IN_FLIGHT, NoAnswerError, Peer
+from moldau.shell.peers.peer import FIRST_TRY_S, MAX_BACKOFF_MS, MAX_IN_FLIGHT, NoAnswerError, Peer
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
 from moldau.simulation.network import HostNetwork, SimulatedNetwork
 from moldau.simulation.trace import Trace
@@ -30,6 +30,8 @@ class World:
         self.other = AnsweringNode()
         self.process = SimulatedProcess(HOST)
         self.losses = []
+        self.failures = []
+        loop.set_exception_handler(lambda _, context: self.failures.append(context))
         self.peer = self.peer_at(ADDRESS)
 
     def peer_at(self, address):
@@ -173,6 +175,23 @@ def test_who_waits_for_a_connection_to_a_peer_that_is_given_up_waits_no_longer(i
             await asked
         assert world.loop.time() < 1
         assert world.losses == []
+
+    tell(story)
+
+
+@pytest.mark.parametrize("end", [Peer.rest, Peer.begin_anew, Peer.close])
+def test_a_peer_may_be_given_up_in_the_turn_in_which_a_try_to_connect_takes_too_long(end):
+    async def story(world):
+        await world.listen()
+        world.network.cut("me", HOST, 60)
+        asked = asyncio.ensure_future(world.peer.request(ASKED, 30_000))
+        for _ in range(10):  # until the first try has its time-out
+            await asyncio.sleep(0)
+        due_s = world.loop.time() + FIRST_TRY_S
+        world.loop.call_at(due_s, world.loop.call_soon, end, world.peer)  # after the time-out, before its task knows
+        with pytest.raises(NoAnswerError, match="not waited for any more"):
+            await asked
+        assert world.failures == []
 
     tell(story)
 
