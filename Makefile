@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -26,6 +26,8 @@ help:
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
 	@echo "make machines    nodes on machines of their own (network namespaces, for root): found by name, cut off from each other"
+	@echo "make machines-soak [MINUTES=60 APART=1 KAFKA=1]   three machines under load, each restarted twice (root; seed printed)"
+	@echo "make machines-cuts [ROUNDS=10 KAFKA=1]   how long producers stand while machines are cut off, beside Apache Kafka (root)"
 	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
@@ -156,6 +158,16 @@ chaos: .venv/.test
 # Nodes on machines of their own, which are network namespaces: says why where it is not root.
 machines: .venv/.test
 	$(BIN)/python -m tests.machines
+
+# Three machines under load for so long, each restarted twice. APART=1: controllers apart from brokers; KAFKA=1: one of
+# the machines has Apache Kafka's nodes (fetched with Maven).
+WITH_KAFKA = MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers)
+machines-soak: .venv/.test
+	$(if $(KAFKA),$(WITH_KAFKA)) $(BIN)/python -m tests.machines.soak --minutes $(or $(MINUTES),60) $(if $(APART),--apart) $(if $(KAFKA),--kafka) $(if $(SEED),--seed $(SEED))
+
+# How long producers stand in each kind of cut. KAFKA=1: Apache Kafka takes each round in turn with Moldau.
+machines-cuts: .venv/.test
+	$(if $(KAFKA),$(WITH_KAFKA)) $(BIN)/python -m tests.machines.cuts --rounds $(or $(ROUNDS),10) $(if $(KAFKA),--kafka) $(if $(SEED),--seed $(SEED))
 
 # Three nodes of Apache Kafka (fetched with Maven) become nodes of Moldau, one by one, and go back.
 change-of-sides: .venv/.test

@@ -37,7 +37,7 @@ BYTES_FOR_RECORD = 300
 
 def main() -> int:
     if "--root" in sys.argv:
-        enter_own()
+        enter_own("tests.chaos")
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--root", action="store_true", help="namespaces and a small disk, for which one must be root")

@@ -8,10 +8,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from moldau.testing import history
 from tests.chaos.clients import TOPICS, Clients, make_topics
-from tests.chaos.nodes import NODE_IDS, Nodes
+from tests.chaos.nodes import NODE_IDS
 
 JUDGED = ("records acknowledged", "reads of records", "transactions", "commits of offsets")
 """What every campaign is about, by the names of the verdict."""
@@ -41,7 +42,19 @@ Act = Callable[[history.Recorder, Clients], list[str]]
 """What is done while the clients run; gives what ended it early."""
 
 
-def judged(folder: Path, nodes: Nodes, rate: int, choices: random.Random, act: Act) -> list[str]:
+class Judged(Protocol):
+    """The nodes of a campaign, as `Nodes` are."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def format(self) -> None: ...
+    def start(self, *node_ids: int) -> None: ...
+    def wait_whole(self) -> None: ...
+    def keep(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def judged(folder: Path, nodes: Judged, rate: int, choices: random.Random, act: Act) -> list[str]:
     """What is wrong; nothing if every promise was kept. Ends the nodes. `rate`: records per second of all producers."""
     path = folder / "history.jsonl"
     try:

@@ -20,15 +20,22 @@ OUTSIDE = "MOLDAU_CHAOS_OUTSIDE"
 NETWORK = "10.77.0"
 NOWHERE = "02:00:00:00:77:ff"
 """The hardware address of nobody."""
+CLIENTS = 254
+"""The number of the machine of the clients: it is at the bridge, and has no name of a node."""
+NOBODY = 253
+"""The number of a machine that is not there."""
+LOST = "77"
+"""The routing table that sends everything to nobody."""
 COMMAND_S = 60
 """How long a command that sets up a namespace or a cable may take."""
 
 
-def enter_own() -> None:
-    """Begins this program again in a network and a table of mounts of its own, unless it has them already."""
+def enter_own(program: str) -> None:
+    """Begins this program (`python -m program`) again in a network and a table of mounts of its own, unless it has them
+    already."""
     network = os.readlink("/proc/self/ns/net")
     if os.environ.setdefault(OUTSIDE, network) == network:
-        again = [sys.executable, "-m", "tests.chaos", *sys.argv[1:]]
+        again = [sys.executable, "-m", program, *sys.argv[1:]]
         os.execvp("unshare", ["unshare", "--net", "--mount", "--", *again])
 
 
@@ -40,8 +47,8 @@ class Namespaces:
         # where `ip netns` keeps the names
         _run("mount", "-t", "tmpfs", "tmpfs", "/run")
         _run("ip", "link", "set", "lo", "up")
-        _run("ip", "link", "add", "bridge", "address", f"{_hardware(254)}", "type", "bridge")
-        _run("ip", "address", "add", f"{self.host(254)}/24", "dev", "bridge")
+        _run("ip", "link", "add", "bridge", "address", f"{_hardware(CLIENTS)}", "type", "bridge")
+        _run("ip", "address", "add", f"{self.host(CLIENTS)}/24", "dev", "bridge")
         _run("ip", "link", "set", "bridge", "up")
         for node_id in self._node_ids:
             self._connect(node_id)
@@ -56,6 +63,9 @@ class Namespaces:
         for link in ("lo", "eth0"):
             _run("ip", "-n", name, "link", "set", link, "up")
         _run("ip", "-n", name, "address", "add", f"{self.host(node_id)}/24", "dev", "eth0")
+        nobody = ("neigh", "add", self.host(NOBODY), "lladdr", NOWHERE, "nud", "permanent", "dev", "eth0")
+        _run("ip", "-n", name, *nobody)
+        _run("ip", "-n", name, "route", "add", "default", "via", self.host(NOBODY), "table", LOST)
 
     def ports(self, node_id: int) -> tuple[int, ...]:
         """Where each listener of the node listens."""
@@ -76,17 +86,29 @@ class Namespaces:
         """Who sends what need not be asked here."""
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        """What the first sends to the second is lost, and nothing else."""
+        """What the first sends to the second is lost, and nothing else. One of the two may be CLIENTS."""
         cut = frozenset(pairs)
-        for node_id in self._node_ids:
-            for other in self._node_ids:
-                if other != node_id:
-                    to = NOWHERE if (node_id, other) in cut else _hardware(other)
-                    known = ("neigh", "replace", self.host(other), "lladdr", to, "nud", "permanent", "dev", "eth0")
-                    _run("ip", "-n", _name(node_id), *known)
+        for machine in (*self._node_ids, CLIENTS):
+            for other in (*self._node_ids, CLIENTS):
+                if other != machine:
+                    to = NOWHERE if (machine, other) in cut else _hardware(other)
+                    known = ("neigh", "replace", self.host(other), "lladdr", to, "nud", "permanent", "dev")
+                    if machine == CLIENTS:
+                        _run("ip", *known, "bridge")
+                    else:
+                        _run("ip", "-n", _name(machine), *known, "eth0")
+
+    def cut_port(self, pairs: Iterable[Pair], port: int) -> None:
+        """Of connections to this port of either node, what the first node sends to the second is lost too."""
+        for node_id, other in pairs:
+            for end in ("dport", "sport"):
+                rule = ("to", self.host(other), "ipproto", "tcp", end, str(port), "table", LOST)
+                _run("ip", "-n", _name(node_id), "rule", "add", *rule)
 
     def heal(self) -> None:
         self.cut(())
+        for node_id in self._node_ids:
+            _run("ip", "-n", _name(node_id), "rule", "flush", "table", LOST)
 
     def pull_cable(self, node_id: int) -> None:
         """Nobody reaches the node, clients neither, and it reaches nobody."""

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -210,34 +210,7 @@ class Nodes:
     def wait_whole(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Until all brokers are there, all controllers vote, and every replica is in sync. `meanwhile` is done again
         and again. Raises AssertionError."""
-        end_s = time.monotonic() + PATIENCE_S
-        seen = "no broker answers"
-        while time.monotonic() < end_s:
-            meanwhile()
-            seen = self._what_lacks()
-            if not seen:
-                return
-            time.sleep(0.2)
-        raise AssertionError(f"the cluster is not whole after {PATIENCE_S:.0f} s: {seen}")
-
-    def _what_lacks(self) -> str:
-        """As every node knows it, and a leader of the quorum who answers."""
-        try:
-            for node_id in NODE_IDS:
-                with self._client(node_id) as admin:
-                    brokers = admin.cluster().broker_ids()
-                    if brokers != list(NODE_IDS):
-                        return f"node {node_id} knows brokers {brokers}"
-                    for topic in list_topics(admin).values():
-                        for row in topic.partitions:
-                            if row.leader_id < 0 or len(row.isr) < len(row.replicas):
-                                return f"{topic.name}-{row.index}: leader {row.leader_id}, in sync {row.isr}"
-                    voters = [voter.node_id for voter in describe_quorum(admin).voters]
-                    if sorted(voters) != list(NODE_IDS):
-                        return f"node {node_id} knows voters {voters}"
-        except KafkaError as error:
-            return f"node {node_id}: {error}"
-        return ""
+        wait_whole({node_id: _text(clients) for node_id, (clients, _, _) in self._reached.items()}, NODE_IDS, meanwhile)
 
     def controller(self) -> int | None:
         """The node that leads the quorum; None where nobody says so now."""
@@ -292,7 +265,49 @@ class Nodes:
     def _client(self, node_id: int | None = None) -> ClusterAdmin:
         """Of one node, or of any."""
         address = self.bootstrap_servers if node_id is None else _text(self._reached[node_id][0])
-        return ClusterAdmin(TCP, address, client_id="chaos", request_timeout_ms=10_000)
+        return admin_of(address)
+
+
+def wait_whole(
+    addresses: Mapping[int, str],
+    voters: Sequence[int],
+    meanwhile: Callable[[], None] = lambda: None,
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """See `Nodes.wait_whole`. `addresses`: of each broker, for clients."""
+    end_s = time.monotonic() + patience_s
+    seen = "no broker answers"
+    while time.monotonic() < end_s:
+        meanwhile()
+        seen = what_lacks(addresses, voters)
+        if not seen:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"the cluster is not whole after {patience_s:.0f} s: {seen}")
+
+
+def what_lacks(addresses: Mapping[int, str], voters: Sequence[int]) -> str:
+    """As every node knows it, and a leader of the quorum who answers. Nothing of a cluster that is whole."""
+    for node_id, address in addresses.items():
+        try:
+            with admin_of(address) as admin:
+                brokers = admin.cluster().broker_ids()
+                if brokers != list(addresses):
+                    return f"node {node_id} knows brokers {brokers}"
+                for topic in list_topics(admin).values():
+                    for row in topic.partitions:
+                        if row.leader_id < 0 or len(row.isr) < len(row.replicas):
+                            return f"{topic.name}-{row.index}: leader {row.leader_id}, in sync {row.isr}"
+                known = sorted(voter.node_id for voter in describe_quorum(admin).voters)
+                if known != sorted(voters):
+                    return f"node {node_id} knows voters {known}"
+        except KafkaError as error:
+            return f"node {node_id}: {error}"
+    return ""
+
+
+def admin_of(address: str) -> ClusterAdmin:
+    return ClusterAdmin(TCP, address, client_id="chaos", request_timeout_ms=10_000)
 
 
 def _text(point: tuple[str, int]) -> str:

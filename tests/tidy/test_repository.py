@@ -102,8 +102,8 @@ def is_on_the_virtual_loop(path: Path) -> bool:
 
 WAITS_FOR_APACHE_KAFKA = ROOT / "tests/differential/brokers.py"
 """It answers a change before it acts by it, and tells nobody when it does."""
-TROUBLED = {ROOT / "tests" / "torture", ROOT / "tests" / "chaos"}
-"""Programs with real processes, no tests: they pause between two acts."""
+TROUBLED = {ROOT / "tests" / "torture", ROOT / "tests" / "chaos", ROOT / "tests" / "machines"}
+"""Programs with real processes, hardly tests: they pause between two acts."""
 
 
 def test_no_test_lets_real_time_pass() -> None:

@@ -1,0 +1,210 @@
+"""`make machines-cuts`: how long producers stand while three machines are cut off from each other, in eight ways, and
+whether anything is lost, doubled or out of order.
+
+    python -m tests.machines.cuts [--rounds 10] [--kafka] [--seed N] [--folder DIR]
+
+Each round cuts one machine for eight seconds, heals the network and waits until every replica is in sync. Before it the
+leaders are spread evenly. The machine is that of the active controller in every other round. A round's figure is the
+longest time for which a partition acknowledged nothing to an idempotent producer (acks=all). Meanwhile a group reads
+and a transactional copier copies.
+
+`--kafka`: three nodes of Apache Kafka on machines of their own, with the same files, take each round in turn with
+Moldau's (a Java, and its jars in MOLDAU_KAFKA_LIBS). Prints a table in Markdown and the verdict; exit code 1 where a
+promise was broken. For root, on Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from moldau.errors import KafkaError
+from moldau.testing import history
+from tests.chaos.campaign import judged, parse_options
+from tests.chaos.clients import READ, Clients
+from tests.chaos.namespaces import CLIENTS, Namespaces, enter_own
+from tests.chaos.nodes import NODE_IDS
+from tests.chaos.proxies import Pair
+from tests.machines.documented import BROKER_PORT, CONTROLLER_PORT, PATIENCE_S, DocumentedNodes
+from tests.machines.stops import Round, stops
+from tests.support.talking_process import line_of
+
+CUT_S = 8.0
+SETTLED_S = 2.0
+"""Of writing before a cut and after the cluster is whole again."""
+NOTICED = {
+    "replica.lag.time.max.ms": "4000",
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+}
+"""A cut lasts longer than a session, and than a replica may lag."""
+END_S = 1_800
+"""For readers and copier to come to the end, and for the judgement."""
+SYSTEMS = {"moldau": "Moldau", "kafka": "Apache Kafka"}
+
+
+def both_ways(pairs: list[Pair]) -> list[Pair]:
+    return pairs + [(other, one) for one, other in pairs]
+
+
+def to_others(machine: int) -> list[Pair]:
+    return [(machine, other) for other in NODE_IDS if other != machine]
+
+
+def from_others(machine: int) -> list[Pair]:
+    return [(other, machine) for other in NODE_IDS if other != machine]
+
+
+def to_clients(*machines: int) -> list[Pair]:
+    return [(machine, CLIENTS) for machine in machines]
+
+
+Cut = Callable[[Namespaces, int], None]
+CUTS: dict[str, Cut] = {
+    "one way: nothing reaches the leader": lambda links, leader: links.cut(from_others(leader)),
+    "one way: nothing leaves the leader": lambda links, leader: links.cut(to_others(leader)),
+    "leader from controllers": lambda links, leader: links.cut_port(both_ways(to_others(leader)), CONTROLLER_PORT),
+    "leader from followers": lambda links, leader: links.cut_port(both_ways(to_others(leader)), BROKER_PORT),
+    "leader from both": lambda links, leader: links.cut(both_ways(to_others(leader))),
+    "link down": lambda links, leader: links.pull_cable(leader),
+    "split, clients with the two": lambda links, alone: links.cut(both_ways(to_others(alone) + to_clients(alone))),
+    "split, clients with the one": lambda links, alone: links.cut(
+        both_ways(to_others(alone) + to_clients(*(other for other in NODE_IDS if other != alone)))
+    ),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.machines.cuts", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10, help="of each kind of cut")
+    parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
+    parser.add_argument("--of", choices=SYSTEMS, help=argparse.SUPPRESS)
+    if "--of" in sys.argv:
+        enter_own("tests.machines.cuts")
+    options = parse_options(parser, rate=120)
+    if options.of is None:
+        systems = list(SYSTEMS) if options.kafka else ["moldau"]
+        return in_turn(systems, options.folder, options.rounds, options.rate, options.seed)
+    return be_cut(options.of, options.folder, options.rounds, options.rate, options.seed)
+
+
+# -- one system, in a process of its own: it reads a line before each round, and writes one after it
+
+
+def be_cut(system: str, folder: Path, rounds: int, rate: int, seed: int) -> int:
+    nodes = DocumentedNodes(folder, set(NODE_IDS) if system == "kafka" else set(), settings=NOTICED)
+    cut: list[Round] = []
+    acknowledged = 0
+
+    def act(recorder: history.Recorder, clients: Clients) -> list[str]:
+        nonlocal acknowledged
+        for number in range(rounds):
+            for kind in CUTS:
+                print("ready", flush=True)
+                if not sys.stdin.readline():
+                    return ["nobody asks for more rounds"]
+                try:
+                    cut.append(one_round(nodes, recorder, kind, number))
+                except (AssertionError, KafkaError) as error:
+                    return [f"{kind}: {error}"]
+                if ended := nodes.ended():
+                    return [f"{kind}: nodes {ended} ended by themselves"]
+                clients.check()
+        acknowledged = clients.acknowledged
+        return []
+
+    problems = judged(folder, nodes, rate, random.Random(seed), act)
+    took_s: dict[str, list[float]] = {}
+    for each, stop_s in zip(cut, stops(history.HistoryFile(folder / "history.jsonl"), cut, READ), strict=True):
+        took_s.setdefault(each.kind, []).append(stop_s)
+    print(json.dumps({"stops": took_s, "problems": problems, "acknowledged": acknowledged}), flush=True)
+    return 0
+
+
+def one_round(nodes: DocumentedNodes, recorder: history.Recorder, kind: str, number: int) -> Round:
+    """Raises AssertionError where the cluster does not become whole, and KafkaError."""
+    nodes.elect_preferred()
+    nodes.wait_whole()
+    time.sleep(SETTLED_S)
+    active = nodes.active_controller()
+    others = [machine for machine in NODE_IDS if machine != active]
+    machine = active if active and number % 2 == 0 else others[number // 2 % len(others)]
+    begin_ms = now_ms()
+    recorder.fault(f"{kind}: machine {machine}, the active controller is on {active}")
+    CUTS[kind](nodes.links, machine)
+    time.sleep(CUT_S)
+    nodes.links.heal()
+    nodes.links.put_cable_back(machine)
+    nodes.wait_whole()
+    time.sleep(SETTLED_S)
+    return Round(kind, begin_ms, now_ms())
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+# -- all systems, round by round in turn
+
+
+def in_turn(systems: list[str], folder: Path, rounds: int, rate: int, seed: int) -> int:
+    running = {system: start(system, folder, rounds, rate, seed) for system in systems}
+    try:
+        for number in range(rounds):
+            begin_s = time.monotonic()
+            for _ in CUTS:
+                for process in running.values():
+                    if wait_for(process, "ready", PATIENCE_S * 2):
+                        assert process.stdin is not None
+                        process.stdin.write("\n")
+                        process.stdin.flush()
+            print(f"round {number + 1} of each kind took {time.monotonic() - begin_s:.0f} s", flush=True)
+        told = {system: json.loads(wait_for(process, "{", END_S) or "{}") for system, process in running.items()}
+    finally:
+        for process in running.values():
+            process.kill()
+            process.communicate()
+    print("\n".join(table(told)))
+    return 1 if any(each.get("problems", True) for each in told.values()) else 0
+
+
+def start(system: str, folder: Path, rounds: int, rate: int, seed: int) -> subprocess.Popen[str]:
+    words = {"--of": system, "--rounds": rounds, "--rate": rate, "--seed": seed, "--folder": folder / system}
+    command = [sys.executable, "-m", "tests.machines.cuts", *(str(word) for pair in words.items() for word in pair)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(process: subprocess.Popen[str], begin: str, seconds: float) -> str:
+    """The next line that begins so; the others are printed. Nothing where the process ends."""
+    while line := line_of(process.stdout, seconds):
+        if line.startswith(begin):
+            return line
+        print(line, end="", flush=True)
+    return ""
+
+
+def table(told: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    names = [SYSTEMS[system] for system in told]
+    lines = ["| cut | rounds | " + " | ".join(f"{name}: median | longest" for name in names) + " |"]
+    lines.append("|---|---|" + "---|---|" * len(names))
+    for kind in CUTS:
+        figures = [each["stops"].get(kind, []) for each in told.values()]
+        if all(figures):
+            cells = [cell for each in figures for cell in (f"{statistics.median(each):.1f} s", f"{max(each):.1f} s")]
+            lines.append(f"| {kind} | {min(map(len, figures))} | " + " | ".join(cells) + " |")
+    for name, each in zip(names, told.values(), strict=True):
+        wrong = "; ".join(each["problems"]) or "nothing lost, doubled or out of order"
+        lines.append(f"{name}: {each['acknowledged']:,} records acknowledged, {wrong}")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
