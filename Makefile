@@ -165,7 +165,7 @@ WITH_KAFKA = MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers)
 machines-soak: .venv/.test
 	$(if $(KAFKA),$(WITH_KAFKA)) $(BIN)/python -m tests.machines.soak --minutes $(or $(MINUTES),60) $(if $(APART),--apart) $(if $(KAFKA),--kafka) $(if $(SEED),--seed $(SEED))
 
-# How long producers stand in each kind of cut. KAFKA=1: Apache Kafka takes each round in turn with Moldau.
+# How long producers stand in each kind of cut. KAFKA=1: Apache Kafka is cut at the same time.
 machines-cuts: .venv/.test
 	$(if $(KAFKA),$(WITH_KAFKA)) $(BIN)/python -m tests.machines.cuts --rounds $(or $(ROUNDS),10) $(if $(KAFKA),--kafka) $(if $(SEED),--seed $(SEED))
 

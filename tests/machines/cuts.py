@@ -1,22 +1,24 @@
 """`make machines-cuts`: how long producers stand while three machines are cut off from each other, in eight ways, and
 whether anything is lost, doubled or out of order.
 
-    python -m tests.machines.cuts [--rounds 10] [--kafka] [--seed N] [--folder DIR]
+    python -m tests.machines.cuts [--rounds 10] [--minutes M] [--kafka] [--rate 120] [--seed N] [--folder DIR]
 
 Each round cuts one machine for eight seconds, heals the network and waits until every replica is in sync. Before it the
 leaders are spread evenly. The machine is that of the active controller in every other round. A round's figure is the
 longest time for which a partition acknowledged nothing to an idempotent producer (acks=all). Meanwhile a group reads
 and a transactional copier copies.
 
-`--kafka`: three nodes of Apache Kafka on machines of their own, with the same files, take each round in turn with
-Moldau's (a Java, and its jars in MOLDAU_KAFKA_LIBS). Prints a table in Markdown and the verdict; exit code 1 where a
-promise was broken. For root, on Linux.
+`--kafka`: three nodes of Apache Kafka on machines of their own, with the same files, are cut at the same time, so that
+other work on this machine is the same for both (a Java, and its jars in MOLDAU_KAFKA_LIBS). Prints a table in Markdown
+and the verdict; exit code 1 where a promise was broken. For root, on Linux.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import random
 import statistics
 import subprocess
@@ -44,10 +46,14 @@ NOTICED = {
     "replica.lag.time.max.ms": "4000",
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
 }
-"""A cut lasts longer than a session, and than a replica may lag."""
+"""A cut lasts longer than a session, and than a replica may lag. Few partitions: there are many rounds."""
 END_S = 1_800
 """For readers and copier to come to the end, and for the judgement."""
+READY, RESULT = "ready", "{"
+"""How the lines of a system begin: before each round, and its last one."""
 SYSTEMS = {"moldau": "Moldau", "kafka": "Apache Kafka"}
 
 
@@ -85,15 +91,19 @@ CUTS: dict[str, Cut] = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.machines.cuts", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="of each kind of cut")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="no round begins later")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
     parser.add_argument("--of", choices=SYSTEMS, help=argparse.SUPPRESS)
     if "--of" in sys.argv:
         enter_own("tests.machines.cuts")
     options = parse_options(parser, rate=120)
-    if options.of is None:
-        systems = list(SYSTEMS) if options.kafka else ["moldau"]
-        return in_turn(systems, options.folder, options.rounds, options.rate, options.seed)
-    return be_cut(options.of, options.folder, options.rounds, options.rate, options.seed)
+    if options.of is not None:
+        return be_cut(options.of, options.folder, options.rounds, options.rate, options.seed)
+    running = {
+        system: start(system, options.folder, options.rounds, options.rate, options.seed)
+        for system in (SYSTEMS if options.kafka else ("moldau",))
+    }
+    return side_by_side(running, options.rounds, options.minutes * 60)
 
 
 # -- one system, in a process of its own: it reads a line before each round, and writes one after it
@@ -108,9 +118,9 @@ def be_cut(system: str, folder: Path, rounds: int, rate: int, seed: int) -> int:
         nonlocal acknowledged
         for number in range(rounds):
             for kind in CUTS:
-                print("ready", flush=True)
+                print(READY, flush=True)
                 if not sys.stdin.readline():
-                    return ["nobody asks for more rounds"]
+                    return []
                 try:
                     cut.append(one_round(nodes, recorder, kind, number))
                 except (AssertionError, KafkaError) as error:
@@ -118,7 +128,7 @@ def be_cut(system: str, folder: Path, rounds: int, rate: int, seed: int) -> int:
                 if ended := nodes.ended():
                     return [f"{kind}: nodes {ended} ended by themselves"]
                 clients.check()
-        acknowledged = clients.acknowledged
+                acknowledged = clients.acknowledged
         return []
 
     problems = judged(folder, nodes, rate, random.Random(seed), act)
@@ -152,26 +162,32 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-# -- all systems, round by round in turn
+# -- all systems, each round at the same time
 
 
-def in_turn(systems: list[str], folder: Path, rounds: int, rate: int, seed: int) -> int:
-    running = {system: start(system, folder, rounds, rate, seed) for system in systems}
+def side_by_side(running: Mapping[str, subprocess.Popen[str]], rounds: int, seconds: float) -> int:
+    end_s = time.monotonic() + seconds
+    said: dict[str, str] = {}
     try:
-        for number in range(rounds):
-            begin_s = time.monotonic()
-            for _ in CUTS:
-                for process in running.values():
-                    if wait_for(process, "ready", PATIENCE_S * 2):
-                        assert process.stdin is not None
-                        process.stdin.write("\n")
-                        process.stdin.flush()
-            print(f"round {number + 1} of each kind took {time.monotonic() - begin_s:.0f} s", flush=True)
-        told = {system: json.loads(wait_for(process, "{", END_S) or "{}") for system, process in running.items()}
+        for kind in [*CUTS] * rounds:
+            said = {system: wait_for(process, (READY, RESULT), PATIENCE_S * 2) for system, process in running.items()}
+            if time.monotonic() > end_s or not all(line.startswith(READY) for line in said.values()):
+                break
+            print(f"{time.strftime('%X')} {kind}, load {os.getloadavg()[0]:.0f}", flush=True)
+            for process in running.values():
+                assert process.stdin is not None
+                process.stdin.write("\n")
+                process.stdin.flush()
+        told = {}
+        for system, process in running.items():
+            assert process.stdin is not None
+            process.stdin.close()
+            line = said.get(system, "")
+            told[system] = json.loads(line if line.startswith(RESULT) else wait_for(process, (RESULT,), END_S) or "{}")
     finally:
         for process in running.values():
             process.kill()
-            process.communicate()
+            process.wait()
     print("\n".join(table(told)))
     return 1 if any(each.get("problems", True) for each in told.values()) else 0
 
@@ -182,8 +198,8 @@ def start(system: str, folder: Path, rounds: int, rate: int, seed: int) -> subpr
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(process: subprocess.Popen[str], begin: str, seconds: float) -> str:
-    """The next line that begins so; the others are printed. Nothing where the process ends."""
+def wait_for(process: subprocess.Popen[str], begin: tuple[str, ...], seconds: float) -> str:
+    """The next line with one of these beginnings; the others are printed. Nothing where the process ends."""
     while line := line_of(process.stdout, seconds):
         if line.startswith(begin):
             return line
@@ -196,13 +212,13 @@ def table(told: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = ["| cut | rounds | " + " | ".join(f"{name}: median | longest" for name in names) + " |"]
     lines.append("|---|---|" + "---|---|" * len(names))
     for kind in CUTS:
-        figures = [each["stops"].get(kind, []) for each in told.values()]
+        figures = [each.get("stops", {}).get(kind, []) for each in told.values()]
         if all(figures):
             cells = [cell for each in figures for cell in (f"{statistics.median(each):.1f} s", f"{max(each):.1f} s")]
             lines.append(f"| {kind} | {min(map(len, figures))} | " + " | ".join(cells) + " |")
     for name, each in zip(names, told.values(), strict=True):
-        wrong = "; ".join(each["problems"]) or "nothing lost, doubled or out of order"
-        lines.append(f"{name}: {each['acknowledged']:,} records acknowledged, {wrong}")
+        wrong = "; ".join(each.get("problems", ["it ended"])) or "nothing lost, doubled or out of order"
+        lines.append(f"{name}: {each.get('acknowledged', 0):,} records acknowledged, {wrong}")
     return lines
 
 
