@@ -12,6 +12,10 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from moldau.products.pipelines.formats.avro_reading import UUID, range_of
+from moldau.products.pipelines.formats.avro_schema import AvroType
 from moldau.products.pipelines.formats.registry import HEADER_BYTES, MAGIC
 
 if TYPE_CHECKING:
@@ -26,20 +30,45 @@ _SYNC_MARKER = bytes(16)
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 _WHOLE_NUMBERS = ("int", "long")
 _WITH_LENGTH = ("string", "bytes")
-_LOGICAL = ("date", "timestamp-millis", "timestamp-micros")
-"""Whose columns have the number that was written."""
+_LOGICAL = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros", "uuid")
 
 
-def fits_columns(schema: Any) -> bool:
-    """Whether the fields of the record are of the types that this module knows: primitive ones, some logical ones over
-    these, and either of them or null."""
-    return all(_primitive(field["type"]) is not None for field in schema["fields"])
+class FlatField(msgspec.Struct, frozen=True):
+    """A field of a primitive type. `null`: the place of null in its union, None without one; `logical`: the reader's,
+    one of _LOGICAL or None."""
+
+    kind: str
+    null: int | None
+    logical: str | None
 
 
-def read_columns(schema: Any, values: pa.Array, kind: pa.StructType, *, after: int = 0) -> pa.Array | None:
-    """`values`: binary, without nulls, each behind `after` bytes of something else; `schema`: parsed by fastavro, see
-    `fits_columns`. Gives rows of the first fields of `kind`, the others are null. None where a value does not decode,
-    or where polars cannot tell."""
+def flat_fields(written: AvroType, read: AvroType) -> tuple[FlatField, ...] | None:
+    """The fields, where the writer has those of the reader in their order with types that this module knows: primitive
+    ones, some logical ones over these, and either of them or null. Else None."""
+    if written.kind != "record" or [one.name for one in written.fields] != [one.name for one in read.fields]:
+        return None
+    found = [_flat(one.type, own.type) for one, own in zip(written.fields, read.fields, strict=True)]
+    return None if None in found else tuple(one for one in found if one is not None)
+
+
+def _flat(written: AvroType, read: AvroType) -> FlatField | None:
+    kind, own = written.without_null(), read.without_null()
+    if kind is None or own is None or kind.kind != own.kind or len(written.branches) > 2:
+        return None
+    if kind.kind not in (*_WIDTHS, *_WHOLE_NUMBERS, *_WITH_LENGTH) or own.logical not in (None, *_LOGICAL):
+        return None
+    null = next((place for place, one in enumerate(written.branches) if one.kind == "null"), None)
+    if (null is None and written.kind == "union") or (null is not None and read.kind != "union"):
+        return None
+    return FlatField(kind.kind, null, own.logical)
+
+
+def read_columns(
+    fields: Sequence[FlatField], values: pa.Array, kind: pa.StructType, *, after: int = 0
+) -> pa.Array | None:
+    """`values`: binary, without nulls, each behind `after` bytes of something else. Gives rows of the first fields of
+    `kind`, the others are null. None where a value does not decode or has no place in its column, or where polars
+    cannot tell."""
     import numpy as np
     import polars as pl
     import pyarrow as pa
@@ -52,21 +81,43 @@ def read_columns(schema: Any, values: pa.Array, kind: pa.StructType, *, after: i
     if not len(block):
         return None
     try:
-        frame = pl.read_avro(io.BytesIO(_container(schema, len(values), block)))
+        frame = pl.read_avro(io.BytesIO(_container(fields, len(values), block)))
         table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return None  # of a panic, which is how polars takes some damage, two lines stand in the log
     if table.num_rows != len(values):
         return None
     columns = [column.combine_chunks() for column in table.columns]
-    if not _is_whole([field["type"] for field in schema["fields"]], columns, offsets, block):
+    if not _is_whole(fields, columns, offsets, block):
         return None
-    try:
-        fields = [column.cast(kind.field(place).type) for place, column in enumerate(columns)]
-    except pa.ArrowException:
+    read = [
+        _with_logical(field, column, kind.field(place).type)
+        for place, (field, column) in enumerate(zip(fields, columns, strict=True))
+    ]
+    if any(column is None for column in read):
         return None
     others = [pa.nulls(len(values), field.type) for field in list(kind)[len(fields) :]]
-    return pa.StructArray.from_arrays([*fields, *others], fields=list(kind))
+    return pa.StructArray.from_arrays([*read, *others], fields=list(kind))
+
+
+def _with_logical(field: FlatField, column: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """None where a value has no place in the column, which the reader of single values knows too."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if field.logical is None or field.logical == "uuid":
+            text = column.cast(kind)
+            is_there = field.logical is None or pc.all(pc.match_substring_regex(text, f"^{UUID}$")).as_py() is not False
+            return text if is_there else None
+        first, last, unit = range_of(field.logical)
+        numbers = column.cast(pa.int64())
+        least, most = pc.min_max(numbers).as_py().values()
+        if least is not None and not first <= least <= most <= last:
+            return None
+        return pc.multiply(numbers, unit).cast(pa.int32() if field.kind == "int" else pa.int64()).cast(kind)
+    except pa.ArrowException:
+        return None
 
 
 def common_schema_id(values: pa.Array) -> int | None:
@@ -94,11 +145,15 @@ def _bytes_of(values: pa.Array) -> tuple[Numbers, Bytes]:
     return offsets - offsets[0], np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
 
 
-def _container(schema: Any, count: int, block: Bytes) -> bytes:
+def _container(fields: Sequence[FlatField], count: int, block: Bytes) -> bytes:
     import fastavro
 
+    kinds: list[Any] = [
+        field.kind if field.null is None else ["null", field.kind][:: 1 if field.null == 0 else -1] for field in fields
+    ]
+    named = [{"name": f"f{place}", "type": kind} for place, kind in enumerate(kinds)]
     out = io.BytesIO()
-    fastavro.writer(out, schema, [], sync_marker=_SYNC_MARKER)
+    fastavro.writer(out, {"type": "record", "name": "Row", "fields": named}, [], sync_marker=_SYNC_MARKER)
     fastavro.schemaless_writer(out, "long", count)
     fastavro.schemaless_writer(out, "long", len(block))
     out.write(block.tobytes())
@@ -106,34 +161,22 @@ def _container(schema: Any, count: int, block: Bytes) -> bytes:
     return out.getvalue()
 
 
-def _primitive(schema: Any) -> str | None:
-    """The type below a union with null and a logical type; None for one that this module does not know."""
-    if isinstance(schema, list):
-        others = [one for one in schema if one != "null"]
-        return _primitive(others[0]) if len(schema) == 2 and len(others) == 1 else None
-    name, logical = (schema["type"], schema.get("logicalType")) if isinstance(schema, dict) else (schema, None)
-    is_known = name in (*_WIDTHS, *_WHOLE_NUMBERS, *_WITH_LENGTH)
-    return name if is_known and (logical is None or logical in _LOGICAL) else None
-
-
-def _is_whole(schemas: Sequence[Any], columns: Sequence[pa.Array], offsets: Numbers, block: Bytes) -> bool:
+def _is_whole(fields: Sequence[FlatField], columns: Sequence[pa.Array], offsets: Numbers, block: Bytes) -> bool:
     """Whether each row takes the bytes between two of the offsets, with nothing in them that polars does not look at:
     the place in a union and the byte of a boolean."""
     import numpy as np
 
     at = offsets[:-1].copy()
-    for schema, column in zip(schemas, columns, strict=True):
+    for field, column in zip(fields, columns, strict=True):
         is_there = column.is_valid().to_numpy(zero_copy_only=False)
-        if isinstance(schema, list):
-            null = schema.index("null")
-            places = np.where(is_there, 1 - null, null)
+        if field.null is not None:
+            places = np.where(is_there, 1 - field.null, field.null)
             if not np.array_equal(_bytes_at(block, at), 2 * places):  # a place is a zigzag number
                 return False
             at += 1
-        name = _primitive(schema)
-        if name == "boolean" and (_bytes_at(block, at)[is_there] > 1).any():
+        if field.kind == "boolean" and (_bytes_at(block, at)[is_there] > 1).any():
             return False
-        at += np.where(is_there, _lengths(name, column), 0)
+        at += np.where(is_there, _lengths(field.kind, column), 0)
     return np.array_equal(at, offsets[1:])
 
 
@@ -142,7 +185,7 @@ def _bytes_at(block: Bytes, places: Numbers) -> Bytes:
     return block.take(places, mode="clip")
 
 
-def _lengths(name: str | None, column: pa.Array) -> Numbers:
+def _lengths(name: str, column: pa.Array) -> Numbers:
     """The bytes that each entry takes."""
     import numpy as np
     import pyarrow as pa

@@ -11,6 +11,7 @@ from avro.name import Names
 from avro.schema import Schema as AvroSchema
 from avro.schema import make_avsc_object
 
+from moldau.products.registry.core.kinds.avro_defaults import bad_defaults
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
 from moldau.products.registry.core.refusals import SchemaError
 
@@ -18,8 +19,10 @@ PARSED_KEPT = 1_000
 
 
 def kept(schema: WholeSchema) -> str:
-    """The JSON as it was given, without spaces."""
-    _parse(schema)
+    """The JSON as it was given, without spaces. A schema that is kept already may have a bad default."""
+    bad = list(bad_defaults(_parse(schema)))
+    if bad:
+        raise SchemaError(f"Avro for Java could not read it: {'; '.join(bad)}")
     return json.dumps(json.loads(schema.text), separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,0 +1,354 @@
+"""Rows as values of an Avro schema: each value is looked at, made into what stands below its logical type, and encoded
+by `fastavro`, which by itself cuts fractions, takes a text for a boolean and makes infinities of large numbers.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+from moldau.products.pipelines.formats.avro_defaults import INTEGERS, default_of
+from moldau.products.pipelines.formats.avro_reading import UNIT_MICROS, is_uuid
+from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, Json
+
+Change = Callable[[Any], Any]
+"""Raises ValueError for a value that is none of the type."""
+
+_EPOCH = datetime(1970, 1, 1)
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+_MICROSECOND = timedelta(microseconds=1)
+_EXACT = Context(prec=1_000_000)
+
+
+class RecordWriting:
+    """Writes rows of a record."""
+
+    def __init__(self, record: AvroType) -> None:
+        import fastavro
+
+        self.record = record
+        self._names: dict[str, str] = {}
+        self._branches: dict[int, list[str]] = {}
+        self._changes: dict[str, Change] = {}
+        self._made = 0
+        self._schema = fastavro.parse_schema(self._form(record))
+        self._fields = {one.name: (one, self._change(one.type)) for one in record.fields}
+
+    def default(self, field: AvroField) -> Any:
+        """As it is encoded. Raises ValueError."""
+        return default_of(field, lambda kind, place, value: self._in_branch(kind, place, value))
+
+    def encoder(self, are_fitting: frozenset[str] = frozenset()) -> Callable[[Mapping[str, Any]], bytes]:
+        """`are_fitting`: fields whose values are of their type, which has no logical type, as they are."""
+        import fastavro
+
+        changes = [
+            (name, None if name in are_fitting else change, _given_or(one, self.default))
+            for name, (one, change) in self._fields.items()
+        ]
+        known, schema = frozenset(self._fields), self._schema
+
+        def encode(row: Mapping[str, Any]) -> bytes:
+            if row.keys() - known:
+                raise ValueError(f"the schema has no {', '.join(sorted(row.keys() - known))}")
+            found = {}
+            for name, change, default in changes:
+                if name not in row:
+                    found[name] = default()
+                    continue
+                try:
+                    found[name] = row[name] if change is None else change(row[name])
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, schema, found)
+            return out.getvalue()
+
+        return encode
+
+    # -- forms: a record of one field, which takes no bytes, is around each branch of a union, so that it has a name
+
+    def _form(self, kind: AvroType) -> Json:
+        if kind.kind == "union":
+            return self._union_form(kind)
+        if kind.kind in ("array", "map"):
+            return {"type": kind.kind, "items" if kind.kind == "array" else "values": self._form(kind.inner)}
+        if kind.kind == "enum":
+            return "int"
+        if kind.kind == "fixed":
+            return {"type": "fixed", "name": self._new_name(), "size": kind.size}
+        if kind.kind != "record":
+            return kind.kind
+        if kind.name in self._names:
+            return self._names[kind.name]
+        name = self._names[kind.name] = self._new_name()
+        fields = [{"name": one.name, "type": self._form(one.type)} for one in kind.fields]
+        return {"type": "record", "name": name, "fields": fields}
+
+    def _union_form(self, kind: AvroType) -> Json:
+        names = self._branches[id(kind)] = ["null" if one.kind == "null" else self._new_name() for one in kind.branches]
+        return [
+            "null"
+            if one.kind == "null"
+            else {"type": "record", "name": name, "fields": [{"name": "value", "type": self._form(one)}]}
+            for name, one in zip(names, kind.branches, strict=True)
+        ]
+
+    def _new_name(self) -> str:
+        self._made += 1
+        return f"T{self._made}"
+
+    def _in_branch(self, kind: AvroType, place: int, value: Any) -> Any:
+        name = self._branches[id(kind)][place]
+        return (name, None) if name == "null" else (name, {"value": value})
+
+    # -- changes
+
+    def _change(self, kind: AvroType) -> Change:
+        if kind.kind == "union":
+            return self._union(kind)
+        if kind.kind == "record":
+            return self._of_record(kind)
+        if kind.kind == "array":
+            return _array(self._change(kind.inner))
+        if kind.kind == "map":
+            return _map(self._change(kind.inner))
+        if kind.logical is not None:
+            return _logical(kind)
+        return _PLAIN[kind.kind](kind)
+
+    def _union(self, kind: AvroType) -> Change:
+        """The first type that takes the value. A double is before a float, which would lose digits."""
+        places = sorted(range(len(kind.branches)), key=lambda place: kind.branches[place].kind == "float")
+        branches = [(place, self._change(one)) for place, one in enumerate(kind.branches)]
+        null = next((place for place, one in enumerate(kind.branches) if one.kind == "null"), None)
+        others = [branches[place] for place in places if place != null]
+
+        def change(value: Any) -> Any:
+            if value is None and null is not None:
+                return self._in_branch(kind, null, None)
+            reasons = []
+            for place, act in others:
+                try:
+                    return self._in_branch(kind, place, act(value))
+                except ValueError as error:
+                    reasons.append(str(error))
+            raise ValueError("; ".join(reasons))
+
+        return change
+
+    def _of_record(self, record: AvroType) -> Change:
+        """A record may hold itself, so what is done with it is looked up when it is needed."""
+        if record.name not in self._changes:
+            self._changes[record.name] = lambda value: changed(value)
+            fields = [(one, self._change(one.type), _given_or(one, self.default)) for one in record.fields]
+            changed = _nested(record.name, fields)
+        return self._changes[record.name]
+
+
+def _given_or(field: AvroField, default: Callable[[AvroField], Any]) -> Callable[[], Any]:
+    """Gives the default, which is made once. Raises ValueError, also for one that is not of its type."""
+    if field.default is NO_DEFAULT:
+        return _refuse(f"there is no {field.name}")
+    try:
+        value = default(field)
+    except ValueError as error:
+        return _refuse(str(error))
+    return lambda: value
+
+
+def _refuse(reason: str) -> Callable[[], Any]:
+    def act() -> Any:
+        raise ValueError(reason)
+
+    return act
+
+
+def _nested(name: str, fields: list[tuple[AvroField, Change, Callable[[], Any]]]) -> Change:
+    def change(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _is_no(value, name)
+        found = {}
+        for one, act, default in fields:
+            try:
+                found[one.name] = act(value[one.name]) if one.name in value else default()
+            except ValueError as error:
+                raise ValueError(f"{one.name}: {error}") from None
+        return found
+
+    return change
+
+
+def _array(change: Change) -> Change:
+    def act(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _is_no(value, "array")
+        return [change(one) for one in value]
+
+    return act
+
+
+def _map(change: Change) -> Change:
+    def act(value: Any) -> Any:
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise _is_no(value, "map")
+        return {key: change(one) for key, one in value.items()}
+
+    return act
+
+
+def _is_no(value: object, name: str) -> ValueError:
+    return ValueError(f"{repr(value)[:100]} is no {name}")
+
+
+# --- primitive types ---
+
+
+def _of(kind: type | tuple[type, ...], name: str) -> Callable[[AvroType], Change]:
+    def change(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise _is_no(value, name)
+        return value
+
+    return lambda _: change
+
+
+def _integer(kind: AvroType) -> Change:
+    most = 1 << INTEGERS[kind.kind]
+
+    def change(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not -most <= value < most:
+            raise _is_no(value, kind.kind)
+        return value
+
+    return change
+
+
+def _real(kind: AvroType) -> Change:
+    form = "<f" if kind.kind == "float" else "<d"
+
+    def change(value: Any) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise _is_no(value, kind.kind)
+        try:
+            number = float(value)
+            struct.pack(form, number)
+        except OverflowError:
+            raise _is_no(value, kind.kind) from None
+        return number
+
+    return change
+
+
+def _fixed(kind: AvroType) -> Change:
+    def change(value: Any) -> bytes:
+        if not isinstance(value, bytes) or len(value) != kind.size:
+            raise _is_no(value, f"{kind.name} of {kind.size} bytes")
+        return value
+
+    return change
+
+
+def _enum(kind: AvroType) -> Change:
+    places = {symbol: place for place, symbol in enumerate(kind.symbols)}
+
+    def change(value: Any) -> int:
+        if not isinstance(value, str) or value not in places:
+            raise _is_no(value, f"{kind.name}: it has {', '.join(places)}"[:200])
+        return places[value]
+
+    return change
+
+
+_PLAIN: dict[str, Callable[[AvroType], Change]] = {
+    "null": _of(type(None), "null"), "boolean": _of(bool, "boolean"), "int": _integer, "long": _integer,
+    "float": _real, "double": _real, "bytes": _of((bytes, bytearray), "bytes"), "string": _of(str, "string"),
+    "fixed": _fixed, "enum": _enum,
+}  # fmt: skip
+
+
+# --- logical types ---
+
+
+def _logical(kind: AvroType) -> Change:
+    if kind.logical == "decimal":
+        return _decimal(kind)
+    if kind.logical == "uuid":
+        return _uuid
+    return _number_or(_TIMES[str(kind.logical)], _integer(kind), str(kind.logical))
+
+
+def _number_or(act: Callable[[Any], int | None], integer: Change, logical: str) -> Change:
+    """A number is taken as it is. A finer time is cut."""
+
+    def change(value: Any) -> int:
+        if isinstance(value, int):
+            return int(integer(value))
+        found = act(value)
+        if found is None:
+            raise _is_no(value, logical)
+        return found
+
+    return change
+
+
+def _day(value: Any) -> int | None:
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    return value.toordinal() - _FIRST_DAY if is_day else None
+
+
+def _time_of_day(unit: int) -> Callable[[Any], int | None]:
+    def act(value: Any) -> int | None:
+        if not isinstance(value, time):
+            return None
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return int(seconds * 1_000_000 + value.microsecond) // unit
+
+    return act
+
+
+def _moment(unit: int, *, has_zone: bool) -> Callable[[Any], int | None]:
+    def act(value: Any) -> int | None:
+        if not isinstance(value, datetime):
+            return None
+        if (value.tzinfo is not None) != has_zone:
+            wanted = "a timestamp" if has_zone else "a timestamp_ntz"
+            raise ValueError(f"{value} is no local time: cast it to {wanted}")
+        wall = value.astimezone(UTC).replace(tzinfo=None) if has_zone else value
+        return int((wall - _EPOCH) // _MICROSECOND) // unit
+
+    return act
+
+
+_TIMES: dict[str, Callable[[Any], int | None]] = {
+    "date": _day,
+    **{f"time-{unit}": _time_of_day(micros) for unit, micros in UNIT_MICROS.items()},
+    **{f"timestamp-{unit}": _moment(micros, has_zone=True) for unit, micros in UNIT_MICROS.items()},
+    **{f"local-timestamp-{unit}": _moment(micros, has_zone=False) for unit, micros in UNIT_MICROS.items()},
+}
+
+
+def _decimal(kind: AvroType) -> Change:
+    most = 10**kind.precision
+
+    def change(value: Any) -> bytes:
+        if not isinstance(value, Decimal) or not value.is_finite():
+            raise _is_no(value, f"decimal({kind.precision}, {kind.scale})")
+        scaled = value.scaleb(kind.scale, _EXACT)
+        number = int(scaled)
+        if number != scaled or abs(number) >= most:
+            raise _is_no(value, f"decimal({kind.precision}, {kind.scale})")
+        size = kind.size or number.bit_length() // 8 + 1
+        return number.to_bytes(size, "big", signed=True)
+
+    return change
+
+
+def _uuid(value: Any) -> str:
+    if not isinstance(value, str) or not is_uuid(value):
+        raise _is_no(value, "uuid")
+    return value

@@ -1,0 +1,80 @@
+"""Whether the default of each field is of its type: Avro for Java refuses a schema where one is not, Avro for Python
+takes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from avro.schema import ArraySchema, Field, MapSchema, RecordSchema, UnionSchema
+from avro.schema import Schema as AvroSchema
+
+_BITS = {"int": 31, "long": 63}
+"""Without the sign."""
+_TEXTS = ("string", "bytes", "enum", "fixed")
+_NUMBER = re.compile(r"NaN|[-+]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?)")
+"""What a text must be to stand for the default of a field that is a float or a double."""
+_SHOWN = 100
+
+
+def bad_defaults(schema: AvroSchema) -> Iterator[str]:
+    """What is wrong with each default that is not of its field's type, in the records of the schema and inside them."""
+    for record in _records(schema, {}):
+        for field in record.fields:
+            if field.has_default and not _is_default(field):
+                yield f"the default {str(field.default)[:_SHOWN]!r} of {record.fullname}.{field.name} is no {_said(field.type)}"
+
+
+def _records(schema: AvroSchema, seen: dict[int, AvroSchema]) -> Iterator[RecordSchema]:
+    if id(schema) in seen:
+        return
+    seen[id(schema)] = schema
+    inner: list[AvroSchema] = []
+    if isinstance(schema, RecordSchema):
+        yield schema
+        inner = [field.type for field in schema.fields]
+    elif isinstance(schema, UnionSchema):
+        inner = list(schema.schemas)
+    elif isinstance(schema, ArraySchema):
+        inner = [schema.items]
+    elif isinstance(schema, MapSchema):
+        inner = [schema.values]
+    for one in inner:
+        yield from _records(one, seen)
+
+
+def _is_default(field: Field) -> bool:
+    if field.type.type in ("float", "double") and isinstance(field.default, str):
+        return _NUMBER.fullmatch(field.default) is not None
+    return _is_value(field.type, field.default)
+
+
+def _is_value(schema: AvroSchema, value: object) -> bool:
+    """As JSON has the value."""
+    if isinstance(schema, UnionSchema):
+        return any(_is_value(one, value) for one in schema.schemas)
+    if isinstance(schema, ArraySchema):
+        return isinstance(value, list) and all(_is_value(schema.items, one) for one in value)
+    if isinstance(schema, MapSchema):
+        return isinstance(value, dict) and all(_is_value(schema.values, one) for one in value.values())
+    if isinstance(schema, RecordSchema):
+        return isinstance(value, dict) and all(
+            _is_value(field.type, value[field.name]) if field.name in value else field.has_default and _is_default(field)
+            for field in schema.fields
+        )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if schema.type in _BITS:
+        most = 1 << _BITS[schema.type]
+        return is_number and isinstance(value, int) and -most <= value < most
+    return {
+        "null": value is None,
+        "boolean": isinstance(value, bool),
+        "float": is_number,
+        "double": is_number,
+    }.get(schema.type, isinstance(value, str) and schema.type in _TEXTS)
+
+
+def _said(schema: AvroSchema) -> str:
+    if isinstance(schema, UnionSchema):
+        return f"type of its union ({', '.join(map(_said, schema.schemas))})"
+    return str(getattr(schema, "fullname", "") or schema.type)
