@@ -128,10 +128,11 @@ class _Resolution:
             changes, defaults
         )
 
-    def _default(self, field: AvroField) -> Any:
+    @staticmethod
+    def _default(field: AvroField) -> Any:
         if field.default is NO_DEFAULT:
             raise ValueError(f"the writer's schema has no {field.name}, and the reader's has no default for it")
-        _, change = self.plan(field.type, field.type)
+        _, change = _Resolution(field.type).plan(field.type, field.type)
         value = default_of(field, lambda _, __, one: one)
         return value if change is None else change(value)
 
