@@ -57,8 +57,15 @@ class Generator:
         writer = self.older(reader)
         if self.random.random() < 0.1:
             writer = self.random.choice([["null", writer], [writer, "null"], [writer]])
-        raw = [encoded(writer, self.value(writer)) for _ in range(values)]
+        raw = self.values(writer, values)
         return Pair(writer, reader, [one[:-1] if self.random.random() < 0.02 else one for one in raw])
+
+    def values(self, schema: Json, count: int = 3) -> list[bytes]:
+        return [encoded(schema, self.value(schema)) for _ in range(count)]
+
+    def left_out(self, record: Json) -> list[str]:
+        """Names of fields that are left to their defaults."""
+        return [one["name"] for one in record["fields"] if "default" in one and self.random.random() < 0.3]
 
     # -- schemas
 

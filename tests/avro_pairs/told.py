@@ -6,14 +6,16 @@ import datetime
 import json
 import struct
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from moldau.products.pipelines.formats.avro import AvroValues
+from moldau.products.pipelines.formats.avro import AvroValues, AvroWriter
 from moldau.products.pipelines.formats.avro_schema import AvroType, parsed_record
+from moldau.products.pipelines.formats.format import CORRUPT_COLUMN
 from moldau.products.pipelines.formats.registry import RegisteredSchema, Registry
 from tests.avro_pairs.encoding import Json
+from tests.avro_pairs.generate import Pair
 
 EPOCH = datetime.datetime(1970, 1, 1)
 HEAD = b"\0\0\0\0\1"
@@ -46,8 +48,43 @@ def rows(writer: Json, reader: Json, values: list[bytes]) -> list[dict[str, Any]
     return found
 
 
+class Written(NamedTuple):
+    """Rows that were written. `values`: with defaults for the fields that are `left_out`; `shorter`: with `schema`,
+    which does not have them; `told`: the fields that the rows had."""
+
+    values: list[bytes]
+    schema: Json
+    shorter: list[bytes]
+    told: list[dict[str, Any]]
+
+    def asked(self, schema: Json) -> list[dict[str, str]]:
+        return [*Pair(schema, schema, self.values).asked(), *Pair(self.schema, schema, self.shorter).asked()]
+
+
+def written(schema: Json, values: list[bytes], left_out: list[str]) -> Written:
+    """The rows that `values` of the schema are, written again."""
+    read = RegisteredSchema(2, json.dumps(schema))
+    kind, found = parsed_record(read), AvroValues(read, None)(pa.array(values, pa.binary()))
+    kept = [field.name for field in kind.fields if field.name not in left_out]
+    whole = found.filter(found.field(CORRUPT_COLUMN).is_null())
+    rows_kept = pa.StructArray.from_arrays([whole.field(name) for name in kept], kept) if kept else whole.slice(0, 0)
+    fields = [field for field in schema["fields"] if field["name"] in kept]
+    shorter = {**schema, "fields": fields}
+    told_rows = [{name: one for name, one in told(kind, row).items() if name in kept} for row in whole.to_pylist()]
+    return Written(_bytes(schema, rows_kept), shorter, _bytes(shorter, rows_kept), told_rows if kept else [])
+
+
+def _bytes(schema: Json, rows_kept: pa.StructArray) -> list[bytes]:
+    if not len(rows_kept):
+        return []
+    writer = AvroWriter(RegisteredSchema(2, json.dumps(schema)), None, None)
+    writer.check([field.name for field in rows_kept.type])
+    found: list[bytes] = writer(rows_kept).to_pylist()
+    return found
+
+
 def _row(kind: AvroType, row: dict[str, Any]) -> dict[str, Any]:
-    reason = row.pop("_moldau_corrupt")
+    reason = row.pop(CORRUPT_COLUMN)
     return {"error": reason} if reason is not None else {"value": told(kind, row)}
 
 

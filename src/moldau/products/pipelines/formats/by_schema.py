@@ -250,8 +250,10 @@ class Writer:
 
 def _values(name: str, column: pa.Array) -> list[Any]:
     """Raises FlowError for a time that Python does not have."""
+    kind = _in_utc(column.type)
     try:
-        values: list[Any] = column.cast(_in_utc(column.type)).to_pylist(maps_as_pydicts="strict")
+        in_utc = column if kind == column.type else column.cast(kind)
+        values: list[Any] = in_utc.to_pylist(maps_as_pydicts="strict")
     except OverflowError as error:
         raise FlowError(f"a row does not fit the schema: {name!r} has a time outside of the years 1 to 9999") from error
     return values
