@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential avro-pairs bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -35,6 +35,7 @@ help:
 	@echo "make planted-changed   runs the planted bugs that a change since that commit concerns (part of make ci)"
 	@echo "make sim-coverage   which lines of core and shell a hundred seeds of the simulator run"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
+	@echo "make avro-pairs [PAIRS=2000]   random schemas and records, read and written by Moldau and Apache Avro (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
 	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
 
@@ -112,6 +113,13 @@ clients-changed: .venv/.test
 SEQ ?= 2000
 differential: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.differential --sequences $(SEQ)
+
+# Random pairs of Avro schemas and records beside Apache Avro for Java, whose jar pyspark brings. RECORD=--record keeps
+# some of the answers, which tests compare with.
+PAIRS ?= 2000
+RECORD ?=
+avro-pairs: .venv/.test
+	$(BIN)/python -m tests.avro_pairs --pairs $(PAIRS) $(if $(SEED),--seed $(SEED)) $(RECORD)
 
 bench: .venv/.test
 	$(BIN)/python -m benchmarks.run $(ARGS)

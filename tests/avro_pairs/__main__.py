@@ -1,5 +1,5 @@
-"""Compares Moldau with Apache Avro for Java on random pairs of schemas: what either reads of a record, what Java reads of
-what Moldau wrote, and which defaults a schema may have.
+"""Compares Moldau with Apache Avro for Java on random pairs of schemas: what either reads of a record, what Java reads
+of what Moldau wrote, and which defaults a schema may have.
 
 python -m tests.avro_pairs [--pairs 2000] [--seed 1] [--record]
 """
@@ -15,7 +15,7 @@ from typing import Any
 from tests.avro_pairs.defaults import DEFAULTS, is_kept
 from tests.avro_pairs.generate import Generator, Pair
 from tests.avro_pairs.oracle import ask
-from tests.avro_pairs.recorded import RECORDED, is_same
+from tests.avro_pairs.recorded import is_same, record
 from tests.avro_pairs.told import Written, rows, written
 
 SHOWN = 10
@@ -78,9 +78,7 @@ def main() -> int:
     of_writing, count = write_differences(pairs, generators)
     of_defaults = default_differences()
     if options.record:
-        asked = [one for pair in pairs[:KEPT_PAIRS] for one in pair.asked()]
-        lines = ({**one, "java": java} for one, java in zip(asked, answers, strict=False))
-        RECORDED.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+        record(pairs[:KEPT_PAIRS], answers)
     print(*[*of_reading, *of_writing, *of_defaults][:SHOWN], sep="\n")
     print(
         f"seed {options.seed}, {len(pairs)} pairs: {dict(outcomes)}, {len(of_reading)} differ; "

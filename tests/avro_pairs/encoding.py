@@ -56,8 +56,10 @@ def long(number: int) -> bytes:
     return bytes((*found, number))
 
 
-def _text(text: str) -> bytes:
-    return long(len(text.encode())) + text.encode()
+def _text(text: str | bytes) -> bytes:
+    """Bytes are those of a text that may be no UTF-8."""
+    data = text.encode() if isinstance(text, str) else text
+    return long(len(data)) + data
 
 
 def _blocks(items: list[bytes]) -> bytes:

@@ -88,7 +88,13 @@ class Generator:
 
     def kind(self, depth: int) -> Json:
         choice = self.random.choice
-        kinds: list[Callable[[], Json]] = [lambda: choice(PRIMITIVES), self.logical, self.logical, self.enum, self.fixed]
+        kinds: list[Callable[[], Json]] = [
+            lambda: choice(PRIMITIVES),
+            self.logical,
+            self.logical,
+            self.enum,
+            self.fixed,
+        ]
         if depth:
             kinds += [
                 lambda: {"type": "array", "items": self.inner(depth)},

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.avro_pairs.generate import Pair
 
 RECORDED = Path(__file__).parent / "recorded.jsonl"
 
@@ -16,5 +19,18 @@ def is_same(java: dict[str, Any], own: dict[str, Any]) -> bool:
     return java == own if is_row else "error" in own
 
 
-def recorded() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]
+def record(pairs: Sequence[Pair], answers: Sequence[dict[str, Any]]) -> None:
+    """`answers`: of the values of all pairs, in their order."""
+    left = iter(answers)
+    with RECORDED.open("w", encoding="utf-8") as lines:
+        for pair in pairs:
+            java = [next(left) for _ in pair.values]
+            line = {**pair._asdict(), "values": [value.hex() for value in pair.values], "java": java}
+            lines.write(json.dumps(line) + "\n")
+
+
+def recorded() -> Iterator[tuple[Pair, list[dict[str, Any]]]]:
+    """Pairs, and what Java answered of their values."""
+    for text in RECORDED.read_text("utf-8").splitlines():
+        line = json.loads(text)
+        yield Pair(line["writer"], line["reader"], [bytes.fromhex(one) for one in line["values"]]), line["java"]

@@ -119,7 +119,9 @@ def _text(kind: AvroType, value: Any) -> str:
         form, number = ("f", "I") if kind.kind == "float" else ("d", "Q")
         value = float("nan") if value != value else value
         return f"{kind.kind} {struct.unpack(number, struct.pack(form, value))[0]:x}"
-    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else _said(kind, value)
+    return (
+        str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else _said(kind, value)
+    )
 
 
 def _said(kind: AvroType, text: str) -> str:

@@ -148,8 +148,11 @@ def _bytes_of(values: pa.Array) -> tuple[Numbers, Bytes]:
 def _container(fields: Sequence[FlatField], count: int, block: Bytes) -> bytes:
     import fastavro
 
+    # polars makes an int of what has more bits, so each number is read as a long, and cast then
+    plain = ["long" if field.kind == "int" else field.kind for field in fields]
     kinds: list[Any] = [
-        field.kind if field.null is None else ["null", field.kind][:: 1 if field.null == 0 else -1] for field in fields
+        kind if field.null is None else ["null", kind] if field.null == 0 else [kind, "null"]
+        for field, kind in zip(fields, plain, strict=True)
     ]
     named = [{"name": f"f{place}", "type": kind} for place, kind in enumerate(kinds)]
     out = io.BytesIO()
@@ -188,7 +191,6 @@ def _bytes_at(block: Bytes, places: Numbers) -> Bytes:
 def _lengths(name: str, column: pa.Array) -> Numbers:
     """The bytes that each entry takes."""
     import numpy as np
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if name in _WIDTHS:
@@ -196,8 +198,7 @@ def _lengths(name: str, column: pa.Array) -> Numbers:
     if name in _WITH_LENGTH:
         sizes: Numbers = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return sizes + _varint_lengths(sizes)
-    numbers = column.cast(pa.int32()) if column.type.bit_width == 32 else column
-    return _varint_lengths(numbers.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+    return _varint_lengths(column.fill_null(0).to_numpy(zero_copy_only=False))
 
 
 def _varint_lengths(numbers: Numbers) -> Numbers:

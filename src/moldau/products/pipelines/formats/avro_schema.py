@@ -24,7 +24,7 @@ Json = Any
 NO_DEFAULT = object()
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 TIMES = ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
-_LOGICAL = {
+LOGICAL = {
     "date": ("int",), "time-millis": ("int",), "time-micros": ("long",), "uuid": ("string",),
     "decimal": ("bytes", "fixed"), **dict.fromkeys(TIMES, ("long",)),
 }  # fmt: skip
@@ -162,7 +162,7 @@ def _full(alias: str, name: str) -> str:
 def _logical(kind: str, schema: Json) -> dict[str, Any]:
     """As the arguments of a type; nothing for a logical type that is not valid there."""
     logical = schema.get(f"{_PREFIX}logicalType")
-    if not isinstance(logical, str) or kind not in _LOGICAL.get(logical, ()):
+    if not isinstance(logical, str) or kind not in LOGICAL.get(logical, ()):
         return {}
     if logical != "decimal":
         return {"logical": logical}

@@ -22,7 +22,8 @@ def bad_defaults(schema: AvroSchema) -> Iterator[str]:
     for record in _records(schema, {}):
         for field in record.fields:
             if field.has_default and not _is_default(field):
-                yield f"the default {str(field.default)[:_SHOWN]!r} of {record.fullname}.{field.name} is no {_said(field.type)}"
+                shown = str(field.default)[:_SHOWN]
+                yield f"the default {shown!r} of {record.fullname}.{field.name} is no {_said(field.type)}"
 
 
 def _records(schema: AvroSchema, seen: dict[int, AvroSchema]) -> Iterator[RecordSchema]:
@@ -58,10 +59,7 @@ def _is_value(schema: AvroSchema, value: object) -> bool:
     if isinstance(schema, MapSchema):
         return isinstance(value, dict) and all(_is_value(schema.values, one) for one in value.values())
     if isinstance(schema, RecordSchema):
-        return isinstance(value, dict) and all(
-            _is_value(field.type, value[field.name]) if field.name in value else field.has_default and _is_default(field)
-            for field in schema.fields
-        )
+        return isinstance(value, dict) and all(_is_inner(field, value) for field in schema.fields)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if schema.type in _BITS:
         most = 1 << _BITS[schema.type]
@@ -72,6 +70,12 @@ def _is_value(schema: AvroSchema, value: object) -> bool:
         "float": is_number,
         "double": is_number,
     }.get(schema.type, isinstance(value, str) and schema.type in _TEXTS)
+
+
+def _is_inner(field: Field, record: dict[str, object]) -> bool:
+    if field.name in record:
+        return _is_value(field.type, record[field.name])
+    return field.has_default and _is_default(field)
 
 
 def _said(schema: AvroSchema) -> str:
