@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as t
 
 from moldau.products.pipelines.core.failures import FlowError
-from moldau.products.pipelines.formats.avro import AvroValues, AvroWriter
+from moldau.products.pipelines.formats.avro import AvroValues, AvroWriter, check_types
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN
 from moldau.products.pipelines.formats.registry import RegisteredSchema
 from tests.avro_pairs.encoding import Branch, Json, encoded, long
@@ -182,3 +183,49 @@ def test_a_value_of_a_union_of_several_types_is_written_as_the_first_that_takes_
         assert written == encoded(schema, {"a": Branch(place, wanted)})
     with pytest.raises(FlowError, match="a row does not fit the schema"):
         writer.value_of({"a": b"bytes"})
+
+
+SPARK_TYPES: dict[str, t.DataType] = {
+    "boolean": t.BooleanType(), "tinyint": t.ByteType(), "smallint": t.ShortType(), "int": t.IntegerType(),
+    "bigint": t.LongType(), "float": t.FloatType(), "double": t.DoubleType(), "string": t.StringType(),
+    "binary": t.BinaryType(), "timestamp": t.TimestampType(), "timestamp_ntz": t.TimestampNTZType(),
+    "date": t.DateType(), "time": t.TimeType(), "decimal": t.DecimalType(9, 2), "void": t.NullType(),
+    "array<timestamp>": t.ArrayType(t.TimestampType()), "array<string>": t.ArrayType(t.StringType()),
+    "map<string,decimal>": t.MapType(t.StringType(), t.DecimalType(9, 2)),
+    "map<int,decimal>": t.MapType(t.IntegerType(), t.DecimalType(9, 2)),
+    "struct<x:date>": t.StructType([t.StructField("x", t.DateType())]),
+    "struct<x:string>": t.StructType([t.StructField("x", t.StringType())]),
+}  # fmt: skip
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"),
+    [
+        ("null", ("void",)),
+        ("boolean", ("boolean",)),
+        ("int", INTEGERS),
+        ("long", INTEGERS),
+        ("float", (*INTEGERS, "float", "double")),
+        ("string", ("string",)),
+        ("bytes", ("binary",)),
+        (MILLIS, (*INTEGERS, "timestamp")),
+        (LOCAL, (*INTEGERS, "timestamp_ntz")),
+        (DAY, (*INTEGERS, "date")),
+        (TIME, (*INTEGERS, "time")),
+        (MONEY, ("decimal",)),
+        (["null", MONEY, "string"], ("string", "decimal", "void")),
+        ({"type": "array", "items": MILLIS}, ("array<timestamp>",)),
+        ({"type": "map", "values": MONEY}, ("map<string,decimal>",)),
+        (INNER, ("struct<x:date>",)),
+    ],
+)
+def test_a_column_of_which_no_value_fits_is_refused_before_the_start(kind: Json, taken: tuple[str, ...]) -> None:
+    schema = registered(record({"name": "a", "type": kind}))
+    for name, column in SPARK_TYPES.items():
+        columns = t.StructType([t.StructField("a", column)])
+        if name in taken:
+            check_types(schema, columns)
+        else:
+            with pytest.raises(FlowError, match=r"the SQL gives 'a' as .*, and the schema has .* there"):
+                check_types(schema, columns)

@@ -13,15 +13,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.extras import require_extra
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.avro_columns import FlatField, common_schema_id, flat_fields, read_columns
 from moldau.products.pipelines.formats.avro_reading import record_reader
-from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroType, column_of, parsed, parsed_record
-from moldau.products.pipelines.formats.avro_writing import RecordWriting
+from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroType, column_of, parsed, parsed_record, said
+from moldau.products.pipelines.formats.avro_writing import RecordWriting, can_take
 from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
 from moldau.products.pipelines.formats.registry import (
     HEADER_BYTES,
@@ -32,6 +32,8 @@ from moldau.products.pipelines.formats.registry import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from moldau.spark import DataFrame
 
 READERS_KEPT = 1_000
 
@@ -54,6 +56,11 @@ class AvroFormat(SchemaFormat, frozen=True, kw_only=True):
 
     def writer(self) -> Writer:
         return AvroWriter(self._schema(), self.registry, self.subject)
+
+    def encoded(self, rows: DataFrame, fields: str) -> DataFrame:
+        found = super().encoded(rows, fields)
+        check_types(self._schema(), rows.select(f"{fields}.*").schema)
+        return found
 
     def _schema(self) -> RegisteredSchema:
         require_extra("`format: avro`", "avro")
@@ -118,6 +125,15 @@ class AvroWriter(Writer):
             if field.name in columns and _surely_fits(columns[field.name], field.type)
         )
         return writing.encoder(frozenset(fitting))
+
+
+def check_types(schema: RegisteredSchema, columns: Any) -> None:
+    """`columns`: a struct of Spark, of names that the schema has. Raises FlowError for one of which no value fits."""
+    given = {one.name: one.dataType for one in columns}
+    for field in _writing(schema).record.fields:
+        if field.name in given and not can_take(field.type, given[field.name]):
+            column = given[field.name].simpleString()
+            raise FlowError(f"the SQL gives {field.name!r} as {column}, and the schema has {said(field.type)} there")
 
 
 @lru_cache(READERS_KEPT)

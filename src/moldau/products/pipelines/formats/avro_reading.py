@@ -15,7 +15,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from moldau.products.pipelines.formats.avro_defaults import default_of
-from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, Json
+from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, Json, said
 
 Change = Callable[[Any], Any]
 """Raises ValueError for a value that has no place in the reader's column."""
@@ -47,14 +47,14 @@ def record_reader(written: AvroType, read: AvroType) -> Callable[[bytes], Mappin
     def reader(value: bytes) -> Mapping[str, Any]:
         stream = io.BytesIO(value)
         try:
-            found: Any = fastavro.schemaless_reader(stream, schema, None)["value"]
+            found: Any = fastavro.schemaless_reader(stream, schema, None)
         except EOFError:
             raise ValueError("the value ends within a field") from None  # fastavro names its stream instead
         except IndexError:
             raise ValueError("the value names a branch of a union that its schema does not have") from None
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes stand behind the last field")
-        row: Mapping[str, Any] = found if change is None else change(found)
+        row: Mapping[str, Any] = found["value"] if change is None else change(found["value"])
         return row
 
     return reader
@@ -188,7 +188,7 @@ class _Resolution:
         return any(self._is_error(*pair) for pair in pairs)
 
     def _mismatch(self, written: AvroType, read: AvroType) -> Plan:
-        return self._skip(written), _refusal(f"{_said(written)} cannot be read as {_said(read)}")
+        return self._skip(written), _refusal(f"{said(written)} cannot be read as {said(read)}")
 
     # -- forms
 
@@ -383,12 +383,6 @@ def _uuid(text: str) -> str:
     if not is_uuid(text):
         raise ValueError(f"{text[:100]!r} is no uuid")
     return text
-
-
-def _said(kind: AvroType) -> str:
-    if kind.kind == "union":
-        return f"a union of {', '.join(map(_said, kind.branches))}"
-    return f"{kind.kind} {kind.name}" if kind.name else kind.logical or kind.kind
 
 
 def _short(name: str) -> str:

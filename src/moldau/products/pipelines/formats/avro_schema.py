@@ -174,6 +174,13 @@ def _logical(kind: str, schema: Json) -> dict[str, Any]:
     return {"logical": logical, "precision": precision, "scale": scale}
 
 
+def said(kind: AvroType) -> str:
+    """The type, for people."""
+    if kind.kind == "union":
+        return f"a union of {', '.join(map(said, kind.branches))}"
+    return f"{kind.kind} {kind.name}" if kind.name else kind.logical or kind.kind
+
+
 # --- columns ---
 
 

@@ -13,11 +13,13 @@ from typing import Any
 
 from moldau.products.pipelines.formats.avro_defaults import INTEGERS, default_of
 from moldau.products.pipelines.formats.avro_reading import UNIT_MICROS, is_uuid
-from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, Json
+from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, TIMES, AvroField, AvroType, Json
 
 Change = Callable[[Any], Any]
 """Raises ValueError for a value that is none of the type."""
 
+INTEGER_TIMES = ("date", "time-millis", "time-micros", *TIMES)
+"""Logical types of numbers."""
 _EPOCH = datetime(1970, 1, 1)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
@@ -203,6 +205,44 @@ def _map(change: Change) -> Change:
 
 def _is_no(value: object, name: str) -> ValueError:
     return ValueError(f"{repr(value)[:100]} is no {name}")
+
+
+# --- columns ---
+
+_NUMBERS = ("int", "long", "float", "double")
+_TAKEN_FROM: dict[str, tuple[str, ...]] = {
+    "boolean": ("boolean",),
+    **dict.fromkeys(("byte", "short", "integer", "long"), (*_NUMBERS, *INTEGER_TIMES)),
+    **dict.fromkeys(("float", "double"), ("float", "double")),
+    **dict.fromkeys(("string", "varchar", "char"), ("string", "enum", "uuid")),
+    "binary": ("bytes", "fixed"),
+    "decimal": ("decimal",),
+    "date": ("date",),
+    "time": ("time-millis", "time-micros"),
+    "timestamp": ("timestamp-millis", "timestamp-micros"),
+    "timestamp_ntz": ("local-timestamp-millis", "local-timestamp-micros"),
+}
+"""Which types take values of a column of Spark, by the name of its type."""
+
+
+def can_take(kind: AvroType, column: Any) -> bool:
+    """Whether some value of a column can be of the Avro type. `column`: a type of Spark. What holds other types is of a
+    Spark type that holds such ones, and of columns of other types nothing is known."""
+    name = column.typeName()
+    if kind.kind == "union":
+        return name == "void" or any(can_take(one, column) for one in kind.branches)
+    if name == "array":
+        return kind.kind == "array" and can_take(kind.inner, column.elementType)
+    if name == "map":
+        return kind.kind == "map" and column.keyType.typeName() == "string" and can_take(kind.inner, column.valueType)
+    if name == "struct":
+        given = {one.name: one.dataType for one in column.fields}
+        return kind.kind == "record" and all(
+            can_take(one.type, given[one.name]) for one in kind.fields if one.name in given
+        )
+    if name == "void":
+        return kind.kind == "null"
+    return name not in _TAKEN_FROM or (kind.logical or kind.kind) in _TAKEN_FROM[name]
 
 
 # --- primitive types ---
