@@ -217,6 +217,94 @@ def test_what_others_refer_to_is_not_deleted(registry: SchemaRegistry, client: S
     assert ask(registry, "POST", "/subjects/order/versions", {"schema": json.dumps(order)}) == (422, 42201)
 
 
+def test_what_a_deleted_schema_refers_to_is_not_deleted_for_good(registry: SchemaRegistry) -> None:
+    line = {"schema": '{"type": "record", "name": "Line", "fields": []}'}
+    order = {
+        "schema": '{"type": "record", "name": "Order", "fields": [{"name": "line", "type": "Line"}]}',
+        "references": [{"name": "Line", "subject": "line", "version": -1}],
+    }
+    ask(registry, "POST", "/subjects/line/versions", line)
+    schema_id = ask(registry, "POST", "/subjects/order/versions", order)[1]["id"]
+    assert ask(registry, "DELETE", "/subjects/order") == (200, [1])
+    assert ask(registry, "DELETE", "/subjects/line") == (200, [1])
+    referring = "/subjects/line/versions/1/referencedby"
+    assert (ask(registry, "GET", referring), ask(registry, "GET", f"{referring}?deleted=true")) == (
+        (200, []),
+        (200, [schema_id]),
+    )
+    assert ask(registry, "DELETE", "/subjects/line?permanent=true") == (422, 42206)
+    assert ask(registry, "DELETE", "/subjects/line/versions/1?permanent=true") == (422, 42206)
+    assert ask(registry, "DELETE", "/subjects/order?permanent=true") == (200, [1])
+    assert ask(registry, "DELETE", "/subjects/line?permanent=true") == (200, [1])
+
+
+# --- lists ---
+
+
+@pytest.fixture(scope="module")
+def listed(servers: str) -> Iterator[SchemaRegistry]:
+    """The subjects a (version 1 deleted, version 2 there), b (deleted) and c; one id for the first of each."""
+    registry = SchemaRegistry(servers, f"schemas-{uuid.uuid4()}")
+    for subject in ("a", "b", "c"):
+        ask(registry, "POST", f"/subjects/{subject}/versions", {"schema": '"string"'})
+    ask(registry, "POST", "/subjects/a/versions", {"schema": '"bytes"'})
+    ask(registry, "DELETE", "/subjects/a/versions/1")
+    ask(registry, "DELETE", "/subjects/b")
+    yield registry
+    registry.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/subjects", ["a", "c"]),
+        ("/subjects?deleted=true", ["a", "b", "c"]),
+        ("/subjects?deletedOnly=true", ["b"]),
+        ("/subjects?deleted=true&deletedOnly=true", ["b"]),
+        ("/subjects?deleted=true&offset=1&limit=1", ["b"]),
+        ("/subjects?offset=1", ["c"]),
+        ("/subjects?limit=0", []),
+        ("/subjects?limit=-1", ["a", "c"]),
+        ("/subjects?offset=5&limit=5", []),
+        ("/subjects/a/versions", [2]),
+        ("/subjects/a/versions?deletedOnly=true", [1]),
+        ("/subjects/a/versions?deletedAsNegative=true", [-1, 2]),
+        ("/subjects/a/versions?deleted=true&offset=1", [2]),
+        ("/subjects/c/versions?deletedOnly=true", []),
+        ("/schemas/ids/1/subjects", ["c"]),
+        ("/schemas/ids/1/subjects?deleted=true&limit=2", ["a", "b"]),
+        ("/schemas/ids/1/subjects?deleted=true&subject=b", ["b"]),
+        ("/schemas/ids/1/subjects?subject=other", []),
+        ("/schemas/ids/1/versions?deleted=true&subject=a", [{"subject": "a", "version": 1}]),
+        ("/schemas/ids/1/versions?deleted=true&offset=2", [{"subject": "c", "version": 1}]),
+        ("/schemas?latestOnly=true&limit=1", [{"subject": "a", "version": 2, "id": 2, "schema": '"bytes"'}]),
+        ("/schemas?deleted=true&subjectPrefix=b", [{"subject": "b", "version": 1, "id": 1, "schema": '"string"'}]),
+        ("/contexts", ["."]),
+    ],
+)
+def test_lists_are_filtered_and_paged(listed: SchemaRegistry, path: str, found: object) -> None:
+    assert ask(listed, "GET", path) == (200, found)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/subjects?deletedOnyl=true", "deletedOnyl"),
+        ("/subjects?limit=many", "limit"),
+        ("/subjects?offset=-1", "offset"),
+        ("/subjects/a/versions/2?findTags=pii", "findTags"),
+        ("/schemas/ids/1?fetchMaxId=true", "fetchMaxId"),
+        ("/schemas?ruleType=CEL", "ruleType"),
+    ],
+)
+def test_a_parameter_that_is_not_served_is_refused_by_name(listed: SchemaRegistry, path: str, name: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(listed.url + path, timeout=30)
+    with refused.value as answer:
+        told = json.loads(answer.read())
+    assert (answer.status, told["error_code"], name in told["message"]) == (400, 400, True)
+
+
 # --- refusals ---
 
 
@@ -246,7 +334,14 @@ def named_by_reference(name: str) -> dict[str, object]:
         ("POST", "/subjects/there/versions", {"schema": '{"title": "\\ud800"}', "schemaType": "JSON"}, (422, 42201)),
         ("POST", "/subjects/there/versions", named_by_reference("\0"), (422, 42201)),
         ("POST", "/subjects/:.context:a/versions", {"schema": '"int"'}, (422, 42208)),
+        ("POST", "/subjects/there/versions", {"schema": '"int"', "id": 7}, (422, 42201)),
+        ("POST", "/subjects/there/versions?normalize=true", {"schema": '"int"'}, (400, 400)),
+        ("POST", "/subjects/there?normalize=False", {"schema": '"int"'}, (404, 40403)),
+        ("GET", "/schemas/ids/1?subject=:.context:", None, (422, 42208)),
         ("PUT", "/config", {"compatibility": "SOME"}, (422, 42203)),
+        ("PUT", "/config", {"compatibility": "FULL", "compatibilityGroup": "app"}, (400, 400)),
+        ("PUT", "/mode", {"mode": "IMPORT"}, (405, 405)),
+        ("PATCH", "/subjects/there", None, (405, 405)),
         ("GET", "/mode/there", None, (404, 40409)),
         ("GET", "/nothing", None, (404, 404)),
     ],

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from starlette.types import Receive, Scope, Send
 
-from moldau.products.registry.routes import Routes, not_found
+from moldau.products.registry.routes import Routes, error, not_found
 from moldau.products.registry.topic import SchemasTopic
 from moldau.products.service.admission import this_machine
 from moldau.products.service.service import Service
@@ -21,7 +21,7 @@ class SchemaRegistry:
         self.asked: list[str] = []
         self.topic = SchemasTopic(bootstrap_servers, topic)
         service = Service("registry", this_machine)
-        app = service.app(Routes(self.topic).routes(), not_found)
+        app = service.app(Routes(self.topic).routes(), not_found, error=error)
 
         async def noted(scope: Scope, receive: Receive, send: Send) -> None:
             self.asked.append(scope["path"])

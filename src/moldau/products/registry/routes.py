@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -20,12 +20,14 @@ from moldau.products.registry.core.refusals import (
     Refusal,
     SchemaError,
     invalid_level,
+    invalid_parameter,
     invalid_schema,
     invalid_subject,
     invalid_version,
     no_level,
     no_mode,
     no_schema,
+    not_served,
 )
 from moldau.products.registry.core.state import LATEST, RegistryState, Schema, schema_of
 from moldau.products.registry.topic import SchemasTopic
@@ -35,6 +37,9 @@ MAX_BODY = 1_000_000
 """In bytes: more does not fit into a record of a broker with Kafka's own settings."""
 ALL_CONTEXTS = ":*:"
 """What some clients put before the prefix of subjects."""
+PAGE = ("offset", "limit")
+
+T = TypeVar("T")
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -47,13 +52,30 @@ class Question(msgspec.Struct, frozen=True):
     def says(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
 
+    def page(self, found: Sequence[T]) -> Sequence[T]:
+        """The part that `offset` and `limit` ask for. Raises Refusal."""
+        offset, limit = self._integer("offset", 0), self._integer("limit", -1)
+        if offset < 0:
+            raise invalid_parameter("offset", str(offset))
+        return found[offset:] if limit < 0 else found[offset : offset + limit]
+
+    def _integer(self, name: str, default: int) -> int:
+        text = self.query.get(name, "")
+        if not re.fullmatch(r"-?[0-9]{1,10}|", text):
+            raise invalid_parameter(name, text)
+        return int(text or default)
+
     @property
     def subject(self) -> str:
         """The subject that the path names. Raises Refusal."""
         subject = str(self.path["subject"])
-        if not subject or subject.startswith(":") or re.search(r"[\x00-\x1f\x7f]", subject):
-            raise invalid_subject(subject)
-        return subject
+        return _subject(subject)
+
+    @property
+    def filter(self) -> str:
+        """The subject that `subject` asks for; empty: all. Raises Refusal."""
+        asked = self.query.get("subject", "")
+        return asked and _subject(asked)
 
     @property
     def version(self) -> int:
@@ -83,6 +105,10 @@ class SentSchema(msgspec.Struct, frozen=True):
     references: tuple[Reference, ...] | None = None
     metadata: None = None
     ruleSet: None = None  # noqa: N815
+    id: Literal[-1, 0] | None = None
+    version: Literal[-1, 0] | None = None
+    schemaTagsToAdd: tuple[()] | None = None  # noqa: N815
+    schemaTagsToRemove: tuple[()] | None = None  # noqa: N815
 
 
 Act = Callable[[Question], object]
@@ -97,41 +123,57 @@ class Routes:
         schema = "/schemas/ids/{id}"
         return [
             _route("GET", "/", lambda _: {}),
-            _route("GET", "/subjects", self.subjects),
-            _route("GET", f"{version}/schema", self.text_of_version, is_raw=True),
-            _route("GET", f"{version}/referencedby", self.referenced_by),
-            _route("GET", version, self.version),
-            _route("DELETE", version, self.delete_version),
-            _route("GET", f"{subject}/versions", self.versions),
+            _route("GET", "/contexts", lambda asked: asked.page(["."]), *PAGE),
+            _route("GET", "/subjects", self.subjects, "subjectPrefix", "deleted", "deletedOnly", *PAGE),
+            _route("GET", f"{version}/schema", self.text_of_version, "deleted", "format", is_raw=True),
+            _route("GET", f"{version}/referencedby", self.referenced_by, "deleted", *PAGE),
+            _route("GET", version, self.version, "deleted", "format"),
+            _route("DELETE", version, self.delete_version, "permanent"),
+            _route("GET", f"{subject}/versions", self.versions, "deleted", "deletedOnly", "deletedAsNegative", *PAGE),
             _route("POST", f"{subject}/versions", self.register),
-            _route("POST", subject, self.look_up),
-            _route("DELETE", subject, self.delete_subject),
+            _route("POST", subject, self.look_up, "deleted", "format"),
+            _route("DELETE", subject, self.delete_subject, "permanent"),
+            _route("GET", "/schemas", self.schemas, "subjectPrefix", "deleted", "latestOnly", *PAGE),
             _route("GET", "/schemas/types", lambda _: list(KINDS)),
-            _route("GET", f"{schema}/schema", self.text_of_id, is_raw=True),
-            _route("GET", f"{schema}/subjects", self.subjects_of_id),
-            _route("GET", f"{schema}/versions", self.versions_of_id),
-            _route("GET", schema, self.schema_of_id),
-            _route("POST", "/compatibility" + version, self.compatibility),
-            _route("POST", f"/compatibility{subject}/versions", self.compatibility),
-            _route("GET", "/config", self.level_of_all),
+            _route("GET", f"{schema}/schema", self.text_of_id, "subject", "format", is_raw=True),
+            _route("GET", f"{schema}/subjects", self.subjects_of_id, "subject", "deleted", *PAGE),
+            _route("GET", f"{schema}/versions", self.versions_of_id, "subject", "deleted", *PAGE),
+            _route("GET", schema, self.schema_of_id, "subject", "format"),
+            _route("POST", "/compatibility" + version, self.compatibility, "verbose"),
+            _route("POST", f"/compatibility{subject}/versions", self.compatibility, "verbose"),
+            _route("GET", "/config", self.level_of_all, "defaultToGlobal"),
             _route("PUT", "/config", self.set_level),
             _route("DELETE", "/config", self.delete_level),
-            _route("GET", "/config/{subject:path}", self.level),
+            _route("GET", "/config/{subject:path}", self.level, "defaultToGlobal"),
             _route("PUT", "/config/{subject:path}", self.set_level),
             _route("DELETE", "/config/{subject:path}", self.delete_level),
-            _route("GET", "/mode", lambda _: {"mode": self._topic.look(lambda state: state.mode(None))}),
-            _route("GET", "/mode/{subject:path}", self.mode),
+            _route("GET", "/mode", self.mode_of_all, "defaultToGlobal"),
+            _route("GET", "/mode/{subject:path}", self.mode, "defaultToGlobal"),
         ]
 
     # -- subjects
 
     def subjects(self, asked: Question) -> object:
         prefix = asked.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS)
-        return self._topic.look(lambda state: state.subjects(prefix, deleted=asked.says("deleted")))
+        return asked.page(
+            self._topic.look(
+                lambda state: state.subjects(
+                    prefix, deleted=asked.says("deleted"), deleted_only=asked.says("deletedOnly")
+                )
+            )
+        )
 
     def versions(self, asked: Question) -> object:
-        found = self._topic.look(lambda state: state.versions_there(asked.subject, deleted=asked.says("deleted")))
-        return [value.version for value in found]
+        deleted, only = asked.says("deleted"), asked.says("deletedOnly")
+
+        def find(state: RegistryState) -> list[int]:
+            state.versions_there(asked.subject, deleted=deleted or only)
+            everything = state.versions(asked.subject, deleted=True)
+            if asked.says("deletedAsNegative"):
+                return [-value.version if value.deleted else value.version for value in everything]
+            return [value.version for value in everything if (value.deleted if only else deleted or not value.deleted)]
+
+        return asked.page(self._topic.look(find))
 
     def version(self, asked: Question) -> object:
         return self._topic.look(lambda state: _told(state, self._version(state, asked), asked))
@@ -141,10 +183,11 @@ class Routes:
 
     def referenced_by(self, asked: Question) -> object:
         def ids(state: RegistryState) -> list[int]:
-            value = self._version(state, asked)
-            return sorted({one.id for one in state.referring_to(value.subject, value.version)})
+            value = state.version(asked.subject, asked.version, deleted=True)
+            referring = state.referring_to(value.subject, value.version, deleted=asked.says("deleted"))
+            return sorted({one.id for one in referring})
 
-        return self._topic.look(ids)
+        return asked.page(self._topic.look(ids))
 
     def _version(self, state: RegistryState, asked: Question) -> SchemaValue:
         return state.version(asked.subject, asked.version, deleted=asked.says("deleted"))
@@ -176,25 +219,42 @@ class Routes:
             )
         )
 
-    # -- schemas by id
+    # -- schemas, all and by id
+
+    def schemas(self, asked: Question) -> object:
+        prefix, deleted = asked.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS), asked.says("deleted")
+
+        def find(state: RegistryState) -> list[SchemaValue]:
+            each = (state.versions(subject, deleted=deleted) for subject in state.subjects(prefix, deleted=deleted))
+            return [value for found in each for value in (found[-1:] if asked.says("latestOnly") else found)]
+
+        return self._topic.look(lambda state: [_told(state, value, asked) for value in asked.page(find(state))])
 
     def schema_of_id(self, asked: Question) -> object:
         def find(state: RegistryState) -> dict[str, object]:
-            value = state.of_id(asked.schema_id)[0]
+            value = self._of_id(state, asked)
             return {"schema": _text(state, value, asked), **_kind_and_references(value)}
 
         return self._topic.look(find)
 
     def text_of_id(self, asked: Question) -> object:
-        return self._topic.look(lambda state: _text(state, state.of_id(asked.schema_id)[0], asked))
+        return self._topic.look(lambda state: _text(state, self._of_id(state, asked), asked))
+
+    def _of_id(self, state: RegistryState, asked: Question) -> SchemaValue:
+        """`subject` says in which context: there is one, so a schema of any subject is the right one."""
+        _ = asked.filter
+        return state.of_id(asked.schema_id)[0]
 
     def subjects_of_id(self, asked: Question) -> object:
-        found = self._topic.look(lambda state: state.of_id(asked.schema_id, deleted=asked.says("deleted")))
-        return sorted({value.subject for value in found})
+        return asked.page(sorted({value.subject for value in self._places(asked)}))
 
     def versions_of_id(self, asked: Question) -> object:
+        return asked.page([{"subject": value.subject, "version": value.version} for value in self._places(asked)])
+
+    def _places(self, asked: Question) -> list[SchemaValue]:
+        """The versions that are the schema of that id, of the subject that is asked for."""
         found = self._topic.look(lambda state: state.of_id(asked.schema_id, deleted=asked.says("deleted")))
-        return [{"subject": value.subject, "version": value.version} for value in found]
+        return [value for value in found if asked.filter in ("", value.subject)]
 
     # -- compatibility
 
@@ -225,14 +285,18 @@ class Routes:
 
     def set_level(self, asked: Question) -> object:
         subject, level = _subject_or_all(asked), asked.body.get("compatibility")
-        if not isinstance(level, str) or len(asked.body) != 1:
-            raise invalid_level(asked.body)
+        _refuse_others("of the request", asked.body, ("compatibility",))
+        if not isinstance(level, str):
+            raise invalid_level(level)
         return {"compatibility": self._topic.write(lambda state: decisions.decide_level(state, subject, level))}
 
     def delete_level(self, asked: Question) -> object:
         subject = _subject_or_all(asked)
         level = self._topic.write(lambda state: decisions.decide_delete_level(state, subject))
         return {"compatibilityLevel": level}
+
+    def mode_of_all(self, _: Question) -> object:
+        return {"mode": self._topic.look(lambda state: state.mode(None))}
 
     def mode(self, asked: Question) -> object:
         mode = self._topic.look(
@@ -241,6 +305,20 @@ class Routes:
         if mode is None:
             raise no_mode(asked.subject)
         return {"mode": mode}
+
+
+def _subject(name: str) -> str:
+    """Raises Refusal for what no subject can be called."""
+    if not name or name.startswith(":") or re.search(r"[\x00-\x1f\x7f]", name):
+        raise invalid_subject(name)
+    return name
+
+
+def _refuse_others(where: str, given: Mapping[str, object], served: Sequence[str]) -> None:
+    """Raises Refusal for a name that is not served, except where it asks for nothing."""
+    for name, value in given.items():
+        if name not in served and value not in (None, False, "") and str(value).lower() != "false":
+            raise not_served(name, where)
 
 
 def _number(text: str) -> int | None:
@@ -294,15 +372,16 @@ def _text(state: RegistryState, value: SchemaValue, asked: Question) -> str:
 # --- HTTP ---
 
 
-def _route(method: str, path: str, act: Act, *, is_raw: bool = False) -> Route:
-    """`is_raw`: the answer is a schema's own text."""
+def _route(method: str, path: str, act: Act, *parameters: str, is_raw: bool = False) -> Route:
+    """`parameters`: those that are served here. `is_raw`: the answer is a schema's own text."""
 
     async def endpoint(request: Request) -> Response:
         try:
+            _refuse_others(f"of {method} {path}", request.query_params, parameters)
             body = await _body(request) if method in ("POST", "PUT") else {}
             found = await run_in_threadpool(act, Question(request.path_params, dict(request.query_params), body))
         except Refusal as refusal:
-            return _error(refusal.status, refusal.code, str(refusal))
+            return error(refusal.code, str(refusal))
         return Response(found if is_raw else msgspec.json.encode(found), media_type=CONTENT)
 
     return Route(path, endpoint, methods=[method])
@@ -325,8 +404,10 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 async def not_found(request: Request, _: Exception) -> Response:
-    return _error(404, 404, f"there is no {request.method} {request.url.path}")
+    return error(404, f"there is no {request.method} {request.url.path}")
 
 
-def _error(status: int, code: int, message: str) -> Response:
-    return Response(msgspec.json.encode({"error_code": code, "message": message}), status, media_type=CONTENT)
+def error(code: int, message: str) -> Response:
+    """`code`: its first three digits are the status."""
+    answer = msgspec.json.encode({"error_code": code, "message": message})
+    return Response(answer, int(str(code)[:3]), media_type=CONTENT)

@@ -37,6 +37,12 @@ _HEADERS = (
 )
 
 NotFound = Callable[[Request, Exception], Awaitable[Response]]
+ErrorAnswer = Callable[[int, str], Response]
+"""What the service answers with a status and a sentence."""
+
+
+def error_text(status: int, sentence: str) -> Response:
+    return PlainTextResponse(sentence, status)
 
 
 class Service:
@@ -53,18 +59,28 @@ class Service:
         self._last_request_s = time.monotonic()
 
     def app(
-        self, routes: Sequence[BaseRoute], not_found: NotFound, more_metrics: Callable[[], bytes] = bytes
+        self,
+        routes: Sequence[BaseRoute],
+        not_found: NotFound,
+        more_metrics: Callable[[], bytes] = bytes,
+        error: ErrorAnswer = error_text,
     ) -> ASGIApp:
         """The application: `routes`, `/metrics` with `more_metrics` in Prometheus' text, and `not_found` for all other
-        paths."""
+        paths. `error` answers a request that is not admitted, a method that a path does not have, and a failure."""
 
         async def metrics(_: Request) -> Response:
             text = (await run_in_threadpool(more_metrics)).decode() + self._own_metrics()
             return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
+        async def wrong_method(request: Request, _: Exception) -> Response:
+            return error(405, f"{request.url.path} has no {request.method}")
+
+        async def failed(*_: object) -> Response:
+            return error(500, "Internal server error: see the log of this service")
+
         served = Starlette(
             routes=[*routes, Route("/metrics", metrics)],
-            exception_handlers={404: not_found},
+            exception_handlers={404: not_found, 405: wrong_method, Exception: failed},
         )
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +95,7 @@ class Service:
                 await send(message)
 
             refusal = self._admit(scope["method"], scope["headers"])
-            app = served if refusal is None else PlainTextResponse(refusal, 403)
+            app = served if refusal is None else error(403, refusal)
             await app(scope, receive, send_guarded)
 
         return guarded

@@ -17,6 +17,9 @@ from moldau.products.registry.core.records import (
     ConfigValue,
     DeleteSubjectKey,
     DeleteSubjectValue,
+    ModeKey,
+    NewestId,
+    NewestIdKey,
     Record,
     Reference,
     SchemaKey,
@@ -38,7 +41,7 @@ from moldau.products.registry.core.refusals import (
     version_deleted_already,
     version_not_deleted_first,
 )
-from moldau.products.registry.core.state import DEFAULT_LEVEL, DEFAULT_MODE, RegistryState, Schema, schema_of
+from moldau.products.registry.core.state import DEFAULT_LEVEL, DEFAULT_MODE, LATEST, RegistryState, Schema, schema_of
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
@@ -49,14 +52,25 @@ LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSIT
 def parse_schema(state: RegistryState, kind: str, text: str, references: Sequence[Reference]) -> Schema:
     """In the form that is kept. Raises Refusal."""
     try:
-        whole = _whole(state, Schema(kind, text, tuple(references)))
-        kept = kind_named(kind).kept(whole)
+        schema = Schema(kind, text, tuple(_numbered(state, one) for one in references))
+        kept = kind_named(kind).kept(_whole(state, schema))
         kept.encode()
     except SchemaError as error:
         raise invalid_schema(str(error)) from error
     except UnicodeEncodeError as error:  # JSON may say half of a surrogate pair, and UTF-8 may not
         raise invalid_schema(f"it has a character that UTF-8 does not have: {error}") from error
-    return Schema(kind, kept, tuple(references))
+    return msgspec.structs.replace(schema, text=kept)
+
+
+def _numbered(state: RegistryState, reference: Reference) -> Reference:
+    """A reference to the latest version stays with the version that is the latest now. Raises SchemaError."""
+    if reference.version != LATEST:
+        return reference
+    try:
+        latest = state.version(reference.subject, LATEST)
+    except Refusal as error:
+        raise SchemaError(f"its reference {reference.name!r}: {error}") from error
+    return msgspec.structs.replace(reference, version=latest.version)
 
 
 def _whole(state: RegistryState, schema: Schema) -> WholeSchema:
@@ -162,8 +176,10 @@ def decide_delete_version(
         raise version_not_deleted_first(subject, value.version)
     if not permanent and value.deleted:
         raise version_deleted_already(subject, value.version)
-    _check_unreferenced(state, [value])
-    return [(key, None if permanent else msgspec.structs.replace(value, deleted=True))], value.version
+    _check_unreferenced(state, [value], permanent=permanent)
+    if permanent:
+        return _gone_for_good(state, subject, [value]), value.version
+    return [(key, msgspec.structs.replace(value, deleted=True))], value.version
 
 
 def decide_delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> tuple[list[Record], list[int]]:
@@ -177,17 +193,32 @@ def decide_delete_subject(state: RegistryState, subject: str, *, permanent: bool
     if not permanent and not there:
         raise subject_deleted_already(subject)
     gone = everything if permanent else there
-    _check_unreferenced(state, gone)
+    _check_unreferenced(state, gone, permanent=permanent)
     numbers = [value.version for value in gone]
     if permanent:
-        return [(SchemaKey(subject, number), None) for number in numbers], numbers
+        return _gone_for_good(state, subject, gone), numbers
     return [(DeleteSubjectKey(subject), DeleteSubjectValue(subject, numbers[-1]))], numbers
 
 
-def _check_unreferenced(state: RegistryState, gone: Sequence[SchemaValue]) -> None:
+def _check_unreferenced(state: RegistryState, gone: Sequence[SchemaValue], *, permanent: bool) -> None:
+    """A schema may refer to another one that goes with it. A deleted schema is still read by its id, so what it refers
+    to must not go for good. Raises Refusal."""
+    going = {(value.subject, value.version) for value in gone}
     for value in gone:
-        if any(state.referring_to(value.subject, value.version)):
+        referring = state.referring_to(value.subject, value.version, deleted=permanent)
+        if any((one.subject, one.version) not in going for one in referring):
             raise is_referenced(value.subject, value.version)
+
+
+def _gone_for_good(state: RegistryState, subject: str, gone: Sequence[SchemaValue]) -> list[Record]:
+    """The last version takes the subject's level and mode with it: a subject that gets this name later has neither."""
+    records: list[Record] = [(SchemaKey(subject, value.version), None) for value in gone]
+    if len(gone) == len(state.versions(subject, deleted=True)):
+        records += [(ModeKey(subject), None)] if state.mode(subject) else []
+        records += [(ConfigKey(subject), None)] if state.level(subject) else []
+    if any(value.id == state.newest_id for value in gone):
+        records.append((NewestIdKey(), NewestId(state.newest_id)))
+    return records
 
 
 # --- levels ---

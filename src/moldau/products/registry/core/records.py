@@ -57,7 +57,15 @@ class NoopKey(msgspec.Struct, frozen=True, tag_field="keytype", tag="NOOP"):
     magic: int = 0
 
 
-Key = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | ClearSubjectKey | NoopKey
+class NewestIdKey(msgspec.Struct, frozen=True):
+    """Confluent's registry reads it as NOOP, and does not look at its value. Its bytes are not those of NoopKey, so
+    compaction keeps the newest of both."""
+
+    magic: int = 0
+    keytype: str = "NOOP"
+
+
+Key = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | ClearSubjectKey | NoopKey | NewestIdKey
 
 
 class SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -90,7 +98,14 @@ class DeleteSubjectValue(msgspec.Struct, frozen=True):
     version: int
 
 
-Value = SchemaValue | ConfigValue | ModeValue | DeleteSubjectValue
+class NewestId(msgspec.Struct, frozen=True):
+    """The greatest id that was ever given: once its schema is deleted and the topic is compacted, no other record has
+    it."""
+
+    newestId: int = 0  # noqa: N815 - the name in the record
+
+
+Value = NewestId | SchemaValue | ConfigValue | ModeValue | DeleteSubjectValue
 Record = tuple[Key, Value | None]
 
 _VALUES: dict[type[Key], type[Value]] = {
@@ -98,8 +113,9 @@ _VALUES: dict[type[Key], type[Value]] = {
     ConfigKey: ConfigValue,
     ModeKey: ModeValue,
     DeleteSubjectKey: DeleteSubjectValue,
+    NoopKey: NewestId,
 }
-_key_decoder = msgspec.json.Decoder(Key)
+_key_decoder = msgspec.json.Decoder(SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | ClearSubjectKey | NoopKey)
 
 
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:

@@ -12,13 +12,17 @@ class Refusal(MoldauError):
         super().__init__(message)
         self.code = code
 
-    @property
-    def status(self) -> int:
-        return int(str(self.code)[:3])
-
 
 class SchemaError(MoldauError):
     """A text is no schema of its kind; the message says why."""
+
+
+def not_served(name: str, where: str) -> Refusal:
+    return Refusal(400, f"`{name}` {where} is not served")
+
+
+def invalid_parameter(name: str, text: str) -> Refusal:
+    return Refusal(400, f"{name}={text} is not a number from 0")
 
 
 def no_subject(subject: str) -> Refusal:

@@ -18,6 +18,7 @@ from moldau.products.registry.core.records import (
     DeleteSubjectValue,
     ModeKey,
     ModeValue,
+    NewestId,
     Reference,
     SchemaKey,
     SchemaValue,
@@ -75,6 +76,8 @@ class RegistryState:
         match found_key, found:
             case SchemaKey(subject, version), _:
                 self._replace(subject, version, found if isinstance(found, SchemaValue) else None)
+            case _, NewestId(newest_id):
+                self.newest_id = max(self.newest_id, newest_id)
             case _, DeleteSubjectValue(subject, last):
                 for version, kept in list(self._subjects.get(subject, {}).items()):
                     if version <= last:
@@ -104,14 +107,15 @@ class RegistryState:
         if not versions:
             del self._subjects[subject]
 
-    # -- questions. `deleted`: also what was deleted, but not permanently
+    # -- questions. `deleted`: also what was deleted, but not permanently. `deleted_only`: nothing else
 
-    def subjects(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
-        return [
-            subject
-            for subject, versions in sorted(self._subjects.items())
-            if subject.startswith(prefix) and any(deleted or not one.deleted for one in versions.values())
-        ]
+    def subjects(self, prefix: str = "", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
+        found = []
+        for subject, versions in sorted(self._subjects.items()):
+            is_deleted = all(one.deleted for one in versions.values())
+            if subject.startswith(prefix) and (is_deleted if deleted_only else deleted or not is_deleted):
+                found.append(subject)
+        return found
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
         """In their order; empty where there is no such subject."""
@@ -145,10 +149,10 @@ class RegistryState:
     def id_of(self, schema: Schema) -> int | None:
         return self._ids.get(schema)
 
-    def referring_to(self, subject: str, version: int) -> Iterator[SchemaValue]:
+    def referring_to(self, subject: str, version: int, *, deleted: bool = False) -> Iterator[SchemaValue]:
         for versions in self._subjects.values():
             for value in versions.values():
-                if not value.deleted and any(
+                if (deleted or not value.deleted) and any(
                     (one.subject, one.version) == (subject, version) for one in value.references or ()
                 ):
                     yield value
