@@ -13,8 +13,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "iceberg": ("pyiceberg", "sqlalchemy"),
     "postgresql": ("psycopg",),
     "json-schema": ("jsonschema",),
-    "protobuf": ("google.protobuf", "grpc_tools"),
-    "registry": ("avro", "jsonschema", "google.protobuf", "grpc_tools"),
+    "protobuf": ("google.protobuf", "grpc_tools", "google.type"),
+    "registry": ("avro", "jsonschema", "google.protobuf", "grpc_tools", "google.type"),
     "simulation": ("greenlet",),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "matplotlib", "psutil", "rich"),
 }

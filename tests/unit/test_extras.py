@@ -55,7 +55,8 @@ def test_a_command_names_its_extra_in_one_line(command: list[str], needed: str):
 
 def test_a_package_around_a_missing_module_may_be_missing_too():
     done = run_without("avro,jsonschema,google,grpc_tools", "from moldau.cli.main import main; main(['registry'])")
-    assert done.stderr.startswith("moldau: `moldau registry` needs avro, jsonschema, google.protobuf, grpc_tools: pip")
+    needs = "moldau: `moldau registry` needs avro, jsonschema, google.protobuf, grpc_tools, "
+    assert done.stderr.startswith(f"{needs}google.type: pip")
 
 
 PACKAGE_OF = {
@@ -66,6 +67,7 @@ PACKAGE_OF = {
     "sqlalchemy": "sql-sqlite",
     "google.protobuf": "protobuf",
     "grpc_tools": "grpcio-tools",
+    "google.type": "googleapis-common-protos",
 }
 
 

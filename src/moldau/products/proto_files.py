@@ -10,6 +10,7 @@ from pathlib import Path
 
 from moldau.errors import MoldauError
 from moldau.extras import require_extra
+from moldau.products.brought_protos import brought_protos
 
 COMPILES_WITHIN_S = 60
 LONGEST_NAME = 255
@@ -23,17 +24,18 @@ class ProtoError(MoldauError):
 
 
 def compile_protos(texts: Mapping[str, str], main: str, directory: Path | None = None) -> tuple[bytes, ...]:
-    """`main` and all that it imports, from `texts` by their names or below `directory`: serialized
-    FileDescriptorProtos, each behind those that it needs. Raises ProtoError."""
+    """`main` and all that it imports, from `texts` by their names, below `directory` or from what registries bring:
+    serialized FileDescriptorProtos, each behind those that it needs. Raises ProtoError."""
     from google.protobuf import descriptor_pb2
 
     require_extra("a .proto", "protobuf", ("grpc_tools",))
     with tempfile.TemporaryDirectory(prefix="moldau-proto-") as scratch:
-        given, out = Path(scratch, "given"), Path(scratch, "descriptors")
-        given.mkdir()
-        for name, text in texts.items():
-            _write(given, name, text)
-        roots = [f"-I{root}" for root in (given, directory) if root]
+        given, brought, out = (Path(scratch, name) for name in ("given", "brought", "descriptors"))
+        for folder, there in ((given, texts), (brought, brought_protos())):
+            folder.mkdir()
+            for name, text in there.items():
+                _write(folder, name, text)
+        roots = [f"-I{root}" for root in (given, directory, brought) if root]
         words = [sys.executable, "-m", "grpc_tools.protoc", *roots, "--include_imports", f"--descriptor_set_out={out}"]
         try:
             told = subprocess.run(

@@ -6,9 +6,11 @@ import json
 from contextlib import suppress
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.products.brought_protos import brought_protos
 from moldau.products.proto_files import LONGEST_NAME, MAIN, ProtoError, compile_protos
 
 EMPTY = 'syntax = "proto3";'
@@ -33,6 +35,17 @@ def test_any_other_name_can_be_imported(name: str) -> None:
 def test_names_of_any_characters_are_compiled_or_refused(texts: dict[str, str]) -> None:
     with suppress(ProtoError):
         compile_protos({**texts, MAIN: EMPTY}, MAIN)
+
+
+@pytest.mark.parametrize("name", sorted(brought_protos()))
+def test_types_that_registries_bring_can_be_imported(name: str) -> None:
+    found = compile_protos({MAIN: f'{EMPTY} import "{name}";'}, MAIN)
+    assert name in {FileDescriptorProto.FromString(file).name for file in found}
+
+
+def test_a_text_takes_the_place_of_what_registries_bring() -> None:
+    money, main = f"{EMPTY} message Mine {{}}", f'{EMPTY} import "google/type/money.proto"; message M {{ Mine m = 1; }}'
+    assert len(compile_protos({"google/type/money.proto": money, MAIN: main}, MAIN)) == 2
 
 
 def test_one_name_is_not_a_file_and_a_folder() -> None:

@@ -228,6 +228,54 @@ def test_protobuf_is_read_as_its_rules_for_updated_messages_say(reader: str, wri
     assert reads(PROTOBUF, reader, writer) is can_read
 
 
+IMPORTING = (
+    'syntax = "proto3"; package shop; import "line.proto"; import "item.proto";'
+    "message Order { repeated Line lines = 1; map<string, Line> named = 2; }"
+)
+LINE = 'syntax = "proto3"; package shop; import "item.proto"; message Line { Item item = 1; } message Unused {}'
+ITEM = 'syntax = "proto3"; package shop; message Item { string name = 1; Item parent = 2; enum E { A = 0; } }'
+
+
+def importing(line: str = LINE, item: str = ITEM) -> WholeSchema:
+    return WholeSchema(IMPORTING, (("item.proto", item), ("line.proto", line)))
+
+
+@pytest.mark.parametrize(
+    ("reader", "found"),
+    [
+        (importing(), []),
+        (importing(item=ITEM.replace("string name = 1", "bytes other = 1; int32 more = 3")), []),
+        (importing(line=LINE.replace("message Unused {}", "")), []),
+        (
+            importing(item=ITEM.replace("string name = 1", "int32 name = 1")),
+            ["shop.Item, field 1: its type was string and is int32"],
+        ),
+        (
+            importing(line=LINE.replace("Item item = 1", "string item = 1")),
+            ["shop.Line, field 1: its type was .shop.Item and is string"],
+        ),
+        (WholeSchema(IMPORTING.replace("1; map<string, Line>", "1; map<string, bytes>"), importing().references), None),
+        (
+            WholeSchema('syntax = "proto3"; package shop; message Order { } message Item { int32 name = 1; }'),
+            [],
+        ),
+    ],
+)
+def test_protobuf_is_compared_with_what_it_imports_and_uses(reader: WholeSchema, found: list[str] | None) -> None:
+    problems = KINDS[PROTOBUF].problems(reader, importing())
+    assert problems == found if found is not None else problems
+
+
+def test_a_message_that_comes_from_an_import_now_is_compared() -> None:
+    whole = f"{ITEM} message Line {{ Item item = 1; }} message Order {{ repeated Line lines = 1; }}"
+    moved = WholeSchema(
+        f'{whole.split("message Item")[0]} import "item.proto"; message Line {{ Item item = 1; }}'
+        " message Order { repeated Line lines = 1; }",
+        (("item.proto", ITEM.replace("string", "int32")),),
+    )
+    assert "shop.Item, field 1: its type was string and is int32" in KINDS[PROTOBUF].problems(moved, WholeSchema(whole))
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [

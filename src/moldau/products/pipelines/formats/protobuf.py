@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.extras import require_extra
+from moldau.products.brought_protos import GOOGLES, is_brought
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.by_schema import UNREGISTERED, Reader, Row, SchemaFormat, Values, Writer
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
 
-WELL_KNOWN = ("timestamp", "duration", "wrappers", "struct", "any", "empty", "field_mask")
-"""Files of `google/protobuf` that schemas use without bringing them."""
+WELL_KNOWN = (
+    *("timestamp", "duration", "wrappers", "struct", "any", "empty", "field_mask"),
+    *("descriptor", "source_context", "type", "api"),
+)
+"""Files of `google/protobuf` that schemas use without bringing them, each behind those that it needs."""
 TIMESTAMP = "google.protobuf.Timestamp"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READERS_KEPT = 100
@@ -98,7 +102,7 @@ class ProtobufWriter(Writer):
         super().__init__(schema, registry, subject)
         self._files, self._message = files, message
         if registry is not None and schema.id == UNREGISTERED and len(files) > 1:
-            imported = [name for name in map(_name_of, files[:-1]) if not name.startswith("google/protobuf/")]
+            imported = [name for name in map(_name_of, files[:-1]) if not is_brought(name)]
             if imported:
                 raise FlowError(f"the schema imports {imported[0]}: register it, and leave `schema_file` out")
 
@@ -141,7 +145,10 @@ def _reader(files: Files, name: str, place: tuple[int, ...] | None) -> Reader:
             if found != place:
                 raise ValueError(f"it is the message at the place {found} of its schema, and not {name}")
             value = value[behind:]
-        found_row: Row = row(parse(value))
+        message = parse(value)
+        if not message.IsInitialized():
+            raise ValueError(f"it lacks a required field: {', '.join(message.FindInitializationErrors())}")
+        found_row: Row = row(message)
         return found_row
 
     return read
@@ -224,8 +231,7 @@ def _pool(files: Files) -> DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
     try:
         parsed = [descriptor_pb2.FileDescriptorProto.FromString(file) for file in files]
-        brought = {file.name for file in parsed}
-        for file in (*(one for one in _well_known() if one.name not in brought), *parsed):
+        for file in (*_lacking(parsed), *parsed):
             pool.Add(file)
             pool.FindFileByName(file.name)  # what it lacks is found out here
     except (KeyError, TypeError, ValueError) as error:
@@ -239,6 +245,27 @@ def _find(pool: DescriptorPool, name: str) -> Descriptor | None:
         return pool.FindMessageTypeByName(name)
     except KeyError:
         return None
+
+
+def _lacking(files: Sequence[FileDescriptorProto]) -> Iterator[FileDescriptorProto]:
+    """The well-known files, and those of other common types that the files import. Raises FlowError."""
+    brought = {file.name for file in files}
+    imported = {name for file in files for name in file.dependency if is_brought(name)}
+    common = (file for name in sorted(imported - brought) for file in _brought_files(name))
+    for file in (*_well_known(), *common):
+        if file.name not in brought:
+            brought.add(file.name)
+            yield file
+
+
+@lru_cache(READERS_KEPT)
+def _brought_files(name: str) -> tuple[FileDescriptorProto, ...]:
+    """Raises FlowError."""
+    from google.protobuf import descriptor_pb2
+
+    if name.startswith(GOOGLES):
+        return ()
+    return tuple(map(descriptor_pb2.FileDescriptorProto.FromString, _compiled({}, name)))
 
 
 def _well_known() -> Iterator[FileDescriptorProto]:
@@ -365,9 +392,17 @@ def _value_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
         inner = _value_of_one(wrapped)
         return lambda found: inner(found.value)
     if field.enum_type is not None:
-        names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
+        # of several names of one number the first is the number's own
+        names = {one.number: one.name for one in reversed(field.enum_type.values)}
         return lambda found: names.get(found, str(found))
+    if field.type == field.TYPE_STRING:
+        return _text
     return lambda found: found
+
+
+def _text(found: str | bytes) -> str:
+    """Raises ValueError for bytes that are no UTF-8: proto2 does not check them."""
+    return found if isinstance(found, str) else found.decode()
 
 
 def _message_of(message: Descriptor) -> Callable[[Row], dict[str, Any]]:
@@ -397,7 +432,18 @@ def _part_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
             return _message_of(field.message_type)
         inner = _part_of_one(wrapped)
         return lambda given: {"value": inner(given)}
+    if field.enum_type is not None:
+        names = field.enum_type.values_by_name
+        return lambda given: given if given in names else _number_of_enum(given, field.enum_type.full_name)
     return int if field.cpp_type == field.CPPTYPE_UINT64 else lambda given: given
+
+
+def _number_of_enum(given: str, enum: str) -> int:
+    """A number without a name is a text of digits in rows. Raises ValueError."""
+    try:
+        return int(given)
+    except ValueError:
+        raise ValueError(f"{given!r} is no name of the enum {enum}, and no number") from None
 
 
 def _timestamp(given: datetime) -> dict[str, int]:

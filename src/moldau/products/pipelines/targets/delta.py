@@ -37,7 +37,7 @@ from moldau.products.pipelines.targets.table_target import (
     is_committed,
     parse_compact_every,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery, refuse_empty_structs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,6 +98,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
 
         super().rows_of(result)
+        refuse_empty_structs(result.dtypes, "Delta")
         if _is_table(self.location):
             _check_takes(DeltaTable(self.location), arrow_schema(result.drop(DELETED)))
         return result

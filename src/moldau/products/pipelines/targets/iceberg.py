@@ -38,7 +38,7 @@ from moldau.products.pipelines.targets.table_target import (
     is_committed,
     parse_compact_every,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
+from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery, refuse_empty_structs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,6 +122,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
 
         super().rows_of(result)
+        refuse_empty_structs(result.dtypes, "Iceberg")
         if self.catalog.exists():
             catalog = self.open_catalog()
             if catalog.table_exists(self.table):

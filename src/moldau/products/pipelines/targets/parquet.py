@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets import folder_owner
-from moldau.products.pipelines.targets.target import Owner, Target, TargetError, TargetQuery, refuse_double_columns
+from moldau.products.pipelines.targets.target import (
+    Owner,
+    Target,
+    TargetError,
+    TargetQuery,
+    refuse_double_columns,
+    refuse_empty_structs,
+)
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -58,6 +65,7 @@ class FilesTarget(Target, frozen=True, kw_only=True):
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns)
+        refuse_empty_structs(result.dtypes, "Parquet")
         return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:

@@ -34,6 +34,17 @@ def refuse_double_columns(names: Sequence[str], *, in_any_case: bool = True) -> 
         raise FlowError(f"the SQL gives two columns {double[1]!r}: give each a name of its own (`as`)")
 
 
+def refuse_empty_structs(columns: Sequence[tuple[str, str]], place: str) -> None:
+    """`columns`: names and types of the SQL's result, as Spark has them. Parquet has no struct without fields: a
+    Protobuf message or an Avro record may be one. Raises FlowError."""
+    for name, kind in columns:
+        if "struct<>" in kind:
+            raise FlowError(
+                f"the column {name!r} has the type {kind}, and {place} has no struct without fields: leave the column "
+                f"out, or select whether it is there (`{name} is not null`)"
+            )
+
+
 class TargetQuery(msgspec.Struct, frozen=True):
     """Whose rows a target takes. `page`: the name of the whole pipeline; `pipeline`: the query's name, its own among
     those of the page. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query

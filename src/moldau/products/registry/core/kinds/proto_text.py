@@ -1,15 +1,17 @@
 """A FileDescriptorProto as the text of a `.proto`: the same for what means the same, and compiled to it again.
 
 Messages keep their places, which stand in records; of a map field, its entry's place. What the text cannot say again is
-refused, not left out: options of one's own, groups, editions.
+refused, not left out: groups, editions.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from google.protobuf import text_format
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
@@ -28,6 +30,10 @@ INDENT = "  "
 _F = FieldDescriptorProto
 _LAST_FIELD = 536_870_912
 _LAST_ENUM = 2_147_483_647
+
+
+class OwnOptionsError(SchemaError):
+    """The file was parsed without those that define its options."""
 
 
 def proto_text(file: FileDescriptorProto) -> str:
@@ -160,17 +166,26 @@ def _service(service: ServiceDescriptorProto) -> Iterator[str]:
 
 
 def _options(options: Message) -> Iterator[str]:
-    """Raises SchemaError for those of one's own."""
+    """Raises SchemaError."""
     if len(UnknownFieldSet(options)):
-        raise SchemaError("options of one's own are not kept")
+        raise OwnOptionsError("it has options that no file which it imports defines")
     for field, value in options.ListFields():
         if field.name == "map_entry":
             continue
-        if field.message_type is not None or field.is_extension:
+        if field.message_type is not None and not field.is_extension:
             raise SchemaError(f"the option {field.name} is not kept")
         values = value if field.is_repeated else [value]
         for one in values:
-            yield f"{field.name} = {_option_value(field, one)}"
+            if field.is_extension:
+                yield f"(.{field.full_name}) = {_own_option_value(field, one)}"
+            else:
+                yield f"{field.name} = {_option_value(field, one)}"
+
+
+def _own_option_value(field: Any, value: Any) -> str:
+    out = io.StringIO()
+    text_format.PrintFieldValue(field, value, out, as_utf8=True, as_one_line=True)
+    return out.getvalue().strip()
 
 
 def _option_value(field: Any, value: Any) -> str:

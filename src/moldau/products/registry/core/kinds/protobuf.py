@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from moldau.products.proto_files import MAIN, ProtoError, compile_protos
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
-from moldau.products.registry.core.kinds.proto_text import proto_text, type_name
+from moldau.products.registry.core.kinds.proto_text import OwnOptionsError, proto_text, type_name
 from moldau.products.registry.core.refusals import SchemaError
 
 COMPILED_KEPT = 1_000
+DESCRIPTOR = "google/protobuf/descriptor.proto"
+"""What a file imports that defines options."""
 
 _F = FieldDescriptorProto
 _NUMBER, _SIGNED, _TEXT, _FIXED_32, _FIXED_64 = "number", "signed number", "text or bytes", "fixed 32", "fixed 64"
@@ -41,91 +46,146 @@ FORMS: dict[int, str] = {
 
 def kept(schema: WholeSchema) -> str:
     """The text that the registry keeps of the schema. Raises SchemaError."""
-    return proto_text(_compiled(schema))
+    return proto_text(_compiled(schema)[-1])
 
 
 def serialized(schema: WholeSchema) -> str:
     """The FileDescriptorProto as base64. Raises SchemaError."""
-    return base64.b64encode(_compiled(schema).SerializeToString()).decode()
+    return base64.b64encode(_compiled(schema)[-1].SerializeToString()).decode()
 
 
 def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
-    read, written = _compiled(reader), _compiled(writer)
-    found = [*_of_messages(read.message_type, written.message_type, read.package)]
-    if read.package != written.package:
-        found.insert(0, f"the package was {written.package!r} and is {read.package!r}")
-    return found
+    return list(_Comparison(_compiled(reader), _compiled(writer)).problems())
 
 
 @lru_cache(COMPILED_KEPT)
-def _compiled(schema: WholeSchema) -> FileDescriptorProto:
-    """Nobody changes it. Raises SchemaError."""
-    texts = {name: _as_text(text) for name, text in schema.references}
-    try:
-        *_, found = compile_protos({**texts, MAIN: _as_text(schema.text)}, MAIN)
-    except ProtoError as error:
-        raise SchemaError(str(error)) from error
-    return FileDescriptorProto.FromString(found)
+def _compiled(schema: WholeSchema) -> tuple[FileDescriptorProto, ...]:
+    """The schema, the last one, behind all that it imports. Nobody changes them. Raises SchemaError."""
+    texts: dict[str, str] = {}
+    for name, text in (*schema.references, (MAIN, schema.text)):
+        texts[name] = _as_text(text, texts)
+    return _parsed(_compile(texts))
 
 
-def _as_text(text: str) -> str:
+def _compile(texts: Mapping[str, str]) -> tuple[bytes, ...]:
     """Raises SchemaError."""
     try:
-        return proto_text(FileDescriptorProto.FromString(base64.b64decode(text, validate=True)))
+        return compile_protos(texts, MAIN)
+    except ProtoError as error:
+        raise SchemaError(str(error)) from error
+
+
+def _parsed(files: Sequence[bytes]) -> tuple[FileDescriptorProto, ...]:
+    """The files, each behind those that it imports, with the options that they define themselves."""
+    plain = tuple(map(FileDescriptorProto.FromString, files))
+    if DESCRIPTOR not in {file.name for file in plain}:
+        return plain
+    pool = DescriptorPool()
+    for file in plain:
+        pool.Add(file)
+    kind = GetMessageClass(pool.FindMessageTypeByName(FileDescriptorProto.DESCRIPTOR.full_name))
+    return tuple(map(kind.FromString, files))
+
+
+def _as_text(text: str, texts: Mapping[str, str]) -> str:
+    """`texts`: those that it may import. Raises SchemaError."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        file = FileDescriptorProto.FromString(data)
     except (binascii.Error, ValueError, DecodeError):
         return text
+    try:
+        return proto_text(file)
+    except OwnOptionsError:
+        imports = (f"import {json.dumps(name)};" for name in file.dependency)
+        *imported, _ = _compile({**texts, MAIN: f'syntax = "proto3"; {" ".join(imports)}'})
+        return proto_text(_parsed((*imported, data))[-1])
 
 
-def _of_messages(readers: Sequence[DescriptorProto], writers: Sequence[DescriptorProto], around: str) -> Iterator[str]:
-    there = {message.name: message for message in readers}
-    for written in writers:
-        name = f"{around}.{written.name}".lstrip(".")
-        if written.options.map_entry:
-            continue
-        if written.name not in there:
-            yield f"there is no message {name} any more"
-            continue
-        read = there[written.name]
-        yield from _of_fields(read, written, name)
-        yield from _of_messages(read.nested_type, written.nested_type, name)
+class _Comparison:
+    """Of two schemas, each the last one of its files. Of what they import, the messages count that both use in the same
+    place."""
+
+    def __init__(self, read: Sequence[FileDescriptorProto], written: Sequence[FileDescriptorProto]) -> None:
+        self._read, self._written = read, written
+        self._readers, self._writers = _messages(read), _messages(written)
+        self._used: dict[str, None] = {}
+        """Messages that fields of both have, in the order in which they are found."""
+
+    def problems(self) -> Iterator[str]:
+        read, written = self._read[-1], self._written[-1]
+        if read.package != written.package:
+            yield f"the package was {written.package!r} and is {read.package!r}"
+        yield from self._of_messages(read.message_type, written.message_type, read.package)
+        compared = set(_messages([read])) & set(_messages([written]))
+        while used := [name for name in self._used if name not in compared]:
+            for name in used:
+                compared.add(name)
+                yield from self._of_fields(self._readers[name], self._writers[name], name.lstrip("."))
+
+    def _of_messages(
+        self, readers: Sequence[DescriptorProto], writers: Sequence[DescriptorProto], around: str
+    ) -> Iterator[str]:
+        there = {message.name: message for message in readers}
+        for written in writers:
+            name = f"{around}.{written.name}".lstrip(".")
+            if written.options.map_entry:
+                continue
+            if written.name not in there:
+                yield f"there is no message {name} any more"
+                continue
+            read = there[written.name]
+            yield from self._of_fields(read, written, name)
+            yield from self._of_messages(read.nested_type, written.nested_type, name)
+
+    def _of_fields(self, read: DescriptorProto, written: DescriptorProto, name: str) -> Iterator[str]:
+        readers = {field.number: field for field in read.field}
+        writers = {field.number: field for field in written.field}
+        for number in sorted({*readers, *writers}):
+            reader, writer = readers.get(number), writers.get(number)
+            if reader is not None and writer is not None:
+                yield from self._of_field(reader, writer, read, written, f"{name}, field {number}")
+            elif _is_required(reader or writer):
+                yield f"{name}, field {number}: a required field was {'added' if writer is None else 'removed'}"
+            elif writer is not None and _oneof(writer, written) and _has_any_of_oneof(writer, written, readers):
+                yield f"{name}, field {number}: it was removed from its oneof, whose other fields are still there"
+        yield from _of_oneofs(read, written, writers, name)
+
+    def _of_field(
+        self,
+        reader: FieldDescriptorProto,
+        writer: FieldDescriptorProto,
+        read: DescriptorProto,
+        written: DescriptorProto,
+        place: str,
+    ) -> Iterator[str]:
+        map_read, map_written = _map_entry(reader, read), _map_entry(writer, written)
+        if map_read is not None and map_written is not None:
+            for in_read, in_written in zip(map_read.field, map_written.field, strict=True):
+                yield from self._of_field(in_read, in_written, map_read, map_written, f"{place}, {in_read.name}")
+            return
+        if (map_read is None) != (map_written is None) or FORMS[reader.type] != FORMS[writer.type]:
+            yield f"{place}: its type was {type_name(writer)} and is {type_name(reader)}"
+        elif reader.type == _F.TYPE_MESSAGE and reader.type_name != writer.type_name:
+            yield f"{place}: its type was {writer.type_name} and is {reader.type_name}"
+        elif reader.type == _F.TYPE_MESSAGE:
+            self._used.setdefault(reader.type_name)
+        elif _is_repeated(reader) != _is_repeated(writer) and reader.type not in (_F.TYPE_STRING, _F.TYPE_BYTES):
+            yield f"{place}: it was {'' if _is_repeated(writer) else 'not '}repeated, and numbers are packed"
 
 
-def _of_fields(read: DescriptorProto, written: DescriptorProto, name: str) -> Iterator[str]:
-    readers = {field.number: field for field in read.field}
-    writers = {field.number: field for field in written.field}
-    for number in sorted({*readers, *writers}):
-        reader, writer = readers.get(number), writers.get(number)
-        if reader is not None and writer is not None:
-            yield from _of_field(reader, writer, read, written, f"{name}, field {number}")
-        elif _is_required(reader or writer):
-            yield f"{name}, field {number}: a required field was {'added' if writer is None else 'removed'}"
-        elif writer is not None and _oneof(writer, written) and _has_any_of_oneof(writer, written, readers):
-            yield f"{name}, field {number}: it was removed from its oneof, whose other fields are still there"
-    yield from _of_oneofs(read, written, writers, name)
+def _messages(files: Sequence[FileDescriptorProto]) -> dict[str, DescriptorProto]:
+    """Of all files, by their full names as fields have them."""
+    found: dict[str, DescriptorProto] = {}
 
+    def add(around: str, messages: Iterable[DescriptorProto]) -> None:
+        for message in messages:
+            found[f"{around}.{message.name}"] = message
+            add(f"{around}.{message.name}", message.nested_type)
 
-def _of_field(
-    reader: FieldDescriptorProto,
-    writer: FieldDescriptorProto,
-    read: DescriptorProto,
-    written: DescriptorProto,
-    place: str,
-) -> Iterator[str]:
-    map_read, map_written = _map_entry(reader, read), _map_entry(writer, written)
-    if map_read is not None and map_written is not None:
-        for inside_read, inside_written in zip(map_read.field, map_written.field, strict=True):
-            yield from _of_field(inside_read, inside_written, map_read, map_written, f"{place}, {inside_read.name}")
-        return
-    if (map_read is None) != (map_written is None) or FORMS[reader.type] != FORMS[writer.type]:
-        yield f"{place}: its type was {type_name(writer)} and is {type_name(reader)}"
-    elif reader.type == _F.TYPE_MESSAGE and reader.type_name != writer.type_name:
-        yield f"{place}: its type was {writer.type_name} and is {reader.type_name}"
-    elif _is_repeated(reader) != _is_repeated(writer) and reader.type not in (
-        _F.TYPE_STRING,
-        _F.TYPE_BYTES,
-        _F.TYPE_MESSAGE,
-    ):
-        yield f"{place}: it was {'' if _is_repeated(writer) else 'not '}repeated, and numbers are packed"
+    for file in files:
+        add(f".{file.package}" if file.package else "", file.message_type)
+    return found
 
 
 def _of_oneofs(
