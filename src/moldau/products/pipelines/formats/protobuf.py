@@ -417,8 +417,8 @@ def _message_of(message: Descriptor) -> Callable[[Row], dict[str, Any]]:
 
 def _part_of(field: FieldDescriptor) -> Callable[[Any], Any]:
     if _is_map(field):
-        value = _part_of_one(field.message_type.fields_by_name["value"])
-        return lambda given: {key: value(one) for key, one in given.items()}
+        key_part, part = (_part_of_one(field.message_type.fields_by_name[name]) for name in ("key", "value"))
+        return lambda given: {key_part(key): part(one) for key, one in given.items()}
     part = _part_of_one(field)
     return (lambda given: [part(one) for one in given]) if field.is_repeated else part
 
