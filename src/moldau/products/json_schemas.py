@@ -43,11 +43,14 @@ class JsonSchema:
     def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
         """`texts`: by their names, MAIN the first among them."""
         parts = _Parts(texts, validator)
-        self.root, self.root_reference = parts.found[MAIN][0], f"{MAIN}#"
+        self.parts = {name: node for name, (node, _) in parts.found.items()}
+        self.root, self.root_reference = self.parts[MAIN], f"{MAIN}#"
         self._registry: Registry[Any] = Registry().with_resources(
             (name, specification.create_resource(node)) for name, (node, specification) in parts.found.items()
         )
         self._given = parts.given
+        self._found: dict[str, Node] = {}
+        """Where references lead that were followed."""
         self._kind = _with_decimals(validator)  # type: ignore[arg-type]  # a class has a hash
 
     @classmethod
@@ -77,6 +80,8 @@ class JsonSchema:
 
     def referred(self, reference: str) -> Node:
         """What stands where a `$ref` leads. Raises JsonSchemaError."""
+        if reference in self._found:
+            return self._found[reference]
         given = self._given.get(reference, reference)
         try:
             found = self._registry.resolver().lookup(reference).contents
@@ -84,6 +89,7 @@ class JsonSchema:
             raise JsonSchemaError(f"its $ref {given} leads nowhere") from error
         if not isinstance(found, dict | bool):
             raise JsonSchemaError(f"its $ref {given} leads to no schema")
+        self._found[reference] = found
         return found
 
     def validator(self, node: Node) -> Validator:

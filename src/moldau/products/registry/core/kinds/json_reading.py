@@ -1,67 +1,79 @@
 """Whether a reader's JSON Schema allows every document that a writer's allows.
 
-It is told keyword by keyword, and errs on the safe side: what the keywords do not tell is a problem. Three things are
-taken as people mean them: a property that must be there is no problem where it has a `default`, `oneOf` is read as
-`anyOf`, and `format` says nothing.
+What says the same in both is no problem. The rest is told keyword by keyword, and errs on the safe side: what the
+keywords do not tell is a problem. Two things are taken as people mean them: a property that must be there is no problem
+where it has a `default`, and `format` says nothing.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from moldau.products.json_schemas import JsonSchemaError, Node
-from moldau.products.registry.core.kinds.json_patterns import SlowPatternError, check_pattern
+from moldau.products.registry.core.kinds.json_nodes import (
+    EVERYTHING,
+    LEAST,
+    MOST,
+    Keywords,
+    allows_type,
+    common_types,
+    concerns,
+    documents_of,
+    groups_of,
+    is_multiple,
+    items_of,
+    lower,
+    merged,
+    others_of,
+    property_of,
+    types_of,
+    upper,
+)
+from moldau.products.registry.core.kinds.json_patterns import SlowPatternError
+from moldau.products.registry.core.kinds.json_sameness import DYNAMIC, Sameness, text
 from moldau.products.registry.core.kinds.json_schema import ParsedSchema, kept, parse
 from moldau.products.registry.core.kinds.kind import Kind, WholeSchema
 
 MOST_COMPARISONS = 10_000
 """Of schemas in schemas. What needs more is a problem."""
-EVERYTHING: dict[str, Any] = {}
-Keywords = Mapping[str, Any]
+MOST_LEVELS_APART = 5
+"""Of properties that are looked at to tell two schemas apart."""
+NEVER = 1 << 30
+DRAFT_3 = "http://json-schema.org/draft-03/schema#"
 
-TYPES = ("array", "boolean", "null", "number", "object", "string")
-UPPER = {
-    "maximum": "number",
-    "exclusiveMaximum": "number",
-    "maxLength": "string",
-    "maxItems": "array",
-    "maxProperties": "object",
-}
-LOWER = {
-    "minimum": "number",
-    "exclusiveMinimum": "number",
-    "minLength": "string",
-    "minItems": "array",
-    "minProperties": "object",
-}
-BOTH_OR_NEITHER = {
+ONLY_SAME = {
     "pattern": "string",
     "contains": "array",
     "minContains": "array",
     "maxContains": "array",
     "patternProperties": "object",
-    "propertyNames": "object",
     "dependencies": "object",
     "dependentRequired": "object",
     "dependentSchemas": "object",
 }
 """Of documents of a type: a reader that has one of these reads only a writer that has the same."""
-OF_ALL_TYPES = ("if", "then", "else", "$dynamicRef")
+ONLY_SAME_OF_ALL = ("if", *DYNAMIC)
 """As these, for all documents."""
 UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
-"""What they say depends on all that stands beside them."""
+WHOLE = "\0whole"
+"""Stands here for a node with UNEVALUATED, whose meaning depends on all that the node says, in any depth, or of another
+draft."""
 UNIONS = ("anyOf", "oneOf")
+
+Problems = tuple[str, ...]
 
 
 def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
     """Why the reader's schema may refuse what the writer's allows; none: it never does. Raises SchemaError."""
     read, written = parse(reader), parse(writer)
+    if DRAFT_3 in (read.draft, written.draft):
+        is_same = Sameness(read, written).of_whole_ones()
+        return [] if is_same else ["#: of draft 3, only schemas that say the same are compared"]
     try:
-        return list(_Reading(read, written).of(read.root, written.root, "#"))
+        return list(dict.fromkeys(_Reading(read, written).of(read.root, written.root, "#")))
     except (SlowPatternError, JsonSchemaError) as error:
         return [f"the schemas cannot be compared: {error}"]
     except (RecursionError, re.error, TypeError, AttributeError, LookupError, ArithmeticError) as error:
@@ -71,117 +83,232 @@ def problems(reader: WholeSchema, writer: WholeSchema) -> list[str]:
 class _Reading:
     """One comparison. All methods give what the reader `r` would refuse of the writer `w`, at a path."""
 
-    def __init__(self, reader: ParsedSchema, writer: ParsedSchema) -> None:
-        self._reader, self._writer = reader, writer
-        self._open: set[tuple[str, str]] = set()
+    def __init__(self, reader: ParsedSchema, writer: ParsedSchema, *, is_lenient: bool = True) -> None:
+        """`is_lenient`: a property with a `default` may be absent."""
+        self._reader, self._writer, self._is_lenient = reader, writer, is_lenient
+        self._same = Sameness(reader, writer)
+        self._known: dict[tuple[str, str], Problems] = {}
+        self._open: dict[tuple[str, str], int] = {}
+        """Pairs that are being compared further out, with their depths."""
+        self._outermost = NEVER
+        """The least depth of a pair that the current one takes as good."""
         self._left = MOST_COMPARISONS
 
-    def of(self, r: Node, w: Node, path: str) -> Iterator[str]:
-        """A pair that is being compared further out is taken as good there: what is wrong with it shows there."""
-        if r in (True, EVERYTHING) or w is False:
-            return
-        pair = (_text(r), _text(w))
-        if pair in self._open or (pair[0] == pair[1] and "$ref" not in pair[0]):
-            return
+    @cached_property
+    def _opposite(self) -> _Reading:
+        return _Reading(self._writer, self._reader, is_lenient=False)
+
+    @cached_property
+    def _strict(self) -> _Reading:
+        return _Reading(self._reader, self._writer, is_lenient=False)
+
+    def of(self, r: Node, w: Node, path: str) -> Problems:
+        """A pair that is being compared further out is taken as good here: what is wrong with it shows there. What
+        rests on that is not known before the outer pair is done."""
+        if r is True or r == EVERYTHING or w is False or self._same.of(r, w):
+            return ()
+        pair = (text(self._reader.said(r)), text(self._writer.said(w)))
+        if pair in self._known:
+            return self._known[pair]
+        if pair in self._open:
+            self._outermost = min(self._outermost, self._open[pair])
+            return ()
         self._left -= 1
         if self._left <= 0:
-            yield f"{path}: the schemas are too large to be compared"
-            return
-        self._open.add(pair)
-        yield from self._opened(r, w, path)
-        self._open.discard(pair)
+            return (f"{path}: the schemas are too large to be compared",)
+        depth, around = len(self._open), self._outermost
+        self._open[pair], self._outermost = depth, NEVER
+        found = tuple(self._opened(r, w, path))
+        del self._open[pair]
+        if found or self._outermost >= depth:
+            self._known[pair] = found
+            self._outermost = around
+        self._outermost = min(self._outermost, around)
+        return found
 
     def _opened(self, r: Node, w: Node, path: str) -> Iterator[str]:
-        if r is False:
-            yield f"{path}: the reader allows nothing here"
-            return
         writers = _conjuncts(self._writer, w)
         if any(one is False for one in writers):
             return
-        union = next((one for one in writers if _union_of(one)), None)
-        if union is not None:
-            name = _union_of(union)
-            rest = [one if one is not union else _without(one, name) for one in writers]
-            for branch in union[name]:
-                yield from self.of(r, {"allOf": [branch, *rest]}, f"{path}/{name}")
-            return
-        for one in _conjuncts(self._reader, r):
-            alone = (list(self._all_of(one, writer, path)) for writer in writers)
-            if len(writers) < 2 or all(alone):
-                yield from self._all_of(one, _merged(writers), path)
-
-    def _all_of(self, r: Node, w: Node, path: str) -> Iterator[str]:
-        """Neither has `allOf` or `$ref`, and the writer no union."""
-        if r in (True, EVERYTHING):
-            return
-        if r is False:
+        readers = _conjuncts(self._reader, r)
+        if any(one is False for one in readers):
             yield f"{path}: the reader allows nothing here"
             return
-        node = w if isinstance(w, dict) else EVERYTHING
-        if isinstance(documents := _documents(node), list):
-            allowed = (document for document in documents if self._writer.allows(w, document))
+        needed = [left for one in readers if (left := self._not_the_same(one, writers))]
+        unions = [one for one in writers if isinstance(one, dict) and _union_of(one)]
+        if unions:
+            plain = [_without_unions(one) for one in writers]
+            needed = [one for one in needed if list(self._all_of(one, plain, path))]
+        if not needed:
+            return
+        if not unions:
+            for one in needed:
+                yield from self._all_of(one, writers, path)
+            return
+        name = _union_of(unions[0])
+        rest = [one if one is not unions[0] else _without(one, name) for one in writers if not _is_whole(one)]
+        needed = [one.get(WHOLE, one) for one in needed]
+        branches = unions[0][name]
+        for place, branch in enumerate(branches):
+            others = [{"not": one} for at, one in enumerate(branches) if at != place and name == "oneOf"]
+            yield from self.of({"allOf": needed}, {"allOf": [branch, *rest, *others]}, f"{path}/{name}")
+
+    def _not_the_same(self, one: Node, writers: list[Node]) -> dict[str, Any]:
+        """What is left of a reader's node without what a writer's node says in the same way."""
+        there = [group for each in writers if isinstance(each, dict) for group in groups_of(each)]
+        left: dict[str, Any] = {}
+        for group in groups_of(one if isinstance(one, dict) else EVERYTHING):
+            if not any(self._are_groups_same(group, other) for other in there):
+                left |= group
+        if self._is_lenient and "required" in left and isinstance(one, dict):
+            left["required"] = [name for name in left["required"] if not _has_default(one, name)]
+        return left
+
+    def _are_groups_same(self, read: Keywords, written: Keywords) -> bool:
+        return read.keys() == written.keys() and all(
+            self._same.of(value, written[name]) if name == WHOLE else self._same.of_keyword(name, value, written[name])
+            for name, value in read.items()
+        )
+
+    def _all_of(self, r: Keywords, writers: list[Node], path: str) -> Iterator[str]:
+        """Neither has `allOf` or `$ref`, and the writer no union."""
+        node = merged(writers)
+        if node is False:
+            return
+        if isinstance(documents := documents_of(node), list):
+            allowed = (document for document in documents if self._writer.allows(node, document))
+            all_that_it_says = {"allOf": [r[WHOLE]]} if WHOLE in r else r
             yield from (
-                f"{path}: the reader does not allow {_text(one)}" for one in allowed if not self._reader.allows(r, one)
+                f"{path}: the reader does not allow {text(one)}"
+                for one in allowed
+                if not self._reader.allows(all_that_it_says, one)
             )
             return
+        if len(writers) > 1 and any(not list(self._all_of(r, [one], path)) for one in writers if one != EVERYTHING):
+            return
         for name in UNIONS:
-            if name in r and not any(not list(self.of(branch, w, path)) for branch in r[name]):
-                types = _types(node)
+            if name in r and not self._is_union_read(name, r[name], node, path):
+                types = types_of(node)
                 if len(types) < 2:
                     yield f"{path}: no branch of the reader's {name} allows what the writer may write"
                 for each in types if len(types) > 1 else ():
                     yield from self.of({name: r[name]}, {**node, "type": each}, path)
         yield from self._keywords(r, node, path)
 
+    def _is_union_read(self, name: str, branches: list[Node], w: Node, path: str) -> bool:
+        """Of `oneOf` the other branches must allow nothing of it."""
+        for place, branch in enumerate(branches):
+            others = branches[:place] + branches[place + 1 :]
+            if not self.of(branch, w, path) and (
+                name == "anyOf" or all(self._are_apart(other, w, path) for other in others)
+            ):
+                return True
+        return False
+
+    def _are_apart(self, r: Node, w: Node, path: str, level: int = 0) -> bool:
+        """Whether no document is allowed by both; False where that is not plain."""
+        self._left -= 1
+        if self._left <= 0 or w is True or w == EVERYTHING:
+            return r is False
+        readers, writers = _conjuncts(self._reader, r), _conjuncts(self._writer, w)
+        read, written = merged(readers), merged(writers)
+        if read is False or written is False:
+            return True
+        nots = [one["not"] for one in writers if isinstance(one, dict) and "not" in one]
+        if any(not self._opposite.of(one, r, path) for one in nots):
+            return True
+        nots = [one["not"] for one in readers if isinstance(one, dict) and "not" in one]
+        if any(not self._strict.of(one, w, path) for one in nots):
+            return True
+        types = common_types(types_of(read), types_of(written))
+        if not types:
+            return True
+        if (documents := documents_of(written)) is not None:
+            return not any(self._writer.allows(w, one) and self._reader.allows(r, one) for one in documents)
+        if (documents := documents_of(read)) is not None:
+            return not any(self._writer.allows(w, one) and self._reader.allows(r, one) for one in documents)
+        if level >= MOST_LEVELS_APART:
+            return False
+        unions = [one[name] for one in readers if isinstance(one, dict) for name in UNIONS if name in one]
+        if any(all(self._are_apart(each, w, path, level + 1) for each in branches) for branches in unions):
+            return True
+        unions = [one[name] for one in writers if isinstance(one, dict) for name in UNIONS if name in one]
+        if any(all(self._are_apart(r, each, path, level + 1) for each in branches) for branches in unions):
+            return True
+        if types != ["object"]:
+            return False
+        return any(
+            self._are_apart(property_of(read, name), property_of(written, name), path, level + 1)
+            for name in dict.fromkeys((*read.get("required", ()), *written.get("required", ())))
+        )
+
     def _keywords(self, read: Keywords, written: Keywords, path: str) -> Iterator[str]:
-        types = _types(written)
-        refused = [one for one in types if not _allows_type(_types(read), one)]
+        types = types_of(written)
+        if WHOLE in read:
+            yield f"{path}: the reader has `unevaluated...` or another draft, and is not the writer's schema"
+        refused = [one for one in types if not allows_type(types_of(read), one)]
         if refused:
             yield f"{path}: the reader does not allow the type {', '.join(refused)}"
         for name in ("enum", "const"):
-            if name in read and name not in written:
+            if name in read:
                 yield f"{path}: the reader allows only the values of `{name}`"
-        for name in OF_ALL_TYPES:
-            if name in read and _text(read[name]) != _text(written.get(name)):
+        for name in ONLY_SAME_OF_ALL:
+            if name in read:
                 yield f"{path}: the reader's `{name}` is not the writer's"
-        for name in UNEVALUATED:
-            if name in read and _text(read) != _text(written):
-                yield f"{path}: the reader has `{name}`, and is not the writer's schema"
-        if "not" in read:
-            reverse = _Reading(self._writer, self._reader)
-            if "not" not in written or list(reverse.of(written["not"], read["not"], path)):
-                yield f"{path}: the reader's `not` refuses more than the writer's"
-        for name, kind in (*UPPER.items(), *LOWER.items()):
-            if name in read and _concerns(kind, types) and (name not in written or _is_tighter(name, read, written)):
-                yield f"{path}: the reader's `{name}` is tighter than the writer's"
-        step = read.get("multipleOf")
-        if step and _concerns("number", types) and not _is_multiple(written.get("multipleOf"), step):
-            yield f"{path}: the reader's `multipleOf` allows less than the writer's"
-        for name, kind in BOTH_OR_NEITHER.items():
-            if name in read and _concerns(kind, types) and _text(read[name]) != _text(written.get(name)):
+        if "not" in read and not self._are_apart(read["not"], written, path):
+            yield f"{path}: the reader's `not` refuses more than the writer's"
+        yield from self._limits(read, written, path)
+        for name, kind in ONLY_SAME.items():
+            if name in read and concerns(kind, types) and not self._is_pattern_same(name, read, written):
                 yield f"{path}: the reader's `{name}` is not the writer's"
         if "object" in types:
             yield from self._properties(read, written, path)
         if "array" in types:
             yield from self._items(read, written, path)
 
+    def _is_pattern_same(self, name: str, read: Keywords, written: Keywords) -> bool:
+        """Also where what stands beside the patterns is not the same."""
+        if name != "patternProperties" or name not in written:
+            return False
+        return self._same.of_keyword(name, read[name], written[name])
+
+    def _limits(self, read: Keywords, written: Keywords, path: str) -> Iterator[str]:
+        types = types_of(written)
+        for name, kind in (*MOST.items(), *LEAST.items()):
+            if name in read and concerns(kind, types):
+                there = written.get(name, 0 if name in LEAST else None)
+                if there is None or (read[name] < there if name in MOST else read[name] > there):
+                    yield f"{path}: the reader's `{name}` is tighter than the writer's"
+        if concerns("number", types):
+            for name, bound, sign in (("maximum", upper, 1), ("minimum", lower, -1)):
+                limit, there = bound(read), bound(written)
+                if limit is not None and (
+                    there is None or sign * limit[0] < sign * there[0] or (limit[0] == there[0] and limit[1] > there[1])
+                ):
+                    yield f"{path}: the reader's `{name}` is tighter than the writer's"
+            step = read.get("multipleOf")
+            given = written.get("multipleOf", None if "number" in types else 1)
+            if step and not is_multiple(given, step):
+                yield f"{path}: the reader's `multipleOf` allows less than the writer's"
+
     def _properties(self, read: Keywords, written: Keywords, path: str) -> Iterator[str]:
-        there: dict[str, Node] = read.get("properties", {})
         for name in read.get("required", ()):
-            has_default = isinstance(there.get(name), dict) and "default" in there[name]
-            if name not in written.get("required", ()) and not has_default:
+            if name not in written.get("required", ()):
                 yield f"{path}: the reader needs the property {name!r}"
-        for name in dict.fromkeys((*there, *written.get("properties", ()))):
-            yield from self.of(_property(read, name), _property(written, name), f"{path}/properties/{name}")
+        if "propertyNames" in read:
+            names = {"allOf": [{"type": "string"}, written.get("propertyNames", EVERYTHING)]}
+            yield from self.of(read["propertyNames"], names, f"{path}/propertyNames")
+        for name in dict.fromkeys((*read.get("properties", ()), *written.get("properties", ()))):
+            yield from self.of(property_of(read, name), property_of(written, name), f"{path}/properties/{name}")
         for name, node in written.get("patternProperties", {}).items():
-            yield from self.of(read.get("patternProperties", {}).get(name, _others(read)), node, path)
-        yield from self.of(_others(read), _others(written), f"{path}/additionalProperties")
+            yield from self.of(read.get("patternProperties", {}).get(name, others_of(read)), node, path)
+        yield from self.of(others_of(read), others_of(written), f"{path}/additionalProperties")
 
     def _items(self, r: Keywords, w: Keywords, path: str) -> Iterator[str]:
         if r.get("uniqueItems") is True and w.get("uniqueItems") is not True:
             yield f"{path}: the reader allows no item twice"
-        first_read, other_read = _item_schemas(r)
-        first_written, other_written = _item_schemas(w)
+        first_read, other_read = items_of(r)
+        first_written, other_written = items_of(w)
         for place in range(max(len(first_read), len(first_written))):
             read = first_read[place] if place < len(first_read) else other_read
             written = first_written[place] if place < len(first_written) else other_written
@@ -191,86 +318,42 @@ class _Reading:
 
 def _conjuncts(schema: ParsedSchema, node: Node, seen: tuple[str, ...] = ()) -> list[Node]:
     """The schemas that all must hold, each without `allOf` and `$ref`. Raises JsonSchemaError."""
-    if not isinstance(node, dict):
-        return [node]
-    found = []
-    reference = node.get("$ref")
+    said = schema.said(node)
+    if not isinstance(said, dict):
+        return [said]
+    if "$schema" in said:
+        return [{WHOLE: node}]
+    found: list[Node] = []
+    if any(said.get(name, True) is not True and said[name] != EVERYTHING for name in UNEVALUATED):
+        found.append({WHOLE: node})
+    reference = said.get("$ref")
     if reference is not None and reference not in seen:
         found += _conjuncts(schema, schema.referred(reference), (*seen, reference))
-    for one in node.get("allOf", ()):
+    for one in said.get("allOf", ()):
         found += _conjuncts(schema, one, seen)
-    rest = {name: value for name, value in node.items() if name not in ("$ref", "allOf")}
+    rest = {name: value for name, value in said.items() if name not in ("$ref", "allOf", *UNEVALUATED)}
     return [*found, rest] if rest or not found else found
 
 
-def _merged(nodes: list[Node]) -> Keywords:
-    """A schema that allows all that all of these allow together, and more: of keywords that several have, one."""
-    merged: dict[str, Any] = {}
-    for node in nodes:
-        if isinstance(node, dict):
-            merged = {**node, **merged}
-    return merged
+def _union_of(node: Keywords) -> str:
+    return next((name for name in UNIONS if name in node), "")
 
 
-def _union_of(node: Node) -> str:
-    return next((name for name in UNIONS if isinstance(node, dict) and name in node), "")
+def _is_whole(node: Node) -> bool:
+    return isinstance(node, dict) and WHOLE in node
 
 
-def _without(node: Mapping[str, Any], name: str) -> Node:
+def _has_default(node: Keywords, name: str) -> bool:
+    found = node.get("properties", EVERYTHING).get(name)
+    return isinstance(found, dict) and "default" in found
+
+
+def _without(node: Keywords, name: str) -> Node:
     return {each: value for each, value in node.items() if each != name}
 
 
-def _documents(node: Mapping[str, Any]) -> list[Any] | None:
-    """All that it may allow, where it says so."""
-    return [node["const"]] if "const" in node else node.get("enum")
-
-
-def _types(node: Mapping[str, Any]) -> tuple[str, ...]:
-    named = node.get("type", TYPES)
-    return (named,) if isinstance(named, str) else tuple(named)
-
-
-def _concerns(kind: str, types: tuple[str, ...]) -> bool:
-    """Whether documents of these types can be of that kind."""
-    return kind in types or (kind == "number" and "integer" in types)
-
-
-def _is_multiple(number: float | None, step: float) -> bool:
-    return number is not None and Decimal(str(number)) % Decimal(str(step)) == 0
-
-
-def _is_tighter(limit: str, read: Keywords, written: Keywords) -> bool:
-    return bool(read[limit] < written[limit] if limit in UPPER else read[limit] > written[limit])
-
-
-def _allows_type(types: tuple[str, ...], one: str) -> bool:
-    return one in types or (one == "integer" and "number" in types)
-
-
-def _property(node: Mapping[str, Any], name: str) -> Node:
-    if name in node.get("properties", {}):
-        return node["properties"][name]
-    for pattern, one in node.get("patternProperties", {}).items():
-        check_pattern(pattern, name)
-        if re.search(pattern, name):
-            return one
-    return _others(node)
-
-
-def _others(node: Mapping[str, Any]) -> Node:
-    return node.get("additionalProperties", EVERYTHING)
-
-
-def _item_schemas(node: Mapping[str, Any]) -> tuple[list[Node], Node]:
-    """The schemas of the first items, and the schema of all others. (`items` was both before draft 2020-12.)"""
-    items = node.get("items", EVERYTHING)
-    if isinstance(items, list):
-        return items, node.get("additionalItems", EVERYTHING)
-    return node.get("prefixItems", []), items
-
-
-def _text(node: Node) -> str:
-    return json.dumps(node, sort_keys=True)
+def _without_unions(node: Node) -> Node:
+    return {name: value for name, value in node.items() if name not in UNIONS} if isinstance(node, dict) else node
 
 
 JSON_SCHEMAS = Kind(kept, problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from jsonschema.protocols import Validator
 
@@ -14,13 +15,32 @@ from moldau.products.registry.core.kinds.kind import WholeSchema
 from moldau.products.registry.core.refusals import SchemaError
 
 PARSED_KEPT = 1_000
+COMPANIONS = (
+    ("if", ("then", "else")),
+    ("dependentRequired", ("minContains", "maxContains")),  # of `contains`, in the same drafts
+    ("maximum", ("exclusiveMaximum", "exclusiveMinimum")),  # of `maximum` and `minimum` in draft 4
+)
+"""Keywords that a validator reads with another one, and has in its table or not."""
 
 
 class ParsedSchema(JsonSchema):
-    """Its patterns come from strangers."""
+    """Its patterns come from strangers. `draft`: the URI of its meta-schema."""
 
     def __init__(self, texts: Mapping[str, Node], validator: type[Validator]) -> None:
         super().__init__(texts, with_checked_patterns(validator))  # type: ignore[arg-type]  # a class has a hash
+        self.draft = str(validator.META_SCHEMA.get("$schema"))
+        known = set(validator.VALIDATORS) - {"format"}
+        self._said = known.union(*(names for beside, names in COMPANIONS if beside in known), ("$schema",))
+        self._has_lonely_refs = "dependentRequired" not in known
+
+    def said(self, node: Node) -> Any:
+        """What a node says about documents: without annotations, and without what its draft does not know. Up to draft
+        7, nothing beside a `$ref` counts."""
+        if not isinstance(node, dict):
+            return node
+        if self._has_lonely_refs and "$ref" in node:
+            return {"$ref": node["$ref"]}
+        return {name: value for name, value in node.items() if name in self._said}
 
     def allows(self, node: Node, document: object) -> bool:
         """Raises SlowPatternError."""
