@@ -170,3 +170,77 @@ def test_a_search_has_a_bound_for_its_tries_and_reads_the_batch_about_twice():
     larger = Batch((0, 0))
     assert first_failing({T0: (0, 2**63)}, larger.fails) is None
     assert larger.tries < MOST_TRIES
+
+
+def of_java(*errors: str) -> str:
+    """Spark's report of a call of Java that failed: the error of the call, and what caused it."""
+    first, *causes = errors
+    trace = "\n\tat org.apache.spark.Call.make(Call.scala:1)\n"
+    bridge = "py4j.protocol.Py4JJavaError: An error occurred while calling o104.collectToPython.\n"
+    python = 'Traceback (most recent call last):\n  File "a.py", line 1, in write\n    raise Py4JJavaError(\n'
+    return (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+        + python
+        + bridge
+        + (f": {first}{trace}" + "".join(f"Caused by: {cause}{trace}\t... 1 more\n" for cause in causes))
+    )
+
+
+UNREAD = (
+    "org.apache.spark.SparkException: [FAILED_READ_FILE.{}] Encountered error while reading file {}.  SQLSTATE: KD001"
+)
+
+
+@pytest.mark.parametrize(
+    ("report", "sentence"),
+    [
+        (
+            of_java(
+                UNREAD.format("NO_HINT", "file:///in/x.parquet"),
+                "org.apache.parquet.hadoop.BadConfigurationException: Class org.apache.hadoop.io.compress.BrotliCodec "
+                "was not found",
+                "java.lang.ClassNotFoundException: org.apache.hadoop.io.compress.BrotliCodec",
+            ),
+            "the file /in/x.parquet cannot be read: it is compressed with Brotli, for which Spark has no codec: write "
+            "it with zstd, snappy or gzip",
+        ),
+        (
+            of_java(
+                UNREAD.format("NO_HINT", "file:///in/log-2026-01-01T00:00:00.csv"),
+                "java.lang.IllegalArgumentException: java.net.URISyntaxException: Relative path in absolute URI: "
+                ".log-2026-01-01T00:00:00.csv.crc",
+            ),
+            "the file /in/log-2026-01-01T00:00:00.csv cannot be read: Spark takes no colon in the name "
+            "`log-2026-01-01T00:00:00.csv` here: rename it, or name its directory in place of a pattern",
+        ),
+        (
+            of_java(UNREAD.format("NO_HINT", "file:/in/x.gz"), "java.io.EOFException: Unexpected end of input stream"),
+            "the file /in/x.gz cannot be read: Unexpected end of input stream (java.io.EOFException)",
+        ),
+        (
+            of_java(
+                "org.apache.spark.SparkException: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Encountered error while "
+                "reading file file:/in/x.parquet. Could not read footer.\nIf it is, ignore it. SQLSTATE: KD001",
+                "java.lang.RuntimeException: file:/in/x.parquet is not a Parquet file. Expected magic number",
+            ),
+            "the file /in/x.parquet cannot be read: it is no Parquet file, or not a whole one",
+        ),
+        (
+            of_java(
+                "org.apache.spark.SparkException: [FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered "
+                "error while reading file file:///in/m.parquet. Data type mismatches when reading Parquet column [a]. "
+                "Expected Spark type bigint, actual Parquet type BINARY. SQLSTATE: KD001",
+                "org.apache.spark.Misfit: column: [a], physicalType: BINARY, logicalType: bigint",
+            ),
+            "the file /in/m.parquet cannot be read: Data type mismatches when reading Parquet column [a]. Expected "
+            "Spark type bigint, actual Parquet type BINARY",
+        ),
+        (
+            of_java("java.lang.IllegalStateException: outer", "java.nio.file.NoSuchFileException: /gone/1.delta"),
+            "/gone/1.delta (java.nio.file.NoSuchFileException)",
+        ),
+        (of_java("java.lang.IllegalStateException: alone"), "alone (java.lang.IllegalStateException)"),
+    ],
+)
+def test_an_error_of_java_is_a_sentence_with_its_cause_and_file(report: str, sentence: str):
+    assert what_failed(report) == sentence

@@ -38,6 +38,7 @@ __all__ = [
     "decoding_format",
     "expression",
     "is_connect",
+    "lacks_type",
     "open_session",
     "register",
     "spark_error",
@@ -69,6 +70,18 @@ def spark_error() -> tuple[type[Exception], ...]:
     from pyspark.errors import PySparkException
 
     return (PySparkException, Py4JError)
+
+
+def lacks_type(kind: pa.DataType) -> bool:
+    """Whether Spark has no type for columns of Arrow's `kind`."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    try:
+        from_arrow_type(kind)
+    except PySparkException:
+        return True
+    return False
 
 
 def spark_loggers() -> list[logging.Logger]:

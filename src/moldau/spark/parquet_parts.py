@@ -6,7 +6,7 @@ file that nobody names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -16,6 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from moldau.columnar.equal_keys import with_equal_keys
+from moldau.columnar.nested import rebuilt
+from moldau.columnar.texts import with_valid_texts
+from moldau.spark.columns import map_in_arrow
 from moldau.spark.folders import Folder
 
 if TYPE_CHECKING:
@@ -37,14 +41,17 @@ class ParquetPart(msgspec.Struct, frozen=True):
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """As which columns the files will be read. Raises PySparkTypeError for a type that Arrow lacks."""
-    return to_arrow_schema(frame.schema, timezone="UTC")
+    found = to_arrow_schema(frame.schema, timezone="UTC")
+    return pa.schema([field.with_type(_with_microseconds(pa.array([], field.type)).type) for field in found])
 
 
-def write_parts(frame: DataFrame, folder: Folder, prefix: str) -> list[ParquetPart]:
+def write_parts(frame: DataFrame, folder: Folder, prefix: str, key: Collection[str] = ()) -> list[ParquetPart]:
     """Writes the rows to files `<prefix>-<unique>.parquet` of `folder`, which all tasks see. A task without rows makes
-    none. When it returns, the files are there to stay."""
+    none. When it returns, the files are there to stay. `key`: the columns by which rows take the place of others: their
+    values are written as what they are equal to in SQL. Bytes that are no UTF-8 are replaced in texts."""
     folder.make()
-    found = frame.mapInArrow(partial(_write_part, folder, prefix), "name string, size bigint, rows bigint")
+    write = partial(_write_stored, folder, prefix, tuple(key))
+    found = map_in_arrow(frame, write, "name string, size bigint, rows bigint")
     parts = [ParquetPart(row.name, row.size, row.rows) for row in found.collect()]
     if parts:
         folder.flush()
@@ -102,6 +109,24 @@ def remove_other_parts(folder: Folder, prefix: str, parts: Sequence[ParquetPart]
     for name in set(folder.names(f"{prefix}-")) - {part.name for part in parts}:
         if name.endswith(".parquet"):
             folder.remove(name)
+
+
+def _write_stored(
+    folder: Folder, prefix: str, key: Collection[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    stored = (_stored(with_valid_texts(with_equal_keys(rows, key), key)) for rows in batches)
+    return _write_part(folder, prefix, stored)
+
+
+def _stored(rows: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_with_microseconds(column) for column in rows.columns]
+    fields = [field.with_type(column.type) for field, column in zip(rows.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _with_microseconds(column: pa.Array) -> pa.Array:
+    """A time of day has nanoseconds in Arrow as Spark makes it; many readers know microseconds alone."""
+    return rebuilt(column, pa.types.is_time64, lambda times: times.cast(pa.time64("us"), safe=False))
 
 
 def _write_part(folder: Folder, prefix: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -31,7 +31,27 @@ _IN_SQL = re.compile(r"^== SQL.*\(line (\d+), position \d+\) ==\n(.*)$", re.MULT
 _IN_PYTHON = re.compile(r'^ *File "(.+)", line (\d+), in |was called from\n(.+):(\d+)$', re.MULTILINE)
 """A line of a trace of Python, and where Spark says which call made an expression."""
 
-_SPARK_CAUSE = re.compile(r"^(?:Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
+_SPARK_CAUSE = re.compile(r"^(?:: |Caused by: )?(?:\w+\.)+\w+: (\[[A-Z][A-Z0-9_.]*\] .+)$", re.MULTILINE)
+
+_OF_JAVA = re.compile(r"^(?:: |Caused by: )((?:[a-z]\w*\.)+\w+)(?:: ((?:.|\n(?!\s+at |Caused by: ))+))?", re.MULTILINE)
+"""A class of Java's errors, and what it says; those that caused others stand behind them. The first one is that of the
+call from Python."""
+_UNREAD_FILE = re.compile(
+    r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (.+?)\.  ?(.*?) ?SQLSTATE: "
+)
+_JAVA_IN_WORDS = (
+    (
+        re.compile(r"Class [\w.]+\.(\w+)Codec was not found"),
+        "it is compressed with {0}, for which Spark has no codec: write it with zstd, snappy or gzip",
+    ),
+    (
+        re.compile(r"Relative path in absolute URI: (?:\.(?=.*\.crc$))?(.+?)(?:\.crc)?$"),
+        "Spark takes no colon in the name `{0}` here: rename it, or name its directory in place of a pattern",
+    ),
+    (re.compile(r".* is not a Parquet file\b.*", re.DOTALL), "it is no Parquet file, or not a whole one"),
+)
+"""What Java says, and the same for people."""
+_OF_THE_BRIDGE = "py4j."
 
 _WITH_STATE = re.compile(r"\[([A-Z][A-Z0-9_.]*)\] (?:(?!\n\tat |\[[A-Z][A-Z0-9_.]*\] ).)*?SQLSTATE: (\w{5})", re.DOTALL)
 """An error that Spark has a class for, with its SQLSTATE; of errors inside of each other the innermost."""
@@ -52,22 +72,48 @@ class PipelineFailedError(MoldauError):
 
 def what_failed(text: str) -> str:
     """The sentence of our own error inside Spark's report of it; else of the innermost error that Spark has a class
-    for, such as [DIVIDE_BY_ZERO]; else the last error of Python; else the report's first lines, without the query that
-    Spark draws behind them."""
+    for, such as [DIVIDE_BY_ZERO]; else the last error of Python, or the innermost one of Java that Python called; else
+    the report's first lines, without the query that Spark draws behind them. Of a file that cannot be read, its name
+    and what Java says of it."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).replace(_OF_THE_OPTION, _OF_THE_PAGE)
     causes = _SPARK_CAUSE.findall(text)
     if causes:
-        return str(causes[-1])
+        return _with_file(text) or str(causes[-1])
     of_python = _PYTHON_CAUSE.findall(text)
-    if of_python:
+    if of_python and not of_python[-1].startswith(_OF_THE_BRIDGE):
         return str(of_python[-1])
+    if of_java := _java_cause(text):
+        return of_java
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
     drawn = next((place for place, line in enumerate(lines) if _BRANCH.match(line)), None)
     if drawn is not None and drawn > 1:
         lines = lines[: drawn - 1]
     return "\n".join(lines[:MOST_LINES_OF_AN_ERROR]).rstrip(";")
+
+
+def _with_file(text: str) -> str | None:
+    """Of a report that a file cannot be read: which, and why. None for other reports."""
+    found = _UNREAD_FILE.findall(" ".join(text.split("\n")))
+    if not found:
+        return None
+    hint, file, more = found[-1]
+    reason = _java_cause(text) if hint in ("NO_HINT", "CANNOT_READ_FILE_FOOTER") else more
+    return f"the file {re.sub('^file:(//)?', '', file)} cannot be read: {reason or more}".rstrip(": .")
+
+
+def _java_cause(text: str) -> str | None:
+    """What the innermost error of Java says that says something; None where none does."""
+    said = [(kind, message.strip()) for kind, message in _OF_JAVA.findall(text) if message and message[0] != "["]
+    if not said:
+        return None
+    for _, message in said:
+        for pattern, words in _JAVA_IN_WORDS:
+            if match := pattern.search(message):
+                return words.format(*match.groups())
+    kind, message = said[-1]
+    return f"{message.splitlines()[0]} ({kind})"
 
 
 def flow_that_failed(text: str, flows: Iterable[FlowStep]) -> tuple[FlowStep, int, str] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.sources.source import Source, read_anew
@@ -51,19 +52,23 @@ def last_within(added: Iterable[tuple[int, int]], most: int) -> int | None:
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """The type as Spark has it: without Arrow's large types, dictionaries, unsigned numbers and fixed lengths of bytes,
-    and with times in microseconds."""
+    """The type as Spark has it: without Arrow's large types, dictionaries, unsigned and half numbers, and fixed lengths of bytes,
+    with times in microseconds, and UUIDs as text."""
     import pyarrow as pa
 
     types = pa.types
+    if _is_uuid(kind):
+        return pa.string()
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_large_binary(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
         return pa.binary()
+    if types.is_float16(kind):
+        return pa.float32()
     if types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     if types.is_time(kind):
-        return pa.time64("us")
+        return pa.time64("ns")  # Spark takes no other unit, for whatever digits its type has
     if types.is_date(kind):
         return pa.date32()
     if types.is_dictionary(kind):
@@ -81,6 +86,45 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def as_spark_has(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """`columns`: those of the rows, of the types that `spark_type` gives."""
+    import pyarrow as pa
+
+    found = [with_texts_of_uuids(column) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(found, names=rows.schema.names).cast(columns)
+
+
+def with_texts_of_uuids(column: pa.Array) -> pa.Array:
+    """A column with the texts of all UUIDs in it."""
+    from moldau.columnar.nested import rebuilt
+
+    return rebuilt(column, _is_uuid, _texts_of_uuids)
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return isinstance(kind, pa.UuidType)
+
+
+def _texts_of_uuids(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+
+
+def check_types(place: str, columns: pa.Schema) -> None:
+    """`place`: whose columns they are, in words. Raises FlowError for a column of a type that Spark lacks."""
+    from moldau.spark import lacks_type  # a page is checked without Spark
+
+    for column in columns:
+        if lacks_type(column.type):
+            raise FlowError(
+                f"the column {column.name!r} of {place} has the type {column.type}, which Spark lacks: leave it out, "
+                "or store it with another type, such as a text"
+            )
+
+
 class FeedSource(Source, frozen=True, kw_only=True):
     def check(self) -> None:
         self.feed()
@@ -88,12 +132,15 @@ class FeedSource(Source, frozen=True, kw_only=True):
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         from moldau.spark.feeds import stream_of  # a page is checked without Spark
 
-        return stream_of(spark, self.feed(times))
+        feed = self.feed(times)
+        check_types(self.describe(), feed.columns)
+        return stream_of(spark, feed)
 
     def load_table(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         from moldau.spark.feeds import columns_of, read_whole
 
         feed = self.feed(times)
+        check_types(self.describe(), feed.columns)
         return read_anew(spark, columns_of(feed), partial(read_whole, feed))
 
     @abstractmethod

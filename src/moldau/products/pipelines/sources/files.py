@@ -16,7 +16,8 @@ are a feed (`object_files`).
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -32,6 +33,7 @@ from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import CsvFormat, JsonFormat
+from moldau.products.pipelines.sources.feed_source import check_types
 from moldau.products.pipelines.sources.file_patterns import is_match, is_pattern, python_patterns, split_pattern
 from moldau.products.pipelines.sources.object_files import (
     ObjectFilesFeed,
@@ -63,6 +65,18 @@ _IS_NO_PATTERN = (
     "': Spark takes its name for a pattern, and reads other files twice')) as boolean), true)"
 )
 """Of a file with such a name, Spark 4.3 gives the rows of other files of its batch in place of a refusal."""
+
+_ODD_LETTERS = re.compile(r"[\[\]{}?\\*]")
+_WITHOUT_CHECKSUMS = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+"""Hadoop looks for a file of checksums beside each local file, by a name that it cannot make of one with a colon
+(HADOOP-14217)."""
+
+
+_NO_TYPE = re.compile(r"(?i)uuid|float16|time\(.*milliseconds")
+"""Of Parquet's logical types those that Spark 4.3 reads no column of."""
 
 
 class FilesError(MoldauError):
@@ -136,10 +150,20 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
         directory = Path(split_pattern(self.files)[0] or "/")
         if not directory.exists():
             raise FilesError(f"{directory} does not exist: make the directory, and files that arrive there are read")
+        for file in self._names():
+            if _ODD_LETTERS.search(file.name):
+                raise FilesError(f"rename the file {file}: Spark takes its name for a pattern")
+        beside = directory.iterdir() if is_pattern(self.files) and directory.is_dir() else ()
+        for file in beside:
+            if ":" in file.name:
+                raise FilesError(
+                    f"rename {file}, or name its directory in place of a pattern: where Spark matches names with one, "
+                    "it takes none with a colon"
+                )
 
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         stream = spark.readStream.options(
-            maxFilesPerTrigger=str(self.max_files or MOST_FILES_PER_BATCH), maxFileAge=ANY_AGE
+            maxFilesPerTrigger=str(self.max_files or MOST_FILES_PER_BATCH), maxFileAge=ANY_AGE, **_WITHOUT_CHECKSUMS
         )
         if self.format == PARQUET:
             return (
@@ -155,7 +179,7 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
 
         roots = {Path(name) for pattern in python_patterns(self.files) for name in glob.glob(pattern)}
         paths = [str(path) for path in files_read(span) if path in roots or not roots.isdisjoint(path.parents)]
-        return self._lines(spark.read.text(paths)) if paths else None
+        return self._lines(spark.read.options(**_WITHOUT_CHECKSUMS).text(paths)) if paths else None
 
     def _lines(self, texts: DataFrame) -> DataFrame:
         return self._records(texts.selectExpr("value", _FILE).where(_IS_NO_PATTERN))
@@ -164,9 +188,18 @@ class LocalFileSource(FileSource, frozen=True, kw_only=True):
         from moldau.spark import spark_error
 
         try:
-            return spark.read.parquet(self.files).schema
+            return spark.read.options(**_WITHOUT_CHECKSUMS).parquet(self.files).schema
         except spark_error() as error:
-            raise FlowError(f"{self.files} tells no columns: {what_failed(str(error))}") from error
+            reason = _column_without_type(self._names()) or what_failed(str(error))
+            raise FlowError(f"{self.files} tells no columns: {reason}") from error
+
+    def _names(self) -> Iterator[Path]:
+        """The files that are there now and do not hide."""
+        for pattern in python_patterns(self.files):
+            found = map(Path, glob.iglob(pattern)) if is_pattern(pattern) else (Path(pattern),)
+            for one in found:
+                files = one.iterdir() if one.is_dir() else (one,)
+                yield from (file for file in files if file.name[:1] not in ("_", "."))
 
 
 class StoredFileSource(FileSource, frozen=True, kw_only=True):
@@ -180,7 +213,9 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         from moldau.spark.feeds import stream_of  # a page is checked without Spark
 
-        stored = stream_of(spark, self._feed(spark, times))
+        feed = self._feed(spark, times)
+        check_types(self.describe(), feed.columns)
+        stored = stream_of(spark, feed)
         return stored if self.format == PARQUET else self._records(stored)
 
     def without_notes(self) -> StoredFileSource:
@@ -211,3 +246,26 @@ class StoredFileSource(FileSource, frozen=True, kw_only=True):
             tasks=tasks_of(spark),
             patience_ms=patience_ms,
         )
+
+
+def _column_without_type(files: Iterator[Path]) -> str | None:
+    """Which column of the first Parquet file has a type that Spark lacks, and what to do; None where none has one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = next(files, None)
+    if file is None:
+        return None
+    try:
+        with pq.ParquetFile(file) as opened:
+            columns = [opened.schema.column(place) for place in range(len(opened.schema))]
+    except (OSError, pa.ArrowException):
+        return None
+    for column in columns:
+        kind = str(column.logical_type)
+        if _NO_TYPE.search(kind):
+            return (
+                f"the column {column.path!r} of {file} has the type {kind}, which Spark does not read: write it with "
+                "another type, such as a text"
+            )
+    return None

@@ -30,6 +30,7 @@ from moldau.products.pipelines.sources.feed_source import (
     REFUSE,
     SKIP,
     FeedSource,
+    as_spark_has,
     last_within,
     parse_removed_rows,
     spark_type,
@@ -143,6 +144,8 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         """Raises IcebergSourceError for snapshots that are gone, and for those that no stream of rows can show."""
         from pyiceberg.table import FileScanTask
 
+        if end["snapshot"] == NO_SNAPSHOT:
+            return []  # Spark runs the first batch of a stream, also where there is nothing to read
         table = self._load()
         if not _columns(table).equals(self.columns):
             raise IcebergSourceError(f"the Iceberg table {self.table} has other columns now: start the pipeline again")
@@ -171,7 +174,7 @@ class IcebergFeed(msgspec.Struct, frozen=True):
         scan = ArrowScan(metadata, io, metadata.schema(), AlwaysTrue())
         try:
             for batch in scan.to_record_batches([part.task]):
-                yield batch.cast(self.columns)
+                yield as_spark_has(batch, self.columns)
         except FileNotFoundError as error:
             raise IcebergSourceError(
                 f"the file {part.task.file.file_path} of the Iceberg table {self.table} is gone: somebody removed it "

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from moldau.products.pipelines.core.patience import keep_trying
-from moldau.products.pipelines.sources.feed_source import ROWS_A_BATCH, spark_type
+from moldau.products.pipelines.sources.feed_source import ROWS_A_BATCH, spark_type, with_texts_of_uuids
 from moldau.products.pipelines.sources.file_patterns import fits, split_pattern
 from moldau.products.pipelines.sources.object_form import ObjectFilesError, OneForm, ReplacedError
 
@@ -222,7 +222,10 @@ class ObjectFilesFeed:
                 names = set(file.schema_arrow.names)
                 for batch in file.iter_batches(ROWS_A_BATCH, columns=[one.name for one in wanted if one.name in names]):
                     yield [
-                        pc.cast(batch.column(one.name), options=pc.CastOptions(one.type, allow_time_truncate=True))
+                        pc.cast(
+                            with_texts_of_uuids(batch.column(one.name)),
+                            options=pc.CastOptions(one.type, allow_time_truncate=True),
+                        )
                         if one.name in names
                         else pa.nulls(batch.num_rows, one.type)
                         for one in wanted

@@ -57,7 +57,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
 
     NAMED_BY = "delta"
     KEYS = (*TableTarget.KEYS, "compact_every")
-    LACKS = ("interval",)
+    LACKS = ("interval", "time")
 
     location: str
     compact_every: int = COMPACT_EVERY
@@ -187,7 +187,7 @@ class _Writer:
         from moldau.spark.parquet_parts import columns_of_parts, rows_of_parts, write_parts
 
         self._staging.clear()
-        parts = write_parts(batch, self._staging, str(batch_id))
+        parts = write_parts(batch, self._staging, str(batch_id), self._target.key)
         if parts:
             key = self._target.key
             check_keys(columns_of_parts(self._staging, parts, key), key)

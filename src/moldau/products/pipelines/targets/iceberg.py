@@ -38,7 +38,13 @@ from moldau.products.pipelines.targets.table_target import (
     is_committed,
     parse_compact_every,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery, refuse_empty_structs
+from moldau.products.pipelines.targets.target import (
+    NANOSECOND_TIME,
+    Owner,
+    TargetError,
+    TargetQuery,
+    refuse_empty_structs,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +72,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
 
     NAMED_BY = "iceberg"
     KEYS = (*TableTarget.KEYS, "compact_every", *PLACE_KEYS)
-    LACKS = ("void", "interval")
+    LACKS = ("void", "interval", NANOSECOND_TIME)
 
     table: str
     warehouse: str
@@ -206,7 +212,7 @@ class _Writer:
         folder, prefix = _data_folder(table), f"{self._prefix}-{batch_id:010}"
         staging = folder.inside(f".unfinished-{self._prefix}")
         staging.clear()
-        parts = write_parts(batch, staging, str(batch_id))
+        parts = write_parts(batch, staging, str(batch_id), self._target.key)
         if parts:
             keys = columns_of_parts(staging, parts, self._target.key)
             check_keys(keys, self._target.key)

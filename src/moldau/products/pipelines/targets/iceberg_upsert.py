@@ -48,10 +48,12 @@ def files_to_replace(table: Table, keys: pa.Table, *, also_small: bool) -> list[
     Reads these columns of the whole table."""
     import pyarrow as pa
 
+    from moldau.columnar.equal_keys import with_equal_keys
+
     found, columns = [], pa.schema([column.with_nullable(True) for column in keys.schema])
     for task in table.scan().plan_files():
         older = _scan(table, table.schema().select(*keys.column_names)).to_table([task])
-        stays = _without(older.select(columns.names).cast(columns), keys)
+        stays = _without(with_equal_keys(older.select(columns.names).cast(columns), columns.names), keys)
         if not stays.all() or (also_small and task.file.file_size_in_bytes < SMALL_BYTES):
             found.append(OldFile(table, task, stays))
     return found

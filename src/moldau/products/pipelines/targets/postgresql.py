@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
@@ -191,7 +191,7 @@ class _Writer:
         if is_there:
             evaluate(batch)
             return
-        copied = _copied(batch, self._target.server, self._staging)
+        copied = _copied(batch, self._target.server, self._staging, self._target.key)
         with self._target.connected() as connection:
             self._take_over(connection, columns, copied, batch_id)
 
@@ -266,19 +266,28 @@ class _Writer:
             raise several_rows_of_a_key(key, row)
 
 
-def _copied(batch: DataFrame, server: str, staging: str) -> dict[str, int]:
+def _copied(batch: DataFrame, server: str, staging: str, key: Sequence[str]) -> dict[str, int]:
     """The tasks copy the rows into the table `staging`; gives the rows of each attempt that Spark counts."""
+    from moldau.spark.columns import map_in_arrow
+
     copy = f"copy {staging} ({listed(batch.columns)}, {ATTEMPT}) from stdin (format csv)"
     as_text = batch.selectExpr(*(_as_text(batch, name, kind) for name, kind in batch.dtypes))
-    found = as_text.mapInArrow(partial(_copy_rows, server, copy), "attempt string, rows bigint")
+    nested = [name for name, kind in batch.dtypes if kind.startswith(NESTED)]
+    copy_rows = partial(_copy_rows, server, copy, tuple(key), nested)
+    found = map_in_arrow(as_text, copy_rows, "attempt string, rows bigint")
     return {row.attempt: row.rows for row in found.collect()}
 
 
-def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A task's rows into the staging table, in one transaction; gives the name of this attempt, and how many."""
+def _copy_rows(
+    server: str, copy: str, key: Sequence[str], json: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A task's rows into the staging table, in one transaction; gives the name of this attempt, and how many. `json`:
+    the columns of JSON. What PostgreSQL takes in no text, such as the character 0, is replaced."""
     import psycopg
     import pyarrow as pa
     from pyarrow import csv
+
+    from moldau.columnar.texts import with_valid_texts
 
     with_rows = (batch for batch in batches if batch.num_rows)
     first = next(with_rows, None)
@@ -294,16 +303,11 @@ def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Ite
             cursor.copy(copy) as out,
         ):
             for batch in chain((first,), with_rows):
-                rows = pa.Table.from_batches([batch])
+                rows = pa.Table.from_batches([with_valid_texts(batch, key, takes_zero=False, json=json)])
                 lines = io.BytesIO()
                 csv.write_csv(rows.append_column(ATTEMPT, pa.repeat(attempt, rows.num_rows)), lines, options)
                 out.write(lines.getbuffer())
                 copied += rows.num_rows
-    except (psycopg.errors.CharacterNotInRepertoire, psycopg.errors.UntranslatableCharacter) as error:
-        raise TargetError(
-            f"PostgreSQL took no rows: {sentence(error)}; it stores no character 0: take it out of the texts with "
-            "`replace(NAME, char(0), '')`, or leave such rows out (`where`)"
-        ) from error
     except psycopg.OperationalError as error:
         # psycopg's own class has another name for each reason, and the driver looks for one name in Spark's report
         raise UnreachableError(f"PostgreSQL took no rows: {sentence(error)}") from error
@@ -314,6 +318,8 @@ def _type_of(kind: str) -> str | None:
     """The column of a new table for Spark's type `kind`; None where there is none."""
     if kind.startswith("decimal"):
         return kind.replace("decimal", "numeric")
+    if kind.startswith("time("):
+        return "time"
     return "jsonb" if kind.startswith(NESTED) else TYPES.get(kind)
 
 

@@ -38,7 +38,7 @@ from moldau.products.pipelines.targets.table_target import (
     evaluate,
     is_committed,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
+from moldau.products.pipelines.targets.target import NANOSECOND_TIME, Owner, TargetError, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ TYPES = {
 class SqliteTarget(TableTarget, frozen=True, kw_only=True):
     NAMED_BY = "sqlite"
     KEYS = (*TableTarget.KEYS, "table")
-    LACKS = ("variant",)
+    LACKS = ("variant", NANOSECOND_TIME)
 
     file: Path
     table: str
@@ -160,7 +160,7 @@ class _Writer:
             return
         staging = local_folder(self._staging)
         staging.clear()
-        parts = write_parts(batch, staging, str(batch_id))
+        parts = write_parts(batch, staging, str(batch_id), self._target.key)
         with self._target.connected() as connection:
             if not is_committed(self._newest(connection), batch_id):
                 self._make_table(connection, batch)

@@ -9,15 +9,19 @@ With `sequence_by` the rows are changes of the table's rows: see `changes`.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets.changes import CHANGE_KEYS, Changes, check_key, parse_changes
-from moldau.products.pipelines.targets.target import Target, TargetError, TargetQuery, refuse_double_columns
+from moldau.products.pipelines.targets.target import (
+    Target,
+    TargetError,
+    TargetQuery,
+    refuse_double_columns,
+    refuse_types,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +39,7 @@ class TableTarget(Target, frozen=True, kw_only=True):
     of the page's SQL are changes of; None: each row is newer than those before it."""
 
     LACKS: ClassVar[tuple[str, ...]] = ()
-    """Types of Spark that the table has no columns for."""
+    """Types of Spark that the table has no columns for, as `refuse_types` takes them."""
     KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key", *CHANGE_KEYS)
 
     key: tuple[str, ...] = ()
@@ -64,19 +68,8 @@ class TableTarget(Target, frozen=True, kw_only=True):
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns)
         check_key(result.columns, self.key)
-        self.check_types(result)
+        refuse_types(result, self.LACKS, self.NAMED_BY)
         return result
-
-    def check_types(self, result: DataFrame) -> None:
-        """Raises FlowError for a column of a type that LACKS names, or that has such a type inside."""
-        lacked = re.compile(rf"(^|[<,:])({'|'.join(self.LACKS)})\b(?!:)")  # a field has its name and a colon before it
-        for name, kind in result.dtypes:
-            found = lacked.search(kind) if self.LACKS else None
-            if found is not None:
-                raise FlowError(
-                    f"the column {name!r} has the type {kind}, and `{self.NAMED_BY}` has none for {found[2]}: "
-                    "cast it to another"
-                )
 
 
 def parse_compact_every(sink: Section) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,6 +43,22 @@ def refuse_empty_structs(columns: Sequence[tuple[str, str]], place: str) -> None
             raise FlowError(
                 f"the column {name!r} has the type {kind}, and {place} has no struct without fields: leave the column "
                 f"out, or select whether it is there (`{name} is not null`)"
+            )
+
+
+NANOSECOND_TIME = r"time\([789]\)"
+"""A time of day with more digits than tables keep, for `refuse_types`."""
+
+
+def refuse_types(result: DataFrame, lacks: Sequence[str], where: str) -> None:
+    """`lacks`: types of Spark, as regular expressions of how they begin. `where`: the place that has no columns for
+    them. Raises FlowError for a column of such a type, or that has one inside."""
+    lacked = re.compile(rf"(^|[<,:])({'|'.join(lacks)})(?![\w:])")  # a field has its name and a colon before it
+    for name, kind in result.dtypes:
+        found = lacked.search(kind) if lacks else None
+        if found is not None:
+            raise FlowError(
+                f"the column {name!r} has the type {kind}, and `{where}` has none for {found[2]}: cast it to another"
             )
 
 
