@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from datetime import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -14,12 +16,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import LongType, NestedField, StringType, StructType, TimeType, UUIDType
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.databases.iceberg import open_catalog
 from moldau.products.pipelines.sources.feed_source import SKIP
 from moldau.products.pipelines.sources.iceberg import IcebergFeed, IcebergSource
+from moldau.spark import lacks_type
 from moldau.spark.feeds import read_whole, stream_of
 from tests.spark.feeds import Reader
 
@@ -177,6 +180,39 @@ def test_a_batch_is_read_though_the_writer_has_removed_the_metadata_that_it_was_
     parts = pickle.loads(pickle.dumps(planned))
     assert ids([row for part in parts for batch in feed.read(part) for row in batch.to_pylist()]) == [1, 2]
     assert all(len(part.metadata) == len(planned[0].metadata) for part in feed.parts(first, feed.end(first)))
+
+
+def test_a_table_without_a_snapshot_has_no_rows_until_some_come(lake):
+    """Spark runs the first batch of a stream also where there is nothing to read, and asks for its parts."""
+    lake.make()
+    reader = Reader(lake.feed(max_files=1))
+    assert reader.between(reader.place, reader.place) == []
+    assert reader.batch() == []
+    lake.append(1)
+    assert ids(reader.batch()) == [1]
+
+
+def test_a_uuid_is_a_text_and_a_time_of_day_is_read_as_spark_wants_it(lake):
+    lake.catalog.create_table(
+        "shop.orders",
+        Schema(
+            NestedField(1, "u", UUIDType()),
+            NestedField(2, "t", TimeType()),
+            NestedField(3, "inside", StructType(NestedField(4, "v", UUIDType()))),
+        ),
+    )
+    number = UUID("00112233-4455-6677-8899-aabbccddeeff")
+    numbers = pa.array([number.bytes, None], pa.uuid())
+    inside = pa.StructArray.from_arrays([numbers], ["v"], mask=pa.array([False, True]))
+    times = pa.array([time(1, 2, 3, 4), None], pa.time64("us"))
+    lake.table.append(pa.table({"u": numbers, "t": times, "inside": inside}))
+    feed = lake.feed()
+    assert not any(lacks_type(column.type) for column in feed.columns)
+    text = str(number)
+    assert Reader(feed).batch() == [
+        {"u": text, "t": time(1, 2, 3, 4), "inside": {"v": text}},
+        {"u": None, "t": None, "inside": None},
+    ]
 
 
 def test_what_is_no_table_is_refused(lake, tmp_path):

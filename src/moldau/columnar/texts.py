@@ -18,7 +18,7 @@ REPLACE, ESCAPE = "replace", "backslashreplace"
 """What becomes of such bytes: U+FFFD, or `\\xff`, with which two texts that differ stay two texts. Both are Python's
 error handlers."""
 _ZERO = {REPLACE: "\ufffd", ESCAPE: r"\x00"}
-_ZERO_IN_JSON = re.compile(r"(\\\\)*\\u0000")
+_ZERO_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 """After an even number of backslashes: after an odd one, the last of them stands for itself."""
 
 

@@ -98,6 +98,7 @@ def _all_settings(java: Java, cores: int | None, settings: Mapping[str, str] | N
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.timeType.enabled": "true",  # columns of Avro, Iceberg and PostgreSQL have it
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": "moldau.spark.worker_daemon",
         # The other manager makes each of the small files of a micro-batch 10 ms dearer. What it guards against, two

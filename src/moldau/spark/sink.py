@@ -2,7 +2,7 @@
 
 Delivery is exactly once by default: each micro-batch, and each batch write, is one transaction (see `transactions`),
 for readers of committed records. Each partition of a topic takes the records of one task of the batch only:
-`by_target_partition` arranges that. With `delivery` at_least_once each task writes with an idempotent producer of its
+`by_target_partition` arranges that, and rows with keys that several tasks write without it are refused. With `delivery` at_least_once each task writes with an idempotent producer of its
 own, to any partition: nothing is doubled by a retry on the wire, but a task or a micro-batch that Spark runs again
 writes its records again, and the first try's stay. A task is through when all of its records are acknowledged by all
 in-sync replicas.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -34,6 +35,7 @@ from moldau.spark.transactions import (
     abort_transaction,
     begin_transaction,
     commit_transaction,
+    keys_of_several_tasks,
     why_it_ended,
     write_range,
 )
@@ -185,6 +187,10 @@ def write_in_transaction(
         for _ in batches:
             pass  # to the end: what stands before the sink keeps the state of this batch
         return replace(report, is_skipped=True)
+    first = next(batches, None)
+    if first is not None and report.partition_id > 0 and _has_keys_alone(first):
+        return replace(report, error=keys_of_several_tasks(options.topic))
+    batches = chain(() if first is None else (first,), batches)
     try:
         place = report.partition_id + (report.batch_id or 0)
         # Spark counts an attempt as the first where it runs the whole stage again: only this number is its own
@@ -193,6 +199,13 @@ def write_in_transaction(
     except (KafkaError, ValueError) as error:
         why = why_it_ended(transaction, error) if isinstance(error, KafkaError) else str(error)
         return replace(report, error=why)
+
+
+def _has_keys_alone(rows: pa.RecordBatch) -> bool:
+    """Whether keys say to which partitions the rows go, and no step has brought them to one task for each partition:
+    that step names the partitions."""
+    names = rows.schema.names
+    return "key" in names and "partition" not in names and rows.column("key").null_count < rows.num_rows
 
 
 _BATCH_WITHOUT_NUMBER = (

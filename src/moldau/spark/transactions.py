@@ -449,6 +449,14 @@ def shared_partition(partition: TopicPartition | str) -> str:
     )
 
 
+def keys_of_several_tasks(topic: str | None) -> str:
+    return (
+        "several tasks have rows with keys, and a transaction takes each partition from one task: write `df = "
+        f"moldau.spark.by_target_partition(df, bootstrap_servers, {topic or 'topic'!r})` before `df.write` or "
+        "`df.writeStream`, or set delivery to at_least_once. Nothing of the batch is readable"
+    )
+
+
 def why_it_ended(transaction: SinkTransaction, error: KafkaError) -> str:
     """What an error of a write or of the commit means for the whole batch."""
     producer = transaction.producer

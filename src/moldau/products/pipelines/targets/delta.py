@@ -57,7 +57,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
 
     NAMED_BY = "delta"
     KEYS = (*TableTarget.KEYS, "compact_every")
-    LACKS = ("interval", "time")
+    LACKS = ("void", "interval", "variant", "time")
 
     location: str
     compact_every: int = COMPACT_EVERY

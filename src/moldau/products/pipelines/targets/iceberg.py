@@ -72,7 +72,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
 
     NAMED_BY = "iceberg"
     KEYS = (*TableTarget.KEYS, "compact_every", *PLACE_KEYS)
-    LACKS = ("void", "interval", NANOSECOND_TIME)
+    LACKS = ("void", "interval", "variant", NANOSECOND_TIME)
 
     table: str
     warehouse: str

@@ -19,12 +19,14 @@ from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets import folder_owner
 from moldau.products.pipelines.targets.target import (
+    NANOSECOND_TIME,
     Owner,
     Target,
     TargetError,
     TargetQuery,
     refuse_double_columns,
     refuse_empty_structs,
+    refuse_types,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class FilesTarget(Target, frozen=True, kw_only=True):
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns)
         refuse_empty_structs(result.dtypes, "Parquet")
+        refuse_types(result, ("variant", NANOSECOND_TIME), self.NAMED_BY)
         return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:

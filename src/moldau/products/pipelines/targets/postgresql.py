@@ -55,7 +55,7 @@ from moldau.products.pipelines.targets.table_target import (
     no_key,
     several_rows_of_a_key,
 )
-from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery
+from moldau.products.pipelines.targets.target import NANOSECOND_TIME, Owner, TargetError, TargetQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,6 +82,7 @@ class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
 
     NAMED_BY = "postgresql"
     KEYS = (*TableTarget.KEYS, "table")
+    LACKS = (NANOSECOND_TIME,)
 
     server: str
     table: tuple[str, ...]

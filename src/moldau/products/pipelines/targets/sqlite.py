@@ -60,7 +60,7 @@ TYPES = {
 class SqliteTarget(TableTarget, frozen=True, kw_only=True):
     NAMED_BY = "sqlite"
     KEYS = (*TableTarget.KEYS, "table")
-    LACKS = ("variant", NANOSECOND_TIME)
+    LACKS = ("interval", "variant", NANOSECOND_TIME)
 
     file: Path
     table: str
@@ -235,6 +235,8 @@ def _values(column: pa.Array) -> list[object]:
 
     kind = column.type
     is_stored = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if pa.types.is_decimal(kind):  # Arrow would write 1E-10
+        return [None if value is None else f"{value:f}" for value in column.to_pylist()]
     if not is_stored and not pa.types.is_binary(kind):
         column = column.cast(pa.string())
     values: list[object] = column.to_pylist()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 ROWS, MOST_ROWS = 20, 1_000
+MOST_LETTERS = 1_000
+"""Of a value."""
 
 
 class TerminalTarget(Target, frozen=True, kw_only=True):
@@ -52,8 +54,12 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
             for name in batch.columns:
                 shown.add_column(Text(visible(name)))
             for row in rows[: self.rows]:
-                shown.add_row(*(Text("" if value is None else visible(str(value))) for value in row))
+                shown.add_row(*(Text("" if value is None else _shown(str(value))) for value in row))
             # to what standard output is now: the live table of the progress puts itself below what is printed there
             Console().print(shown)
 
         return write
+
+
+def _shown(text: str) -> str:
+    return visible(text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…")
