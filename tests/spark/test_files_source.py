@@ -14,6 +14,8 @@ from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
 from moldau.products.pipelines.checkpoints.file_log import files_read
+from moldau.products.pipelines.core.failures import FlowError
+from moldau.products.pipelines.sources.files import FilesError, LocalFileSource
 from moldau.testing.pipelines import pipeline_tests
 
 
@@ -133,11 +135,79 @@ def test_the_first_record_of_a_topic_that_does_not_parse_stops_as_declared(run_p
 
 
 @pytest.mark.slow
-def test_a_name_that_spark_takes_for_a_pattern_is_refused(run_page, incoming):
+def test_a_name_that_spark_takes_for_a_pattern_ends_a_stream_that_runs(spark, incoming, tmp_path):
     lines(incoming / "a [1].txt", "a")
     lines(incoming / "b.txt", "b")
-    with pytest.raises(MoldauError, match=r"rename the file file:/.*%5B1%5D\.txt: Spark takes its name for a pattern"):
-        run_page(f'source: {{files: "{incoming}", format: text}}\nsql: select value from source\nsink: {{path: out}}')
+    rows = LocalFileSource(files=str(incoming), format="text").load(spark)
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "state")).start()
+    with pytest.raises(Exception, match=r"rename the file file:/.*%5B1%5D\.txt: Spark takes its name for a pattern"):
+        query.processAllAvailable()
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "reason"),
+    [
+        *((f"a{letter}b.csv", "", "Spark takes its name for a pattern") for letter in r"[]{}?*" + "\\"),
+        ("a*.csv", "/*.csv", "Spark takes its name for a pattern"),
+        ("2026-01-01T00:00:00.csv", "/*.csv", "it takes none with a colon"),
+        ("a:b", "/*.csv", "it takes none with a colon"),
+    ],
+)
+def test_a_name_that_spark_does_not_take_is_refused_before_spark_starts(incoming, name: str, pattern: str, reason: str):
+    (incoming / f"_{name}").touch()
+    source = LocalFileSource(files=f"{incoming}{pattern}", format="text")
+    if ":" not in name:
+        source.check()  # what hides is not read
+    (incoming / name).touch()
+    with pytest.raises(FilesError, match=reason) as refused:
+        source.check()
+    assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["a:b.csv", "a b.csv", "100%.csv", "größe #1.csv", 'it\'s "x".csv', "a,b;c=d&e+f.csv"])
+def test_other_odd_names_are_not_refused(incoming, name: str):
+    (incoming / name).touch()
+    LocalFileSource(files=str(incoming), format="text").check()
+
+
+def test_each_line_of_files_with_odd_names_is_read_once(spark, incoming, tmp_path):
+    names = [
+        "2026-01-01T00:00:00.log",
+        "a b.csv",
+        "100%.csv",
+        "a%20b.csv",
+        "größe #1.csv",
+        'it\'s "x".csv',
+        ":",
+        "a=b;c,d",
+    ]
+    for name in names:
+        lines(incoming / name, name)
+    found: list[str] = []
+    query = (
+        LocalFileSource(files=str(incoming), format="text")
+        .load(spark)
+        .writeStream.foreachBatch(lambda batch, _: found.extend(row["value"] for row in batch.collect()))
+        .option("checkpointLocation", str(tmp_path / "state"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert sorted(found) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (pa.array([b"0123456789abcdef"], pa.uuid()), "UUID"),
+        (pa.array([1], pa.time32("ms")), "Time"),
+        (pa.array([1.5], pa.float16()), "Float16"),
+    ],
+)
+def test_a_parquet_column_of_a_type_that_spark_lacks_is_named(spark, incoming, column: pa.Array, kind: str):
+    pq.write_table(pa.table({"id": [1], "odd.column": column}), incoming / "a.parquet")
+    with pytest.raises(FlowError, match=rf"'odd.column' of .*a\.parquet has the type {kind}.*: write it with another"):
+        LocalFileSource(files=str(incoming), format="parquet").load(spark)
 
 
 def test_a_batch_takes_so_many_files_as_the_page_says(run_page, incoming, tmp_path):

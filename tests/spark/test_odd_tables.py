@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
@@ -100,11 +100,11 @@ def places(
 
 
 @pytest.fixture
-def target_of(places: dict[str, Place], bootstrap_servers: str) -> Callable[[str], Any]:
+def target_of(places: dict[str, Place], bootstrap_servers: str, tmp_path: Path) -> Callable[[str], Any]:
     def target(name: str) -> Any:
         head = f"name: odd\nbootstrap_servers: {bootstrap_servers}\nsource: {{topic: t, format: string}}\n"
         text = f"{head}sql: select value from source\nsink: {{{places[name].page}}}\n"
-        return parse_page(text, file_name="page.yaml").queries[0].target
+        return parse_page(text, file_name="page.yaml", directory=tmp_path).queries[0].target
 
     return target
 
@@ -209,8 +209,9 @@ def stored(tmp_path: Path, bootstrap_servers: str, new_topic, produce, postgresq
     folder, row = tmp_path / "from", {name: place for place, name in enumerate(ODD_NAMES)}
     folder.mkdir()
     table = pa.table({name: [place] for name, place in row.items()})
-    topic = new_topic()
-    produce(topic, [(None, json.dumps(row).encode())])
+    topic, other = new_topic(), new_topic()
+    for one in (topic, other):
+        produce(one, [(None, json.dumps(row).encode())])
     schema = ", ".join(f"`{name.replace('`', '``')}` bigint" for name in ODD_NAMES)
     (folder / "files").mkdir()
     pq.write_table(table, folder / "files" / "2026-01-01T00:00:00 100%.parquet")
@@ -230,7 +231,7 @@ def stored(tmp_path: Path, bootstrap_servers: str, new_topic, produce, postgresq
     by = json.dumps(ODD_NAMES[0])
     return {
         "topic": f"topic: {topic}, {of_topic}",
-        "pattern": f"pattern: {topic}, {of_topic}",
+        "pattern": f"pattern: {other}, {of_topic}",
         "files": f'files: "{folder}/files", format: parquet',
         "delta": f'delta: "{folder}/delta"',
         "iceberg": f'iceberg: odd.t, warehouse: "{folder}/lake", catalog: "{folder}/lake.db"',
@@ -244,11 +245,8 @@ def test_columns_of_any_name_come_out_of_every_source(run_page, stored, tmp_path
     assert stored.keys() == all_sources().keys()
     names = ", ".join(f"`{name.replace('`', '``')}`" for name in ODD_NAMES)
     sources = "".join(f"  {name}: {{{page}}}\n" for name, page in stored.items())
-    flows = "".join(f"  f_{name}: |\n    select {names.replace(chr(10), chr(10))} from {name}\n" for name in stored)
-    one = (
-        "select * from (" + " union all ".join(f"select '{name}' as source_, * from f_{name}" for name in stored) + ")"
-    )
-    page = f"sources:\n{sources}flows:\n{flows}  one: {json.dumps(one)}\ntargets:\n  one: {{path: out}}\n"
+    one = json.dumps(" union all ".join(f"select '{name}' as source_, {names} from {name}" for name in stored))
+    page = f"sources:\n{sources}flows: {{one: {one}}}\ntargets: {{one: {{path: out}}}}\n"
     assert [state.state for state in run_page(page)] == ["finished"]
     found = pq.read_table(tmp_path / "out").to_pylist()
     row = {name: place for place, name in enumerate(ODD_NAMES)}
@@ -278,11 +276,11 @@ def test_a_text_that_is_no_utf8_is_replaced_whatever_format_it_comes_in(spark, t
     avro = {"type": "record", "name": "t", "fields": [{"name": "value", "type": "string"}]}
     (tmp_path / "text.avsc").write_text(json.dumps(avro))
     (tmp_path / "text.proto").write_text('syntax = "proto3"; message T { string value = 1; }')
-    for name, (more, value, expected) in OF_FORMATS.items():
+    for name, (more, value, _) in OF_FORMATS.items():
         place = "files: ." if name == "text" else "topic: t"
         page = parse_page(
             f"name: p\nbootstrap_servers: 127.0.0.1:1\nsource: {{{place}, format: {name}{more}}}\n"
-            "sql: select 1\nsink: {path: out}\n",
+            "sql: select value from source\nsink: {path: out}\n",
             file_name="page.yaml",
             directory=tmp_path,
         )

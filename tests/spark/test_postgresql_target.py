@@ -10,7 +10,6 @@ import psycopg
 import pytest
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.targets.postgresql import ATTEMPT, PostgresqlTarget
 from tests.support.upserts import REFUSED_ROWS
 
@@ -186,20 +185,3 @@ def test_a_checkpoint_that_was_put_back_is_refused(spark, writer, target_query):
     (target_query.checkpoint / "offsets" / "9").rename(target_query.checkpoint / "offsets" / "2")
     with pytest.raises(MoldauError, match=r"holds batch 3 of the checkpoint .*, which has only come to batch 2"):
         writer()
-
-
-@pytest.mark.slow
-def test_a_character_that_postgresql_lacks_is_named(spark, run_page, new_topic, produce, postgresql):
-    topic = new_topic()
-    produce(topic, [(None, b'{"user": "a\\u0000b"}')])
-    page = f"""
-source: {{topic: {topic}, format: json, schema: user string}}
-sql: select user from source
-sink: {{postgresql: "{postgresql.url}", table: without_zeros}}
-"""
-    with pytest.raises(
-        PipelineFailedError, match=r"stores no character 0: take it out .*`replace\(NAME, char\(0\), ''"
-    ):
-        run_page(page)
-    (row,) = spark.createDataFrame([("a\x00b",)], "user string").selectExpr("replace(user, char(0), '')").collect()
-    assert row[0] == "ab"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.products.pipelines.targets.terminal import TerminalTarget
+from moldau.products.pipelines.targets.terminal import MOST_LETTERS, TerminalTarget
 
 
 def test_the_first_rows_of_a_batch_are_shown_as_a_table(spark, target_query, capsys):
@@ -24,6 +24,13 @@ def test_a_row_does_nothing_to_the_terminal(spark, target_query, capsys):
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert r"a\x1b[2Jb" in shown
+
+
+def test_of_a_long_value_the_beginning_is_shown(spark, target_query, capsys):
+    TerminalTarget(mode="append", rows=2).writer(target_query)(spark.sql("select repeat('x', 1048576) as word"), 1)
+    shown = capsys.readouterr().out
+    assert shown.count("x") == MOST_LETTERS - 1
+    assert "…" in shown
 
 
 def test_records_that_do_not_parse_are_counted_behind_the_rows_that_are_shown(run_page, new_topic, produce):

@@ -2,10 +2,10 @@
 
 Delivery is exactly once by default: each micro-batch, and each batch write, is one transaction (see `transactions`),
 for readers of committed records. Each partition of a topic takes the records of one task of the batch only:
-`by_target_partition` arranges that, and rows with keys that several tasks write without it are refused. With `delivery` at_least_once each task writes with an idempotent producer of its
-own, to any partition: nothing is doubled by a retry on the wire, but a task or a micro-batch that Spark runs again
-writes its records again, and the first try's stay. A task is through when all of its records are acknowledged by all
-in-sync replicas.
+`by_target_partition` arranges that, and rows with keys that several tasks write without it are refused. With `delivery`
+at_least_once each task writes with an idempotent producer of its own, to any partition: nothing is doubled by a retry
+on the wire, but a task or a micro-batch that Spark runs again writes its records again, and the first try's stay. A
+task is through when all of its records are acknowledged by all in-sync replicas.
 
 Columns: `value` (string or binary), and if they are there `key` (string or binary), `topic` (string; where the option
 `topic` is not set), `partition` (int), `headers` (array<struct<key string, value binary>>). Beside them `_topic`,

@@ -52,8 +52,8 @@ def last_within(added: Iterable[tuple[int, int]], most: int) -> int | None:
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """The type as Spark has it: without Arrow's large types, dictionaries, unsigned and half numbers, and fixed lengths of bytes,
-    with times in microseconds, and UUIDs as text."""
+    """The type as Spark has it: without Arrow's large types, dictionaries, unsigned and half numbers, and fixed lengths
+    of bytes, with times in microseconds, and UUIDs as text."""
     import pyarrow as pa
 
     types = pa.types
