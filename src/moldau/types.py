@@ -79,6 +79,14 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def hint(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """`; did you mean X?`, or nothing where no known word is near. `cutoff`: how like the words must be; 1 is equal."""
+    from difflib import get_close_matches  # only where somebody made a mistake
+
+    found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
 def uuid_to_text(uuid: Uuid) -> str:
     """Kafka's text form of a uuid: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
+from moldau.extras import PACKAGES
 
 PAGE = """\
 name: {name}
@@ -131,3 +133,72 @@ def test_neither_spark_nor_arrow_is_loaded(tmp_path: Path) -> None:
     words = [sys.executable, "-c", program, page(tmp_path, "light")]
     told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"select user from": "select usr from"}, ":7: `sql`: there is no column `usr`; did you mean `user`?"),
+        (
+            {"topic: out": "topic: out\n  key: amount"},
+            ":8: `sink`: `key` names the column 'amount', but `x` gives user",
+        ),
+        (
+            {"topic: out": "path: x-0.yaml/out"},
+            ":8: `sink`: {dir}/x-0.yaml/out cannot be made: {dir}/x-0.yaml is not a",
+        ),
+        ({"topic: out": "path: x-0.yaml"}, ":8: `sink`: {dir}/x-0.yaml is not a directory"),
+        (
+            {"topic: out": "delta: x-0.yaml/out"},
+            ":8: `sink`: {dir}/x-0.yaml/out cannot be made: {dir}/x-0.yaml is not a",
+        ),
+        ({"topic: out": "sqlite: x-0.yaml\n  table: t"}, ":8: `sink`: {dir}/x-0.yaml is not an SQLite database"),
+        ({"topic: out": "sqlite: .\n  table: t"}, ":8: `sink`: {dir} is not a file"),
+        ({"topic: out": "iceberg: a.b\n  warehouse: x-0.yaml"}, ":8: `sink`: {dir}/x-0.yaml is not a directory"),
+    ],
+)
+def test_what_shows_without_spark_is_refused_at_once(
+    changes: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = page(tmp_path, "x", **changes)
+    assert main(["pipeline", "check", file]) == 2
+    assert capsys.readouterr().err.startswith(f"{file}{said.format(dir=tmp_path)}")
+    assert [one.name for one in tmp_path.iterdir()] == ["x-0.yaml"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the user root may write everywhere")
+def test_a_target_without_the_right_to_write_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    (tmp_path / "a.db").touch(mode=0o400)
+    for sink in ("path: locked/out", "sqlite: locked/a.db\n  table: t", "sqlite: a.db\n  table: t"):
+        assert main(["pipeline", "check", page(tmp_path, "x", **{"topic: out": sink})]) == 2
+        assert capsys.readouterr().err.endswith(": permission denied\n")
+
+
+def test_a_check_says_what_it_did_not_look_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "check", page(tmp_path, "x")]) == 0
+    assert capsys.readouterr().out.endswith(
+        "  not checked  the SQL but for misspelt columns, and whatever other machines hold: "
+        "`moldau pipeline plan` does\n"
+    )
+
+
+def test_pages_are_checked_and_drawn_without_the_extra(tmp_path: Path) -> None:
+    """The extra brings 1.1 GB; what a page means shows without it."""
+    file = page(tmp_path, "x")
+    hidden = [name for names in PACKAGES.values() for name in names]
+    program = f"""
+import sys
+sys.modules |= dict.fromkeys({hidden!r})
+from moldau.cli.main import main
+sys.exit(main(["pipeline", "check", {file!r}]) or main(["pipeline", "graph", {file!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(
+        "x\n└── source: topic orders (json), first run from the earliest offsets\n    └── x\n"
+        "        └── -> x: topic out (append)\n"
+    )

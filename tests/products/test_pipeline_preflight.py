@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, claim_checkpoint
@@ -17,7 +18,13 @@ from moldau.products.pipelines.core.note import metadata_of, note_of
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.group import GroupOffsets
-from moldau.products.pipelines.running.preflight import PreflightError, check_cluster, check_owner, make_topic
+from moldau.products.pipelines.running.preflight import (
+    PreflightError,
+    check_cluster,
+    check_owner,
+    make_targets,
+    make_topic,
+)
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.targets.parquet import check_target
 from moldau.products.pipelines.targets.target import TargetError
@@ -54,6 +61,41 @@ def test_a_missing_topic_is_told_with_the_line_that_makes_it(cluster: Cluster):
         with pytest.raises(PreflightError, match=expected):
             check_cluster(page(servers, source, sink))
     check_cluster(page(servers, topic, other))
+
+
+def topics_of(cluster: Cluster) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=10).topics)
+
+
+def test_a_look_makes_no_topic_also_where_the_cluster_makes_them_by_itself():
+    """Neither the topic of a target nor, by asking for a group, the one of all groups."""
+    with Cluster() as cluster:
+        source = cluster.topic("orders")
+        wanted = page(cluster.bootstrap_servers, source, "sums")
+        assert check_cluster(wanted) == ["sums"]
+        assert topics_of(cluster) == {source}
+        make_targets(wanted)
+        assert topics_of(cluster) == {source, "sums"}
+        assert check_cluster(wanted) == []
+
+
+def test_a_misspelt_topic_is_refused_with_the_nearest_one():
+    with Cluster() as cluster:
+        servers = cluster.bootstrap_servers
+        orders, spenders = cluster.topic("orders"), cluster.topic("spenders")
+        for source, sink, absent, near in (
+            (orders, "spendres-2", "spendres-2", spenders),
+            ("oders-1", spenders, "oders-1", orders),
+        ):
+            with pytest.raises(PreflightError) as refused:
+                check_cluster(page(servers, source, sink))
+            assert str(refused.value) == (
+                f"topic '{absent}' does not exist on {servers}; did you mean {near}? "
+                f"To create it: moldau topics create {absent} --bootstrap-server {servers}"
+            )
+        for sink in ("orders-2", f"{orders}-v2"):  # others on purpose
+            assert check_cluster(page(servers, orders, sink)) == [sink]
+        assert topics_of(cluster) == {orders, spenders}
 
 
 def test_a_group_with_consumers_is_refused(cluster: Cluster):

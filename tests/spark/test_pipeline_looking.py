@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from moldau.cli.main import main
 
@@ -57,6 +58,31 @@ def test_the_plan_tells_the_columns_and_what_a_run_would_do(page: Path, capsys: 
     assert main(["pipeline", "plan", str(page)]) == 1
     assert f"moldau pipeline: {page}:7: `flows.big`: " in capsys.readouterr().err
     assert not (page.parent / "state").exists()
+
+
+def test_a_plan_makes_nothing(page: Path, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]):
+    """Not the topic of a target, though the cluster makes topics by itself; not a directory, nor a group."""
+    out, files = "tallies", page.parent / "files"
+    files.mkdir()
+    (files / "a.json").write_text('{"user": "ann"}\n', "utf-8")
+    text = (
+        page.read_text()
+        .replace(", key: user, mode: update", "")
+        .replace(
+            "flows:",
+            """\
+  found: {files: "files/*.json", format: json, schema: user string}
+flows:
+  all_found: select user from found""",
+        )
+    )
+    text = re.sub(r"  counts: \{topic: .*\n", f"  made: {{from: all_found, topic: {out}}}\n", text)
+    page.write_text(re.sub(r"  counts: select .*\n", "", text))
+    before = sorted(page.parent.rglob("*"))
+    assert main(["pipeline", "plan", str(page)]) == 0
+    assert f"  topic {out} does not exist: a run lets the cluster make it\n" in capsys.readouterr().out
+    assert sorted(page.parent.rglob("*")) == before
+    assert out not in AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(timeout=10).topics
 
 
 @pytest.mark.slow

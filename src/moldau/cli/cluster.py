@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.output import CommandError
-from moldau.cli.parser import hint
+from moldau.types import hint
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin

@@ -10,8 +10,9 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn
+
+from moldau.types import hint
 
 USAGE_EXIT_CODE = 2
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -168,12 +169,6 @@ def is_flag(word: str) -> bool:
 
 def _is_short_with_value(word: str) -> bool:
     return not word.startswith("--") and len(word) > 2
-
-
-def hint(word: str, known: Iterable[str]) -> str:
-    """`; did you mean X?`, or nothing where no known word is near."""
-    found = get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {found[0]}?" if found else ""
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

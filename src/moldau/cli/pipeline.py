@@ -40,8 +40,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "check",
         help="say what a page means, or what is wrong with it; nothing is run, and no Spark is started",
         description="Reads pages and says what each of them does. A mistake is told with its file, its line and the "
-        "nearest key that is known. Pages that would get in each other's way (one name, checkpoint, group, "
-        "directory or table) are refused. No broker is asked.",
+        "nearest key that is known; so is a misspelt column, a key that is no column, and a target on this machine "
+        "that cannot be written to, where the page alone shows that. Pages that would get in each other's way (one "
+        "name, checkpoint, group, directory or table) are refused. No broker is asked. No extra is needed, but for "
+        "pages that are Python modules.",
         examples=("moldau pipeline check orders.yaml", "moldau pipeline check pages/*.yaml"),
     )
     add_pages(check)
@@ -241,24 +243,26 @@ def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
 def check_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 where every page can be meant, 2 where one cannot."""
-    is_python = any(file.suffix == ".py" for file in arguments.files)
-    if not has_extra(*(() if is_python else ("yaml",))):
+    if any(file.suffix == ".py" for file in arguments.files) and not has_extra():
         return 2
     from moldau.products.pipelines.core.section import PageError
     from moldau.products.pipelines.page.conflicts import find_conflicts
+    from moldau.products.pipelines.page.offline import NOT_LOOKED_AT, check_offline
     from moldau.products.pipelines.page.page import describe, load_page
 
     pages: dict[Path, PipelinePage] = {}
     problems: list[str] = []
     for file in arguments.files:
         try:
-            pages[file] = load_page(file, parameters_of(arguments))
+            page = load_page(file, parameters_of(arguments))
+            check_offline(page)
+            pages[file] = page
         except PageError as error:
             problems.append(str(error))
     problems += find_conflicts(pages)
     for file, page in pages.items():
         print(f"{file}:")
-        facts = describe(page)
+        facts = {**describe(page), "not checked": NOT_LOOKED_AT}
         width = max(map(len, facts))
         for name, fact in facts.items():
             print(f"  {name:<{width}} {fact}")

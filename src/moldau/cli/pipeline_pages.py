@@ -13,7 +13,7 @@ from moldau.cli.arguments import input_path
 if TYPE_CHECKING:
     from moldau.products.pipelines.page.page import PipelinePage
 
-PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich")
+PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "rich")
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
@@ -67,22 +67,28 @@ def parameters_of(arguments: argparse.Namespace) -> dict[str, str]:
     return {**os.environ, **dict(arguments.set)}
 
 
-def of_page(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:
-    """As `exit_code_of`, for an action with the page that the arguments name."""
+def of_page(
+    arguments: argparse.Namespace,
+    action: Callable[[PipelinePage, argparse.Namespace], int],
+    *,
+    needs_spark: bool = True,
+) -> int:
+    """As `exit_code_of`, for an action with the page that the arguments name. A page that is a Python module needs
+    Spark in any case."""
 
     def act() -> int:
         from moldau.products.pipelines.page.page import load_page
 
         return action(load_page(arguments.file, parameters_of(arguments)), arguments)
 
-    return exit_code_of(act)
+    return exit_code_of(act, needs_spark=needs_spark or arguments.file.suffix == ".py")
 
 
-def exit_code_of(action: Callable[[], int]) -> int:
+def exit_code_of(action: Callable[[], int], *, needs_spark: bool = True) -> int:
     """What the action gives; 1 where it cannot be done, 2 for a page that cannot be run, or a missing extra."""
     from moldau.errors import MoldauError
 
-    if not has_extra():
+    if needs_spark and not has_extra():
         return 2
     from moldau.products.pipelines.core.section import PageError
     from moldau.products.service.look.words import visible

@@ -42,7 +42,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_page(graph)
     graph.add_argument("--svg", type=Path, metavar="FILE", help="write a picture for a browser or a document instead")
-    graph.set_defaults(run=lambda arguments: of_page(arguments, show_graph))
+    graph.set_defaults(run=lambda arguments: of_page(arguments, show_graph, needs_spark=False))
     status = verbs.add_parser(
         "status",
         help="say whether a page runs, how far each of its queries is, and what a run would do",
@@ -123,8 +123,6 @@ def write_first_page(arguments: argparse.Namespace) -> int:
 
 
 def show_graph(page: PipelinePage, arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from moldau.products.pipelines.looking.graph import graph_of
     from moldau.products.pipelines.looking.picture import STYLE, boxes_and_edges
     from moldau.products.service.look.plan import draw_plan
@@ -137,8 +135,8 @@ def show_graph(page: PipelinePage, arguments: argparse.Namespace) -> int:
             return 1
         print(f"{arguments.svg} is written")
         return 0
-    # as wide as any line: a tree is cut at the width of a console, which in a pipe is 80
-    Console(highlight=False, soft_wrap=True, width=1 << 16).print(graph_of(page), markup=False)
+    for line in graph_of(page):
+        print(line)
     return 0
 
 

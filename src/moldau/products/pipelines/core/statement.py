@@ -30,13 +30,19 @@ _ENDS_LIST = frozenset(
 )  # fmt: skip
 
 
-class _Word:
-    """One token; `is_name`: it may name a relation. Unquoted words are compared in lower case, as SQL does."""
+class Word:
+    """One token. `is_name`: it may name a relation or a column. Unquoted words are compared in lower case, as SQL
+    does."""
 
     __slots__ = ("is_name", "is_quoted", "text")
 
     def __init__(self, text: str, *, is_name: bool, is_quoted: bool) -> None:
         self.text, self.is_name, self.is_quoted = text, is_name, is_quoted
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a literal, or closes a parenthesis."""
+        return not self.is_name and (self.is_quoted or self.text in (")", "]") or self.text[:1].isdigit())
 
     def says(self, *keywords: str) -> bool:
         return not self.is_quoted and self.text.lower() in keywords
@@ -44,7 +50,7 @@ class _Word:
 
 def relations_of(sql: str) -> tuple[str, ...]:
     """The names of one part that the statement reads, each once, in the order of their first place."""
-    words = list(_words(sql))
+    words = list(words_of(sql))
     hidden: dict[str, list[range]] = {}
     for name, places in _defined(words):
         hidden.setdefault(name.lower(), []).append(places)
@@ -70,24 +76,25 @@ def literal(text: str) -> str:
 def groups(sql: str) -> bool:
     """Whether rows are grouped (GROUP BY, SELECT DISTINCT): in append mode a stream gives no such row before a
     watermark says that its group is complete."""
-    words = list(_words(sql))
+    words = list(words_of(sql))
     return any(
         (first.says("group") and second.says("by")) or (first.says("select") and second.says("distinct"))
         for first, second in pairwise(words)
     )
 
 
-def _words(sql: str) -> Iterator[_Word]:
+def words_of(sql: str) -> Iterator[Word]:
+    """The tokens of a statement, without blanks and comments."""
     for match in _TOKEN.finditer(sql):
         if match["quoted"] is not None:
-            yield _Word(match["quoted"].replace("``", "`"), is_name=True, is_quoted=True)
+            yield Word(match["quoted"].replace("``", "`"), is_name=True, is_quoted=True)
         elif match["word"] is not None:
-            yield _Word(match["word"], is_name=True, is_quoted=False)
+            yield Word(match["word"], is_name=True, is_quoted=False)
         elif match["skipped"] is None:
-            yield _Word(match[0], is_name=False, is_quoted=match["text"] is not None)
+            yield Word(match[0], is_name=False, is_quoted=match["text"] is not None)
 
 
-def _defined(words: list[_Word]) -> Iterator[tuple[str, range]]:
+def _defined(words: list[Word]) -> Iterator[tuple[str, range]]:
     """The names that WITH defines, each with the places where no relation outside is read by that name: behind its own
     definition, which may read the relation that it hides, up to the end of the query that WITH begins. With RECURSIVE
     the definition reads itself."""
@@ -112,11 +119,11 @@ def _defined(words: list[_Word]) -> Iterator[tuple[str, range]]:
             name = end + 2
 
 
-def _says(words: list[_Word], place: int, *keywords: str) -> bool:
+def _says(words: list[Word], place: int, *keywords: str) -> bool:
     return place < len(words) and words[place].says(*keywords)
 
 
-def _ends(words: list[_Word]) -> list[int]:
+def _ends(words: list[Word]) -> list[int]:
     """For each word the place where the parenthesis around it closes; for one that opens, where that one closes."""
     ends = [len(words)] * len(words)
     around: list[list[int]] = [[]]
@@ -130,7 +137,7 @@ def _ends(words: list[_Word]) -> list[int]:
     return ends
 
 
-def _read(words: list[_Word]) -> Iterator[int]:
+def _read(words: list[Word]) -> Iterator[int]:
     """The places of the relations. Walks through the statement; for each open parenthesis it knows whether a query or
     an expression is in it, and whether the list of FROM goes on there."""
     in_query, in_list = [True], [False]

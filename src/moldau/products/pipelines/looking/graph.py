@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from rich.tree import Tree
+from collections.abc import Iterator
 
 from moldau.products.pipelines.page.page import PipelinePage
 
 
-def graph_of(page: PipelinePage) -> Tree:
-    """A tree for each source. A flow that reads several stands below each of them."""
-    root = Tree(page.name)
-    for name, source in page.sources().items():
-        _grow(page, root.add(f"{name}: {source.describe()}"), name)
-    return root
+def graph_of(page: PipelinePage) -> Iterator[str]:
+    """A tree as lines: a branch for each source. A flow that reads several stands below each of them."""
+    yield page.name
+    sources = page.sources()
+    yield from _branches([(f"{name}: {source.describe()}", name) for name, source in sources.items()], page)
 
 
-def _grow(page: PipelinePage, tree: Tree, name: str) -> None:
+def _branches(texts: list[tuple[str, str | None]], page: PipelinePage) -> Iterator[str]:
+    """`texts`: each with the name of the view whose readers stand below it."""
+    for place, (text, name) in enumerate(texts):
+        is_last = place == len(texts) - 1
+        yield f"{'└──' if is_last else '├──'} {text}"
+        for line in () if name is None else _branches(_readers(page, name), page):
+            yield f"{'   ' if is_last else '│  '} {line}"
+
+
+def _readers(page: PipelinePage, name: str) -> list[tuple[str, str | None]]:
+    found: list[tuple[str, str | None]] = []
     for flow in page.plan.flows:
         if name in flow.reads:
             others = [one for one in flow.reads if one != name]
-            _grow(page, tree.add(flow.name + (f" (with {', '.join(others)})" if others else "")), flow.name)
-    for query in page.queries:
-        if query.step.target.reads == name:
-            to, _ = query.target.describe()
-            tree.add(f"-> {query.step.target.name}: {to} ({query.target.mode})")
+            found.append((flow.name + (f" (with {', '.join(others)})" if others else ""), flow.name))
+    ends = [query for query in page.queries if query.step.target.reads == name]
+    found += [(f"-> {one.step.target.name}: {one.target.describe()[0]} ({one.target.mode})", None) for one in ends]
+    return found

@@ -33,17 +33,21 @@ _LOOK_S = 1
 
 
 class QueryOutlook(msgspec.Struct, frozen=True):
-    """`columns`: the names and Spark types of the rows that the target gets. `state_steps`, `state_bytes`: of what the
+    """`columns`: the names and Spark types of the rows that the target gets. `made_topic`: which a run lets the cluster
+    make for them. `state_steps`, `state_bytes`: of what the
     checkpoint keeps beside offsets."""
 
     standing: QueryStanding
     columns: tuple[tuple[str, str], ...]
+    made_topic: str | None
     state_steps: int
     state_bytes: int
 
     def details(self) -> list[str]:
         """What changed, where a run would read on, and what state there is: a line each."""
         lines = self.standing.details()
+        if self.made_topic is not None:
+            lines.append(f"topic {self.made_topic} does not exist: a run lets the cluster make it")
         if self.state_steps:
             fate = "stays with the old generation after a reset" if self.standing.changed else "is kept"
             lines.append(f"the state of {counted(self.state_steps, 'step')} ({show_size(self.state_bytes)}) {fate}")
@@ -55,16 +59,17 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
 
     Raises what a run would be refused with, before its first batch.
     """
-    check_page(page, on_server=REMOTE in (settings or {}))
+    absent = check_page(page, on_server=REMOTE in (settings or {}))
     _, standings = standing_of(page)
     spark = _brief_session(page, settings)
-    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page).sources))
+    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page).sources, is_look=True))
     for query in page.queries:
         make_result(page, query, views)
     return [
         QueryOutlook(
             standing,
             tuple(query.target.newest(views[query.step.target.reads]).drop(DELETED).dtypes),
+            query.target.topic if query.target.topic in absent else None,
             *kept_state(query.checkpoint),
         )
         for standing, query in zip(standings, page.queries, strict=True)

@@ -24,6 +24,7 @@ from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.messages.groups_classic import DescribedGroupMember, DescribeGroupsRequest
 
 CLIENT_ID = "moldau-pipeline"
+OFFSETS_TOPIC = "__consumer_offsets"
 CONNECT_TIMEOUT_MS = 3_000
 REQUEST_TIMEOUT_MS = 10_000
 LOOK_TIMEOUT_MS = 1_000
@@ -80,7 +81,9 @@ class GroupOffsets:
         """Raises GroupError where the group cannot show how far a query is. It has members: offsets are committed from
         outside, which it then refuses. Or another pipeline notes there how far that is: each would put its note in the
         place of the other's, by which a sink knows which batch it has written. `pipeline`: the name of a query of the
-        page `page`."""
+        page `page`. Makes nothing: who asks for a coordinator makes the topic of all groups."""
+        if not self._has_groups():
+            return
         members = self._members()
         if members:
             raise GroupError(
@@ -94,6 +97,15 @@ class GroupOffsets:
                 f"name another one with `group`, or, if {others[0]} does not run any more, delete this one: "
                 f"moldau groups delete {self._group} --bootstrap-server {self._servers}"
             )
+
+    def _has_groups(self) -> bool:
+        """Whether the cluster has ever had a group; also where it does not say."""
+        try:
+            return bool(self._client.retry(lambda: self._client.refresh([OFFSETS_TOPIC])))
+        except KafkaError as error:
+            if error.name == "TOPIC_AUTHORIZATION_FAILED":
+                return True
+            raise GroupError(f"group {self._group!r} could not be looked at: {error}") from error
 
     def _members(self) -> tuple[DescribedGroupMember, ...]:
         request = DescribeGroupsRequest(groups=(self._group,))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from functools import partial
 
-from moldau.client.admin.configs import TOPIC
+from moldau.client.admin.configs import BROKER, TOPIC
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
+from moldau.products.pipelines.page.offline import check_offline
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, GroupError, check_groups
 from moldau.shell.io.tcp import TCP
+from moldau.types import hint
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -22,15 +25,20 @@ MAX_MESSAGE_BYTES, KAFKA_MESSAGE_BYTES = "max.message.bytes", 1_048_588
 MOST_MESSAGE_BYTES = 2**31 - 1
 """The setting's largest value."""
 _ANSWER_TIMEOUT_MS = 10_000
+_AUTO_CREATE = "auto.create.topics.enable"
+_LIKE = 0.8
+"""How like the names of two topics are, of which one may be misspelt."""
 
 
 class PreflightError(MoldauError):
     """The pipeline cannot run on this cluster as it is; the message is one sentence."""
 
 
-def check_page(page: PipelinePage, *, on_server: bool = False) -> None:
-    """Looks at everything that the page needs, before Spark starts. `on_server`: of Spark Connect. Raises
-    PreflightError, and what a source or target refuses."""
+def check_page(page: PipelinePage, *, on_server: bool = False) -> list[str]:
+    """Looks at everything that the page needs, before Spark starts, and makes nothing. `on_server`: of Spark Connect.
+    Gives the topics that are not there, and that the cluster makes for a run. Raises PreflightError, PageError, and
+    what a source or target refuses."""
+    check_offline(page)
     for source in page.sources().values():
         source.check()
     for query in page.queries:
@@ -43,7 +51,7 @@ def check_page(page: PipelinePage, *, on_server: bool = False) -> None:
         query.target.check()
         check_owner(page, query)
         _check_name(page, query)
-    check_cluster(page)
+    return check_cluster(page)
 
 
 def check_owner(page: PipelinePage, query: PipelineQuery) -> None:
@@ -81,21 +89,22 @@ def _check_name(page: PipelinePage, query: PipelineQuery) -> None:
     )
 
 
-def check_cluster(page: PipelinePage) -> None:
-    """Reaches a broker of each cluster, finds the topics and looks at the groups. Raises PreflightError.
+def check_cluster(page: PipelinePage) -> list[str]:
+    """Reaches a broker of each cluster, finds the topics and looks at the groups. Makes nothing. Raises PreflightError.
 
-    A target's topic that is not there is made by a cluster that makes topics by itself.
+    Gives the topics of targets that are not there, on a cluster that makes topics by itself: `make_targets`.
     """
     clusters = {page.bootstrap_servers: None}
     for query in page.queries:
         clusters |= dict.fromkeys([query.bootstrap_servers, *(source.bootstrap_servers for source in query.topics())])
     names: dict[str, str] = {}
+    absent: list[str] = []
     for servers in clusters:
         try:
             with _client(page, servers) as client:
                 _refuse_second_name(names, client, servers)
                 for query in page.queries:
-                    _check_topics(client, servers, query)
+                    absent += _absent_topics(client, servers, query)
         except KafkaError as error:
             raise PreflightError(str(error)) from error
         except ProtocolError as error:
@@ -104,6 +113,20 @@ def check_cluster(page: PipelinePage) -> None:
         check_groups(page)
     except GroupError as error:
         raise PreflightError(str(error)) from error
+    return list(dict.fromkeys(absent))
+
+
+def make_targets(page: PipelinePage) -> None:
+    """Lets the clusters make the topics of targets that are not there. Raises PreflightError."""
+    for query in page.queries:
+        topic = query.target.topic
+        if topic is None:
+            continue
+        try:
+            with _client(page, query.bootstrap_servers) as client:
+                client.topic_to_write(topic)
+        except KafkaError as error:
+            raise PreflightError(f"the topic {topic!r} could not be made: {error}") from error
 
 
 def _refuse_second_name(names: dict[str, str], client: ClusterClient, servers: str) -> None:
@@ -117,7 +140,8 @@ def _refuse_second_name(names: dict[str, str], client: ClusterClient, servers: s
         )
 
 
-def _check_topics(client: ClusterClient, servers: str, query: PipelineQuery) -> None:
+def _absent_topics(client: ClusterClient, servers: str, query: PipelineQuery) -> list[str]:
+    """The topic of the target, if it is on this cluster, is not there, and can be made. Raises PreflightError."""
     for source in query.topics():
         if source.bootstrap_servers != servers:
             continue
@@ -125,9 +149,27 @@ def _check_topics(client: ClusterClient, servers: str, query: PipelineQuery) -> 
             if not any(source.reads(name) for name in client.list_topics()):
                 raise PreflightError(f"no topic on {servers} matches {source.pattern!r}")
         elif source.topic not in client.retry(partial(client.refresh, [source.topic])):
-            raise PreflightError(_absent(servers, source.topic))
-    if servers == query.bootstrap_servers and query.target.topic is not None:
-        _find_or_make(client, servers, query.target.topic)
+            raise PreflightError(_absent(client, servers, source.topic))
+    topic = query.target.topic
+    if servers != query.bootstrap_servers or topic is None or topic in client.retry(partial(client.refresh, [topic])):
+        return []
+    # a cluster that makes every topic makes a misspelt one too, and nobody would read its rows
+    if _nearest(client, topic) or not _makes_topics(client):
+        raise PreflightError(_absent(client, servers, topic))
+    return [topic]
+
+
+def _makes_topics(client: ClusterClient) -> bool:
+    """Whether the cluster makes topics by itself, or does not say."""
+    answer = client.retry(lambda: client.any_connection().request(MetadataRequest(topics=())))
+    if not answer.brokers:
+        return True
+    broker = answer.brokers[0]
+    client.remember_address(broker.node_id, broker.host, broker.port)
+    asked = DescribeConfigsResource(BROKER, str(broker.node_id), (_AUTO_CREATE,))
+    request = DescribeConfigsRequest(resources=(asked,))
+    response = client.retry(lambda: client.connection_to(broker.node_id).request(request))
+    return not any(one.name == _AUTO_CREATE and one.value == "false" for row in response.results for one in row.configs)
 
 
 def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
@@ -180,15 +222,19 @@ def _client(page: PipelinePage, servers: str) -> ClusterClient:
     )
 
 
-def _absent(servers: str, topic: str) -> str:
+def _nearest(client: ClusterClient, topic: str) -> str:
+    """The topic that was perhaps meant, as a hint. Not one that is another on purpose: `t-2` beside `t-1`, `t-out`."""
+
+    def is_other(known: str) -> bool:
+        short, long = sorted((known, topic), key=len)
+        is_longer = long.startswith(short) and long[len(short) : len(short) + 1] in tuple("-_.")
+        return is_longer or re.sub(r"\d+", "", known) == re.sub(r"\d+", "", topic)
+
+    return hint(topic, (known for known in client.list_topics() if not is_other(known)), cutoff=_LIKE)
+
+
+def _absent(client: ClusterClient, servers: str, topic: str) -> str:
+    near = _nearest(client, topic)
     make = f"moldau topics create {topic} --bootstrap-server {servers}"
-    return f"topic {topic!r} does not exist on {servers}; to create it: {make}"
-
-
-def _find_or_make(client: ClusterClient, servers: str, topic: str) -> None:
-    try:
-        client.topic_to_write(topic)
-    except KafkaError as error:
-        if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
-            raise
-        raise PreflightError(_absent(servers, topic)) from error
+    what = f"topic {topic!r} does not exist on {servers}{near}"
+    return f"{what} To create it: {make}" if near else f"{what}; to create it: {make}"

@@ -36,7 +36,7 @@ from moldau.products.pipelines.running.generations import (
     starting_offsets,
 )
 from moldau.products.pipelines.running.logs import logs_to
-from moldau.products.pipelines.running.preflight import check_owner, check_page
+from moldau.products.pipelines.running.preflight import check_owner, check_page, make_targets
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.running.refreshing import KeptTables
@@ -153,11 +153,12 @@ def run_pipeline(
 
 
 def _claim_targets(page: PipelinePage) -> None:
-    """Behind all that refuses the page: one that never runs owns nothing. Raises PreflightError where another page was
-    first since `check_page`."""
+    """Runs after every check: a page that is refused owns nothing and makes no topic. Raises PreflightError where
+    another page was first since `check_page`."""
     for query in page.queries:
         query.target.claim(page.name)
         check_owner(page, query)
+    make_targets(page)
 
 
 def _results(

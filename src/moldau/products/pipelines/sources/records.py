@@ -82,6 +82,10 @@ class RecordSource(Source, frozen=True, kw_only=True):
         advice = hint if times else "declare a column `at timestamp` in the schema"
         source.refuse("event_time", f"{what}: rows are late by a time; {advice}")
 
+    def columns(self) -> Sequence[str] | None:
+        declared = None if self.decoder is None else self.decoder.columns()
+        return None if declared is None else [*declared, *self.RECORD_COLUMNS]
+
     @abstractmethod
     def read_again(self, spark: SparkSession, span: BatchSpan, times: SourceTimes) -> DataFrame | None:
         """The records of batches that are finished, as those of `load`; None where there are none."""

@@ -125,6 +125,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         where no target of that kind can make one."""
         return ()
 
+    def columns(self) -> Sequence[str] | None:
+        """The columns of a row, where the page itself declares all of them."""
+        return None
+
     def check(self) -> None:
         """Called before Spark starts. Raises MoldauError where the source cannot be read."""
 

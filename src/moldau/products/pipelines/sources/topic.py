@@ -108,6 +108,9 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             **common,
         )
 
+    def columns(self) -> Sequence[str] | None:
+        return super().columns() if self.decoder is not None else ["value", *self.RECORD_COLUMNS]
+
     def describe(self) -> str:
         if self.as_table:
             return f"the newest record of each key of topic {self.topic} ({self.format})"

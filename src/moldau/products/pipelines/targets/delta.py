@@ -27,6 +27,7 @@ from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.databases.names import quoted
 from moldau.products.pipelines.targets import folder_owner
 from moldau.products.pipelines.targets.changes import DELETED
+from moldau.products.pipelines.targets.rights import check_folder
 from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
     TableTarget,
@@ -81,6 +82,9 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
         require_extra("`delta`", "delta")
         if Path(self.location).is_file():
             raise TargetError(f"{self.location} is not a directory")
+
+    def check_rights(self) -> None:
+        check_folder(self.location)
 
     def places(self) -> tuple[str, ...]:
         return (one_spelling(self.location),)

@@ -28,6 +28,7 @@ from moldau.products.pipelines.core.places import places_of_iceberg
 from moldau.products.pipelines.core.section import OBJECT_STORE, Section
 from moldau.products.pipelines.databases.iceberg import PLACE_KEYS, open_catalog, parse_table
 from moldau.products.pipelines.targets.changes import DELETED
+from moldau.products.pipelines.targets.rights import check_database, check_folder
 from moldau.products.pipelines.targets.table_target import (
     COMPACT_EVERY,
     TableTarget,
@@ -103,6 +104,10 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
         require_extra("`iceberg`", "iceberg")
         if Path(self.warehouse).is_file():
             raise TargetError(f"{self.warehouse} is not a directory")
+
+    def check_rights(self) -> None:
+        check_folder(self.warehouse)
+        check_database(self.catalog)
 
     def places(self) -> tuple[str, ...]:
         return places_of_iceberg(self.table, self.warehouse, self.catalog)

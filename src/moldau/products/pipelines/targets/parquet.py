@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from moldau.products.pipelines.core.places import one_spelling
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets import folder_owner
+from moldau.products.pipelines.targets.rights import check_folder
 from moldau.products.pipelines.targets.target import (
     NANOSECOND_TIME,
     Owner,
@@ -55,6 +56,9 @@ class FilesTarget(Target, frozen=True, kw_only=True):
 
     def check(self) -> None:
         check_target(self.location)
+
+    def check_rights(self) -> None:
+        check_folder(self.location)
 
     def places(self) -> tuple[str, ...]:
         return (one_spelling(self.location),)

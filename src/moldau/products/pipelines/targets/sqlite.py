@@ -21,6 +21,7 @@ from moldau.products.pipelines.core.statement import quoted as spark_quoted
 from moldau.products.pipelines.databases.names import listed, quoted
 from moldau.products.pipelines.formats.json_text import json_of_column
 from moldau.products.pipelines.targets.changes import DELETED
+from moldau.products.pipelines.targets.rights import check_database
 from moldau.products.pipelines.targets.sql_table import (
     BATCHES,
     BATCHES_COLUMNS,
@@ -79,6 +80,9 @@ class SqliteTarget(TableTarget, frozen=True, kw_only=True):
         if self.file.exists():
             with self.connected() as connection:
                 _exists(connection, self.table)
+
+    def check_rights(self) -> None:
+        check_database(self.file)
 
     def places(self) -> tuple[str, ...]:
         return (f"table {self.table} of {one_spelling(self.file)}",)

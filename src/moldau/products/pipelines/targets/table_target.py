@@ -59,6 +59,9 @@ class TableTarget(Target, frozen=True, kw_only=True):
     def facts(self) -> Facts:
         return {} if self.changes is None else self.changes.facts()
 
+    def key_columns(self) -> tuple[str, ...]:
+        return self.key if self.changes is None else ()
+
     def newest(self, result: DataFrame) -> DataFrame:
         """Raises FlowError."""
         if self.changes is None:

@@ -133,6 +133,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Called before anything else. Raises MoldauError where the target cannot be this pipeline's."""
 
+    def check_rights(self) -> None:
+        """Whether rows could be written there, on this machine, told without making or changing anything. Raises
+        TargetError."""
+
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the SQL's result that the page names as the key."""
+        return ()
+
     def places(self) -> tuple[str, ...]:
         """Where the rows of one pipeline alone may be, in words that are the same in every page; () where several may
         write, as to a topic."""

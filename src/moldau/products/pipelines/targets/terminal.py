@@ -6,10 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets.target import Target, TargetQuery
 from moldau.products.service.look.words import visible
@@ -40,7 +36,12 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
         return "the terminal", "for the eye: a batch that a crash cuts short is shown again"
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
-        from moldau.spark import expression  # a page is checked without Spark
+        # a page is checked without its extra
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        from moldau.spark import expression
 
         def write(batch: DataFrame, batch_id: int) -> None:
             # A limit alone would leave rows unread behind it, and partitions: their records that do not parse would not

@@ -58,6 +58,9 @@ class TopicTarget(Target, frozen=True, kw_only=True):
             return where, "at least once: a batch that a crash cuts short is written again"
         return where, "exactly once: one transaction for each batch"
 
+    def key_columns(self) -> tuple[str, ...]:
+        return () if self.key is None else (self.key,)
+
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns, in_any_case=False)
         return to_records(result, self.key, self.format)

@@ -1,0 +1,46 @@
+"""What a page gets wrong, as far as that shows on this machine and without Spark: within milliseconds, and first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moldau.products.pipelines.core.section import PageError
+from moldau.products.pipelines.core.select import plain_select
+from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.targets.target import TargetError
+from moldau.types import hint
+
+NOT_LOOKED_AT = "the SQL but for misspelt columns, and whatever other machines hold: `moldau pipeline plan` does"
+
+
+def check_offline(page: PipelinePage) -> None:
+    """Looks at the columns that the page declares, and at the rights to write to its targets. Makes and opens nothing.
+    Raises PageError."""
+    _check_columns(page)
+    for query in page.queries:
+        try:
+            query.target.check_rights()
+        except TargetError as error:
+            step = query.step.target
+            raise PageError(f"{page.file_name}:{step.line}: `{step.place}`: {error}") from error
+
+
+def _check_columns(page: PipelinePage) -> None:
+    """Raises PageError. What is not certain is left to Spark: see `core.select`."""
+    views: dict[str, Sequence[str] | None] = {name: source.columns() for name, source in page.sources().items()}
+    for flow in page.plan.flows:
+        select = None if flow.name in page.functions else plain_select(flow.text, views)
+        for name, near in () if select is None else select.unknown():
+            raise PageError(
+                f"{page.file_name}:{flow.line}: `{flow.place}`: there is no column `{name}`; did you mean `{near}`?"
+            )
+        views[flow.name] = None if select is None else select.gives()
+    for query in page.queries:
+        step = query.step.target
+        given = views.get(step.reads)
+        for name in () if given is None else query.target.key_columns():
+            if name.lower() not in {column.lower() for column in given or ()}:
+                raise PageError(
+                    f"{page.file_name}:{step.line}: `{step.place}`: `key` names the column {name!r}, but "
+                    f"`{step.reads}` gives {', '.join(given or ())}{hint(name, given or ())}"
+                )
