@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from moldau.cli.main import main
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import read_committed
-from moldau.errors import KafkaError
+from moldau.errors import GroupIdNotFoundError, KafkaError
 from moldau.products.pipelines.checkpoints.checkpoint import (
     CheckpointError,
     claim_checkpoint,
@@ -200,7 +200,7 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
 ):
     topic = load_page(page).name
     finish_batch(page, 0, 7, {"0": 2, "1": 1})
-    code, text, error = told(capsys, "reset", str(page), "--to", to.replace("TOPIC", topic))
+    code, text, error = told(capsys, "reset", str(page), "--to", to.replace("TOPIC", topic), "--execute")
     assert (code, error) == (0, "")
     kept = page.with_name("state.old-1")
     assert f"rm -r {kept}" in text
@@ -215,13 +215,44 @@ def test_a_reset_keeps_the_old_generation_and_shows_the_new_offsets(
     assert [query["lag"] for query in standing["queries"]] == [4 - sum(starts)] * 2
 
 
+def test_a_reset_changes_nothing_before_it_is_told_to_and_names_what_comes_twice(
+    cluster: Cluster, page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    topic = load_page(page).name
+    page.write_text(
+        page.read_text().replace(
+            "checkpoint:", "  db: {from: orders, sqlite: a.db, table: t, mode: update, key: value}\ncheckpoint:"
+        )
+    )
+    for number in (0, 2):
+        finish_batch(page, number, 7, {"0": 2, "1": 1})
+    before = {file: file.read_bytes() for file in sorted(page.parent.rglob("*")) if file.is_file()}
+    offsets = json.dumps({topic: {"0": 0, "1": 1}})
+    code, text, error = told(capsys, "reset", str(page), "--to", offsets)
+    lake, raw, db = load_page(page).queries
+    assert (code, error) == (0, "nothing was changed: --execute begins the page anew\n")
+    assert text.splitlines() == [
+        f"{topic}-0 begins at 0",
+        f"{topic}-1 begins at 1",
+        f"{lake.target.describe()[0]} gets 2 records again, and will hold their rows twice",
+        f"{raw.target.describe()[0]} has no finished batch: nothing comes twice",
+        f"{db.target.describe()[0]} gets 2 records again, where each row takes the place of that of its key",
+    ]
+    assert {file: file.read_bytes() for file in sorted(page.parent.rglob("*")) if file.is_file()} == before
+    with pytest.raises(GroupIdNotFoundError):
+        cluster.lag(lake.group)
+    _, text, _ = told(capsys, "reset", str(page), "--to", "latest")
+    assert "gets nothing twice, and never gets 1 record that it has not read yet" in text
+    assert starting_offsets(load_page(page)).sources == {}
+
+
 def test_a_reset_tells_which_sources_begin_at_their_first_row(page: Path, capsys: pytest.CaptureFixture[str]):
     name = load_page(page).name
     more = "sources:\n  lines: {files: in, format: text}\n  users: {sqlite: a.db, table: t, as: table}"
     text = page.read_text().replace("sources:", more)
     flow = "value from lines union all select name from users"
     page.write_text(text.replace("value from orders", f"{flow} union all select value from orders"))
-    code, said, error = told(capsys, "reset", str(page), "--to", "latest")
+    code, said, error = told(capsys, "reset", str(page), "--to", "latest", "--execute")
     assert (code, said.splitlines()[:3]) == (
         0,
         [
@@ -239,7 +270,7 @@ def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
     """As a group that gets a member between the look at it and the commit."""
     loaded = load_page(page)
     with cluster.faults.error("OffsetCommit", "UNKNOWN_MEMBER_ID", times=1):
-        code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+        code, _, error = told(capsys, "reset", str(page), "--to", "latest", "--execute")
     kept = page.with_name("state.old-1")
     begins = f"moldau pipeline: the page begins anew, and its old generation is kept in {kept}, but its groups do not "
     assert (code, error.startswith(begins), kept.is_dir()) == (1, True, True)
@@ -250,7 +281,7 @@ def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, page: Pa
     loaded = load_page(page)
     offsets = GroupOffsets(cluster.bootstrap_servers, loaded.queries[1].group)
     offsets.commit({TopicPartition(loaded.name, 0): 2}, metadata_of(7, note_of("other", "other", "a", None, []).text()))
-    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+    code, _, error = told(capsys, "reset", str(page), "--to", "latest", "--execute")
     group = loaded.queries[1].group
     assert (code, error.startswith(f"moldau pipeline: group '{group}' shows how far the pipeline 'other' is")) == (
         1,
@@ -275,7 +306,7 @@ def test_a_reset_that_its_groups_could_not_show_changes_nothing(
         consumer.poll(0.1)
         if consumer.assignment():
             break
-    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+    code, _, error = told(capsys, "reset", str(page), "--to", "latest", "--execute")
     consumer.close()
     refused = f"moldau pipeline: group '{group}' has 1 members, the first is 'reader': "
     assert (code, error.startswith(refused)) == (1, True), error
@@ -305,7 +336,7 @@ def test_a_reset_takes_no_group_from_another_pipeline_on_the_cluster_of_a_target
     other, query, partition = far
     finish_batch(page, 0, 7, {"0": 2, "1": 1})
     note_there(other, query, partition, "other", "other")
-    code, _, error = told(capsys, "reset", str(page), "--to", "latest")
+    code, _, error = told(capsys, "reset", str(page), "--to", "latest", "--execute")
     refused = f"moldau pipeline: group '{query.group}' shows how far the pipeline 'other' is"
     assert (code, error.startswith(refused), other.bootstrap_servers in error) == (1, True, True), error
     assert newest_finished_batch(load_page(page).queries[0].checkpoint) is not None
@@ -324,7 +355,7 @@ def test_a_reset_takes_the_note_of_the_old_generation_from_the_cluster_of_a_targ
             return [position.metadata for position in read_committed(admin, query.group).values()]
 
         assert read_notes(noted()).batch == 7
-        assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+        assert told(capsys, "reset", str(page), "--to", "latest", "--execute")[0] == 0
         assert read_notes(noted()) == CommitNote()
 
 
@@ -332,7 +363,7 @@ def test_a_reset_rules_the_queries_of_its_time_until_each_has_planned_a_batch(
     cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]
 ):
     name = load_page(page).name
-    assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+    assert told(capsys, "reset", str(page), "--to", "latest", "--execute")[0] == 0
     page.write_text(page.read_text().replace("checkpoint:", "  more: {from: orders, path: more}\ncheckpoint:"))
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_partitions([NewPartitions(name, 3)])[name].result(30)
@@ -384,7 +415,7 @@ def test_a_reset_chooses_nothing_of_a_topic_that_is_gone_or_was_made_anew_since(
     cluster: Cluster, two_topics: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
 ):
     page, first, second = two_topics
-    assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+    assert told(capsys, "reset", str(page), "--to", "latest", "--execute")[0] == 0
     assert standing_of_the_one(capsys, page) == (0, "begins")
     make_anew(cluster, first, "d", "e", "f", "g")
     assert json.loads(starting_offsets(load_page(page)).sources["source"]) == {first: {"0": 0}, second: {"0": 3}}
@@ -401,7 +432,7 @@ def test_a_run_shows_the_lag_behind_what_was_chosen_from_its_start(
     loaded = load_page(page)
     with closing(QueryProgress(None, loaded, loaded.queries[0], "")) as progress:  # type: ignore[arg-type]
         assert progress.look("running").lag == 6
-        assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+        assert told(capsys, "reset", str(page), "--to", "latest", "--execute")[0] == 0
         assert progress.look("running").lag == 0
 
 
@@ -423,7 +454,7 @@ def test_a_run_shows_in_the_cluster_of_the_source_what_its_target_commits_in_ano
         assert cluster.lag(loaded.queries[1].group) == 1
         standing = json.loads(told(capsys, "status", str(page), "--json")[1])
         assert [query["lag"] for query in standing["queries"]] == [1, 1]
-        assert told(capsys, "reset", str(page), "--to", "earliest")[0] == 0
+        assert told(capsys, "reset", str(page), "--to", "earliest", "--execute")[0] == 0
         assert [cluster.lag(query.group) for query in loaded.queries] == [4, 4]
         with pytest.raises(KafkaError, match="has committed nothing yet"):
             other.lag(loaded.queries[1].group)
@@ -456,7 +487,7 @@ def test_a_reset_that_was_killed_between_its_two_steps_is_finished_by_the_next_r
     page: Path, capsys: pytest.CaptureFixture[str]
 ):
     state, fresh = page.with_name("state"), page.with_name(".state.new")
-    assert told(capsys, "reset", str(page), "--to", "latest")[0] == 0
+    assert told(capsys, "reset", str(page), "--to", "latest", "--execute")[0] == 0
     chosen = starting_offsets(load_page(page))
     state.rename(fresh)
     finish_reset(state)
@@ -477,7 +508,7 @@ def test_a_checkpoint_that_cannot_be_moved_is_not_reset_and_told(page: Path, cap
     name = "s" * 250
     page.write_text(page.read_text().replace("checkpoint: state", f"checkpoint: {name}"))
     finish_batch(page, 0, 7, {"0": 2, "1": 1})
-    code, _, error = told(capsys, "reset", str(page), "--to", "earliest")
+    code, _, error = told(capsys, "reset", str(page), "--to", "earliest", "--execute")
     assert code == 1
     assert f"moldau pipeline: {page.with_name(name)} cannot be moved away: File name too long" in error
     assert [one.name for one in page.parent.iterdir() if one.is_dir()] == [name]
@@ -504,7 +535,7 @@ def test_offsets_that_are_not_there_are_refused_and_nothing_changes(
 ):
     topic = load_page(page).name
     finish_batch(page, 0, 7, {"0": 2, "1": 1})
-    code, _, error = told(capsys, "reset", str(page), "--to", to.replace("TOPIC", topic))
+    code, _, error = told(capsys, "reset", str(page), "--to", to.replace("TOPIC", topic), "--execute")
     assert (code, error) == (1, f"moldau pipeline: {reason.replace('TOPIC', topic)}\n")
     assert newest_finished_batch(load_page(page).queries[0].checkpoint) is not None
     assert sorted(path.name for path in page.parent.iterdir()) == ["page.yaml", "state"]
@@ -525,7 +556,7 @@ def test_a_page_that_runs_is_told_is_not_reset_and_can_be_stopped(page: Path, ca
     with running(words, stdout=subprocess.PIPE) as driver:
         assert line_of(driver.stdout) == "held\n"
         assert f"process {driver.pid} runs it" in told(capsys, "status", str(page))[1]
-        code, _, error = told(capsys, "reset", str(page), "--to", "earliest")
+        code, _, error = told(capsys, "reset", str(page), "--to", "earliest", "--execute")
         assert (code, f"process {driver.pid} runs a pipeline" in error) == (1, True)
         assert told(capsys, "stop", str(page)) == (
             0,

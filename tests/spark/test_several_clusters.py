@@ -65,7 +65,7 @@ checkpoint: state
         # progress is in the source's cluster for both; in its own cluster `far` has the batch's note alone
         assert [here.lag(f"moldau.both.{name}") for name in ("near", "far")] == [0, 0]
         assert {topic for topic, _ in there.lag("moldau.both.far", by_partition=True)} == {far}
-        assert main(["pipeline", "reset", str(page), "--to", "earliest"]) == 0
+        assert main(["pipeline", "reset", str(page), "--to", "earliest", "--execute"]) == 0
         assert [here.lag(f"moldau.both.{name}") for name in ("near", "far")] == [RECORDS] * 2
         assert lags() == [RECORDS] * 2
         # a new generation counts its batches from 0 again: what the groups know of the old one holds nothing back

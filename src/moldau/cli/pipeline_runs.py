@@ -68,13 +68,15 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     reset = verbs.add_parser(
         "reset",
         help="begin a page anew, at offsets that you choose",
-        description="Gives the page a new generation of its checkpoint, which begins at the offsets of --to, and shows "
-        "them in its groups. The old generation is kept beside it. What is read twice is written twice. A page that "
-        "runs is refused. A source that is no topic begins at its first row.",
+        description="Says where the page would begin, and what each target would hold twice. With --execute, it gives "
+        "the page a new generation of its checkpoint, which begins at the offsets of --to, and shows them in its "
+        "groups. The old generation is kept beside it. A page that runs is refused. A source that is no topic begins "
+        "at its first row.",
         examples=(
-            "moldau pipeline reset orders.yaml --to earliest",
-            "moldau pipeline reset orders.yaml --to 2026-01-31T12:00:00",
-            """moldau pipeline reset orders.yaml --to '{"orders": {"0": 23, "1": 7}}'""",
+            "moldau pipeline reset orders.yaml --to earliest              # what it would do",
+            "moldau pipeline reset orders.yaml --to earliest --execute",
+            "moldau pipeline reset orders.yaml --to 2026-01-31T12:00:00 --execute",
+            """moldau pipeline reset orders.yaml --to '{"orders": {"0": 23, "1": 7}}' --execute""",
         ),
     )
     add_page(reset)
@@ -86,6 +88,7 @@ def add_verbs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="earliest, latest, a time (2026-01-31, 2026-01-31T12:00:00, or 2h before now), or the offset of every "
         "partition as JSON",
     )
+    reset.add_argument("--execute", action="store_true", help="begin anew; without it nothing is changed")
     reset.set_defaults(run=lambda arguments: of_page(arguments, reset_page))
 
 
@@ -186,14 +189,25 @@ def stop_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
 
 def reset_page(page: PipelinePage, arguments: argparse.Namespace) -> int:
-    from moldau.products.pipelines.running.generations import reset
+    from moldau.products.pipelines.looking.resetting import outcome_of
+    from moldau.products.pipelines.running.generations import look_at_reset, reset
 
-    kept, starts = reset(page, arguments.to)
+    chosen = look_at_reset(page, arguments.to)
+    starts = {one: offset for start in chosen.values() for one, offset in start.offsets.items()}
+    outcome = list(outcome_of(page, starts))
+    kept = None
+    if arguments.execute:
+        kept, starts = reset(page, arguments.to)
     for partition, offset in sorted(starts.items()):
         print(f"{partition} begins at {offset}")
     topics = {name for query in page.queries for name in query.streams()}
     for source in page.plan.sources:
         if source.is_stream and source.name not in topics:
             print(f"`{source.place}` begins at its first row: only a topic can begin elsewhere")
-    print(f"The old generation is kept in {kept}; once it is not needed any more: rm -r {kept}")
+    for line in outcome:
+        print(line)
+    if kept is None:
+        print("nothing was changed: --execute begins the page anew", file=sys.stderr)
+    else:
+        print(f"The old generation is kept in {kept}; once it is not needed any more: rm -r {kept}")
     return 0

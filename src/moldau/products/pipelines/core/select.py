@@ -24,15 +24,16 @@ _WORDS = frozenset(
      "limit", "offset", "as", "and", "or", "not", "in", "is", "null", "true", "false", "like", "ilike", "rlike",
      "regexp", "between", "escape", "case", "when", "then", "else", "end", "cast", "try_cast", "interval", "date",
      "timestamp", "timestamp_ntz", "timestamp_ltz", "time", "on", "using", "join", "inner", "left", "right", "full",
-     "outer", "cross", "semi", "anti", "natural", "asc", "desc", "nulls", "first", "last", "over", "partition", "rows",
-     "range", "unbounded", "preceding", "following", "current", "row", "window", "rollup", "cube", "grouping", "sets",
-     "div", "current_date", "current_timestamp", "current_time", "current_user", "localtimestamp", "session_user",
-     "user", "extract", "trim", "both", "leading", "trailing", "for", "at", "zone", "local", "to", "year", "years", "quarter",
-     "month", "months", "week", "weeks", "day", "days", "dayofweek", "hour", "hours", "minute", "minutes", "second",
-     "seconds", "millisecond", "milliseconds", "microsecond", "microseconds", "nanosecond", "position", "overlay",
-     "placing", "substring", "any", "some", "respect", "ignore", "collate", "qualify", "int", "integer", "bigint",
-     "smallint", "tinyint", "double", "float", "real", "string", "boolean", "binary", "decimal", "dec", "numeric",
-     "varchar", "char", "void", "array", "variant", "inf", "infinity", "nan"}
+     "outer", "cross", "semi", "anti", "natural", "asc", "desc", "nulls", "first", "last", "over", "partition",
+     "rows", "range", "unbounded", "preceding", "following", "current", "row", "window", "rollup", "cube",
+     "grouping", "sets", "div", "current_date", "current_timestamp", "current_time", "current_user",
+     "localtimestamp", "session_user", "user", "extract", "trim", "both", "leading", "trailing", "for", "at", "zone",
+     "local", "to", "year", "years", "quarter", "month", "months", "week", "weeks", "day", "days", "dayofweek",
+     "hour", "hours", "minute", "minutes", "second", "seconds", "millisecond", "milliseconds", "microsecond",
+     "microseconds", "nanosecond", "position", "overlay", "placing", "substring", "any", "some", "respect", "ignore",
+     "collate", "qualify", "int", "integer", "bigint", "smallint", "tinyint", "double", "float", "real", "string",
+     "boolean", "binary", "decimal", "dec", "numeric", "varchar", "char", "void", "array", "variant", "inf",
+     "infinity", "nan"}
 )  # fmt: skip
 """They are taken for words of SQL, though some may be columns."""
 _BEFORE_COLUMN = frozenset(

@@ -26,7 +26,7 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     newest_planned_batch,
     write_whole,
 )
-from moldau.products.pipelines.checkpoints.lease import Lease
+from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError, holder_of
 from moldau.products.pipelines.core.start import EARLIEST, Start
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import GroupError, check_groups, opened_group
@@ -60,12 +60,22 @@ class _Note(msgspec.Struct, frozen=True):
     starts: dict[str, str | dict[str, dict[str, int | str]]]
 
 
+def look_at_reset(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
+    """Where each source that is a topic would begin. Changes nothing. Raises LeaseError while the page runs,
+    GroupError, ResetError."""
+    chosen = _starts(page, to)
+    check_groups(page)
+    holder = holder_of(page.checkpoint)
+    if holder is not None:
+        raise LeaseError(f"{holder} runs a pipeline on the checkpoint {page.checkpoint}")
+    return chosen
+
+
 def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
     """Where the old generation is kept now, and where the next run begins. Shows the new offsets in the groups too.
-    Raises LeaseError while the page runs, GroupError, ResetError."""
-    chosen = _starts(page, to)
+    Raises as `look_at_reset`."""
+    chosen = look_at_reset(page, to)
     starts = {name: start.offsets for name, start in chosen.items()}
-    check_groups(page)
     # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
     nested = {name: EARLIEST if to == EARLIEST else offset_to_dict(start) for name, start in chosen.items()}
     note = _Note(tuple(query.step.target.name for query in page.queries), nested)

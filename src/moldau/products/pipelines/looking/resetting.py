@@ -1,0 +1,45 @@
+"""What `moldau pipeline reset` does to the targets, told before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from moldau.products.pipelines.looking.standing import QueryStanding, standing_of
+from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.targets.target import Target
+from moldau.types import TopicPartition, counted
+
+
+def outcome_of(page: PipelinePage, starts: Mapping[TopicPartition, int]) -> Iterator[str]:
+    """A line for each target: how many records come to it again, and what becomes of their rows there; how many never
+    come. `starts`: where topics would begin. Raises CheckpointError."""
+    _, standings = standing_of(page)
+    for query, standing in zip(page.queries, standings, strict=True):
+        place = query.target.describe()[0]
+        if standing.batch is None:
+            yield f"{place} has no finished batch: nothing comes twice"
+            continue
+        again, never = _compared(standing, starts)
+        parts = [counted(again, "record")] if again else []
+        parts += [f"all rows of `{name}`" for name in _others(page, query)]
+        told = [f"gets {' and '.join(parts)} again, {_fate(query.target)}"] if parts else ["gets nothing twice"]
+        told += [f"never gets {counted(never, 'record')} that it has not read yet"] if never else []
+        yield f"{place} {', and '.join(told)}"
+
+
+def _compared(standing: QueryStanding, starts: Mapping[TopicPartition, int]) -> tuple[int, int]:
+    """How many offsets lie between where the query is and where it would begin: behind it, and before it."""
+    pairs = [(done, starts[one]) for one, done in standing.starts.items() if one in starts]
+    return sum(max(0, done - start) for done, start in pairs), sum(max(0, start - done) for done, start in pairs)
+
+
+def _others(page: PipelinePage, query: PipelineQuery) -> list[str]:
+    """The streams of the query that are no topics, as the page names their places."""
+    topics = query.streams()
+    return [step.place for step in query.step.sources if step.is_stream and step.name not in topics]
+
+
+def _fate(target: Target) -> str:
+    if target.mode == "update" and target.places():
+        return "where each row takes the place of that of its key"
+    return "and will hold their rows twice"
