@@ -15,6 +15,7 @@ from rich.console import Console
 
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, claim_checkpoint
 from moldau.products.pipelines.core.note import metadata_of, note_of
+from moldau.products.pipelines.formats.registry import RegistryError
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.group import GroupOffsets
@@ -22,6 +23,7 @@ from moldau.products.pipelines.running.preflight import (
     PreflightError,
     check_cluster,
     check_owner,
+    check_page,
     make_targets,
     make_topic,
 )
@@ -52,6 +54,27 @@ def test_a_broker_that_is_not_there_is_told_before_spark_starts():
             check_cluster(page(address, more="first_contact_timeout: 1 millisecond"))
     with pytest.raises(PreflightError, match="there is no host '-nowhere-'"):
         check_cluster(page("-nowhere-:9092"))
+
+
+def test_a_registry_that_is_not_there_is_told_before_spark_starts(cluster: Cluster):
+    source, sink = cluster.topic(), cluster.topic()
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        for where, read, written in (
+            ("source", f"format: avro, registry: '{address}'", ""),
+            ("sink", "format: string", f", format: avro, registry: '{address}'"),
+        ):
+            wanted = parse_page(
+                f"name: p\nbootstrap_servers: {cluster.bootstrap_servers}\nsource: {{topic: {source}, {read}}}\n"
+                f"sql: select * from source\nsink: {{topic: {sink}{written}}}\nfirst_contact_timeout: 1 millisecond",
+                file_name="page.yaml",
+                directory=Path("/pages"),
+            )
+            with pytest.raises(RegistryError) as refused:
+                check_page(wanted)
+            told = f"the schema registry {address} does not answer: connection refused (tried for 0.001 s)"
+            assert str(refused.value) == told, where
 
 
 def test_a_missing_topic_is_told_with_the_line_that_makes_it(cluster: Cluster):

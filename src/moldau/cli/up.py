@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.arguments import Subparsers, int32, not_empty, settings_in
 from moldau.cli.cluster import split_setting
 from moldau.cli.output import CommandError
+from moldau.types import hint
 
 if TYPE_CHECKING:
     import socket
@@ -199,9 +200,16 @@ def explained_failures(directory: Path | None = None) -> Iterator[None]:
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """What the command line and the file set, in that order of weight."""
+    """What the command line and the file set, in that order of weight. Raises CommandError for a name on the command
+    line that is no setting. A file may have them: plugins for Apache Kafka have settings of their own."""
+    from moldau.core.config.broker_settings import ROWS_BY_NAME
+
     settings = settings_in(arguments.config) if arguments.config else {}
-    settings.update(split_setting("--set", text) for text in arguments.set)
+    for text in arguments.set:
+        name, value = split_setting("--set", text)
+        if name not in ROWS_BY_NAME and not name.startswith("listener.name."):
+            raise CommandError(f"--set: {name} is not a setting of Kafka 4.3 or of Moldau{hint(name, ROWS_BY_NAME)}")
+        settings[name] = value
     return settings
 
 

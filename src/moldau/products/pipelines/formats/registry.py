@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -24,7 +25,7 @@ HEADER_BYTES = 5
 
 ANSWER_SECONDS = 10
 PATIENCE_MS = 60_000
-"""So long a registry is asked again that does not answer."""
+"""Of a pipeline that runs: a registry that was there comes back."""
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 
 
@@ -73,7 +74,10 @@ class RegisteredSchema(msgspec.Struct, frozen=True):
 
 
 class Registry(msgspec.Struct, frozen=True):
+    """`patience_ms`: so long it is asked again while it does not answer."""
+
     url: str
+    patience_ms: int = PATIENCE_MS
 
     @classmethod
     def parse(cls, section: Section) -> Registry | None:
@@ -81,6 +85,15 @@ class Registry(msgspec.Struct, frozen=True):
         if not section.has("registry"):
             return None
         return cls(section.web_address("registry", "http://localhost:8081").rstrip("/"))
+
+    def check(self, timeout_ms: int) -> None:
+        """Raises RegistryUnreachableError where nobody answers at the address for so long."""
+        try:
+            msgspec.structs.replace(self, patience_ms=timeout_ms)._ask("/schemas/types", tuple[str, ...])
+        except RegistryUnreachableError as error:
+            raise RegistryUnreachableError(f"{error} (tried for {timeout_ms / 1_000:g} s)") from error
+        except RegistryError:
+            pass  # a registry that does not know this path has answered
 
     def schema_of_id(self, schema_id: int, form: str = "") -> RegisteredSchema:
         """`form`: see `newest`. Raises RegistryError."""
@@ -112,7 +125,7 @@ class Registry(msgspec.Struct, frozen=True):
         return keep_trying(
             lambda: self._ask_once(path, kind, body),
             lambda error: isinstance(error, RegistryUnreachableError),
-            PATIENCE_MS,
+            self.patience_ms,
             f"{self.url}{path}",
         )
 
@@ -130,9 +143,21 @@ class Registry(msgspec.Struct, frozen=True):
                 raise RegistryUnreachableError(reason) from error
             raise RegistryError(reason) from error
         except (OSError, http.client.HTTPException) as error:
-            raise RegistryUnreachableError(f"the schema registry {self.url} does not answer: {error}") from error
+            raise RegistryUnreachableError(
+                f"the schema registry {self.url} does not answer: {_reason(error)}"
+            ) from error
         except (ValueError, msgspec.DecodeError) as error:
             raise RegistryError(f"{self.url}{path} did not answer as a schema registry does: {error}") from error
+
+
+def _reason(error: OSError | http.client.HTTPException) -> str:
+    """What went wrong, in the words that are said of a broker."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, socket.gaierror):
+        return "there is no such host"
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {ANSWER_SECONDS} s"
+    return (cause.strerror or str(cause)).lower() if isinstance(cause, OSError) else str(cause)
 
 
 def _message(error: urllib.error.HTTPError) -> str:

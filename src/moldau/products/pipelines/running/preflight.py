@@ -10,9 +10,12 @@ from moldau.client.admin.configs import BROKER, TOPIC
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
+from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.page.offline import check_offline
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, GroupError, check_groups
+from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.targets.topic import TopicTarget
 from moldau.shell.io.tcp import TCP
 from moldau.types import hint
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -51,7 +54,17 @@ def check_page(page: PipelinePage, *, on_server: bool = False) -> list[str]:
         query.target.check()
         check_owner(page, query)
         _check_name(page, query)
+    _check_registries(page)
     return check_cluster(page)
+
+
+def _check_registries(page: PipelinePage) -> None:
+    """Raises RegistryError where one does not answer. Later it is waited for longer: it was there."""
+    formats = [source.decoder for source in page.sources().values() if isinstance(source, RecordSource)]
+    formats += [query.target.format for query in page.queries if isinstance(query.target, TopicTarget)]
+    found = [one.registry for one in formats if isinstance(one, SchemaFormat)]
+    for registry in dict.fromkeys(one for one in found if one is not None):
+        registry.check(page.first_contact_timeout_ms)
 
 
 def check_owner(page: PipelinePage, query: PipelineQuery) -> None:
