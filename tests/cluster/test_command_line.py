@@ -65,6 +65,36 @@ def test_records_go_in_and_come_out(run) -> None:
     assert run("consume", "cli-records", "--from", "1", "--count", "1") == "second\n"
 
 
+def told_by(moldau_cluster: Cluster, *words: str, text: bytes) -> str:
+    command = [sys.executable, "-m", "moldau.cli.main", *words, "-b", moldau_cluster.bootstrap_servers]
+    return subprocess.run(command, input=text, capture_output=True, timeout=60, check=True).stderr.decode()
+
+
+def test_produce_tells_the_offsets_of_what_it_wrote(moldau_cluster: Cluster) -> None:
+    topic = moldau_cluster.topic(partitions=2)
+    moldau_cluster.produce(topic, "zero", partition=1)
+    told = told_by(moldau_cluster, "produce", topic, "--json", text=b'{"value": "a", "partition": 1}\n' * 3)
+    assert told == f"3 records to {topic}: {topic}-1 at 1 to 3\n"
+    text = b'{"value": "a", "partition": 0}\n{"value": "b", "partition": 1}\n'
+    assert told_by(moldau_cluster, "produce", topic, "--json", text=text) == (
+        f"2 records to {topic}: {topic}-0 at 0, {topic}-1 at 4\n"
+    )
+    assert told_by(moldau_cluster, "produce", topic, "a", "--acks", "0", text=b"") == f"1 record to {topic}\n"
+
+
+def test_a_cr_that_is_left_out_is_told_and_kept_where_it_is_asked_for(moldau_cluster: Cluster) -> None:
+    """A file of Windows: its lines end with CR LF."""
+    topic, text = moldau_cluster.topic(), b"one\r\ntwo\nthree\r\nfour\r"
+    assert told_by(moldau_cluster, "produce", topic, text=text) == (
+        f"4 records to {topic}: {topic}-0 at 0 to 3; 3 lines ended with CR LF: the CR was left out (--keep-cr)\n"
+    )
+    assert told_by(moldau_cluster, "produce", topic, "--keep-cr", text=text).endswith("at 4 to 7\n")
+    assert [record.value for record in moldau_cluster.records(topic)] == [
+        *(b"one", b"two", b"three", b"four"),
+        *(b"one\r", b"two", b"three\r", b"four\r"),
+    ]
+
+
 def test_a_few_records_are_written_without_waiting_for_a_producer_id(run, moldau_cluster: Cluster) -> None:
     asked = moldau_cluster.faults.delay("InitProducerId", ms=1, times=None)
     run("produce", "cli-few", "argument")

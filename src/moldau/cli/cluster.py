@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,19 @@ if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
 
 CLIENT_ID = "moldau-cli"
-DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "MOLDAU_BOOTSTRAP_SERVER"
+BOOTSTRAP_DEFAULT = f"{BOOTSTRAP_VARIABLE} of the environment, else 127.0.0.1:9092"
+"""As help tells it."""
 TIMEOUT_S = 10.0
 CONTROLLER_PATIENCE_MS = 5_000
 """How long a broker may take to hear of the active controller."""
 MAX_NAMED = 5
 """Partitions without a leader that a sentence names."""
+
+
+def default_bootstrap_server() -> str:
+    """Of a command that names no broker."""
+    return os.environ.get(BOOTSTRAP_VARIABLE) or "127.0.0.1:9092"
 
 
 def add_cluster_arguments(
@@ -31,9 +39,9 @@ def add_cluster_arguments(
     parser.add_argument(
         "--bootstrap-server",
         "-b",
-        default=DEFAULT_BOOTSTRAP_SERVER,
+        default=default_bootstrap_server(),
         metavar="HOST:PORT",
-        help="any broker of the cluster (default %(default)s)",
+        help=f"any broker of the cluster (default: {BOOTSTRAP_DEFAULT})",
     )
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON")

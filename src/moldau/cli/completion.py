@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import CLIENT_ID, DEFAULT_BOOTSTRAP_SERVER
+from moldau.cli.cluster import CLIENT_ID, default_bootstrap_server
 from moldau.cli.kafka.tools import TOOLS, load
 from moldau.cli.parser import commands_of
 
@@ -125,7 +125,7 @@ def _address(before: Sequence[str]) -> str:
     """The broker that the line names."""
     given = [after for word, after in pairwise(before) if word in _ADDRESS_FLAGS]
     given += [word.partition("=")[2] for word in before if word.startswith("--bootstrap-server=")]
-    return given[-1] if given else DEFAULT_BOOTSTRAP_SERVER
+    return given[-1] if given else default_bootstrap_server()
 
 
 def names_at(address: str, kind: str) -> list[str]:

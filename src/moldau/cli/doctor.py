@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, seconds
-from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
+from moldau.cli.cluster import BOOTSTRAP_DEFAULT, default_bootstrap_server
 from moldau.cli.output import CommandError, print_json
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="find out why a client cannot use a cluster, and what to set",
         examples=("moldau doctor", "moldau doctor kafka.example.org:9092 --round-trip"),
     )
-    parser.add_argument(
-        "address", nargs="?", metavar="HOST:PORT", help=f"any broker (default {DEFAULT_BOOTSTRAP_SERVER})"
-    )
+    parser.add_argument("address", nargs="?", metavar="HOST:PORT", help=f"any broker (default: {BOOTSTRAP_DEFAULT})")
     parser.add_argument(
         "--bootstrap-server", "-b", metavar="HOST:PORT", help="the same address as a flag, as in the other commands"
     )
@@ -49,7 +47,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     from moldau.cli.diagnosis import Diagnosis
     from moldau.client.protocol.metadata import parse_bootstrap_servers
 
-    address = arguments.address or arguments.bootstrap_server or DEFAULT_BOOTSTRAP_SERVER
+    address = arguments.address or arguments.bootstrap_server or default_bootstrap_server()
     try:
         servers = parse_bootstrap_servers(address)
     except ValueError as error:

@@ -56,12 +56,15 @@ class StopSignals:
 
 
 class InputLines:
-    """Lines without their ends (LF or CR LF). The last line needs no end unless a signal ended the reading."""
+    """Lines without their ends: LF or CR LF, with `keeps_cr` LF alone. The last line needs no end unless a signal ended
+    the reading. `without_cr`: how many have lost a CR."""
 
-    def __init__(self, descriptor: int, signals: StopSignals, *, max_line_bytes: int) -> None:
+    def __init__(self, descriptor: int, signals: StopSignals, *, max_line_bytes: int, keeps_cr: bool = False) -> None:
         self._descriptor = descriptor
         self._signals = signals
         self._max_line_bytes = max_line_bytes
+        self._keeps_cr = keeps_cr
+        self.without_cr = 0
         self._held = bytearray()
         self._is_at_end = False
 
@@ -88,7 +91,7 @@ class InputLines:
                 whole = bytes(self._held[:end])
                 del self._held[: end + 1]
                 for line in whole.split(b"\n"):
-                    yield line.removesuffix(b"\r")
+                    yield self._whole(line)
             searched = len(self._held)
             if searched > self._max_line_bytes:
                 raise CommandError(f"a line is longer than {self._max_line_bytes} bytes")
@@ -99,9 +102,15 @@ class InputLines:
             elif not idle():
                 return
         if self._is_at_end and self._held:
-            line = bytes(self._held).removesuffix(b"\r")
+            line = bytes(self._held)
             self._held.clear()
-            yield line
+            yield self._whole(line)
+
+    def _whole(self, line: bytes) -> bytes:
+        if self._keeps_cr or not line.endswith(b"\r"):
+            return line
+        self.without_cr += 1
+        return line[:-1]
 
     def _can_be_read(self, timeout_s: float | None) -> bool:
         ready, _, _ = select.select([self._descriptor, self._signals.descriptor], [], [], timeout_s)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moldau.cli.arguments import STANDARD_INPUT, Subparsers, int32
-from moldau.cli.cluster import add_cluster_arguments, client_settings, explained, in_words
+from moldau.cli.cluster import MAX_NAMED, add_cluster_arguments, client_settings, explained, in_words
 from moldau.cli.input_lines import InputLines, StopSignals
 from moldau.cli.output import CommandError
 from moldau.cli.records import Record, from_json
@@ -53,6 +53,9 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--null", metavar="TEXT", help="a key or value that equals this text is null")
     parser.add_argument(
+        "--keep-cr", action="store_true", help="a line ends with LF alone; without this, a CR before it is left out"
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="each VALUE or line is a record as `moldau consume --json` prints it: key, value, headers, timestamp, "
@@ -91,7 +94,7 @@ def produce(arguments: argparse.Namespace) -> int:
                 raise CommandError("standard input is closed: name the records after the topic")
             if sys.stdin.isatty():
                 print("one record a line; Ctrl-D ends", file=sys.stderr)
-            lines = InputLines(sys.stdin.fileno(), signals, max_line_bytes=MAX_RECORD_BYTES)
+            lines = InputLines(sys.stdin.fileno(), signals, max_line_bytes=MAX_RECORD_BYTES, keeps_cr=arguments.keep_cr)
         are_few = lines is None or lines.begin(FEW_BYTES)
         writer = _Writer(arguments, signals, are_few=are_few)
         try:
@@ -126,7 +129,9 @@ def _report(arguments: argparse.Namespace, writer: _Writer, lines: InputLines | 
             end += f"; a line without its end ({lines.unfinished} bytes) was not written"
         if sys.stderr is not None and sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal shows ^C in the line
-    print(f"{counted(writer.acknowledged, 'record')} to {arguments.topic}{end}", file=sys.stderr)
+    if lines is not None and lines.without_cr and not arguments.json:
+        end += f"; {counted(lines.without_cr, 'line')} ended with CR LF: the CR was left out (--keep-cr)"
+    print(f"{counted(writer.acknowledged, 'record')} to {arguments.topic}{writer.places()}{end}", file=sys.stderr)
     return 128 + signals.received if signals.received else 0
 
 
@@ -173,6 +178,7 @@ class _Writer:
         self.taken = 0
         self.acknowledged = 0
         self.failure = ""
+        self._offsets: dict[int, tuple[int, int]] = {}
 
     def write(self, record: Record) -> None:
         """Waits while too much is on its way."""
@@ -212,9 +218,23 @@ class _Writer:
                 has_spoken = True
                 print(f"{counted(waiting, 'record')} not acknowledged yet; Ctrl-C again gives up", file=sys.stderr)
 
-    def _delivered(self, error: Any, _: object) -> None:
+    def places(self) -> str:
+        """The first and the last offset of each partition, as the end of a sentence; without acknowledgements none is
+        known. Records of other writers may lie between them."""
+        found = [
+            f"{self._arguments.topic}-{partition} at {first}{f' to {last}' if last > first else ''}"
+            for partition, (first, last) in sorted(self._offsets.items())
+        ]
+        more = f" and {len(found) - MAX_NAMED} more partitions" if len(found) > MAX_NAMED else ""
+        return f": {', '.join(found[:MAX_NAMED])}{more}" if found else ""
+
+    def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
             self.acknowledged += 1
+            offset, partition = message.offset(), message.partition()
+            if offset is not None and offset >= 0:
+                first, last = self._offsets.get(partition, (offset, offset))
+                self._offsets[partition] = (min(first, offset), max(last, offset))
         elif not self.failure:
             self.failure = in_words(error, self._arguments)
 

@@ -6,7 +6,7 @@ import argparse
 import socket
 
 from moldau.cli.arguments import int32
-from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
+from moldau.cli.cluster import BOOTSTRAP_DEFAULT, default_bootstrap_server
 from moldau.cli.output import CommandError
 
 BACKLOG = 64
@@ -17,9 +17,9 @@ def add_service_arguments(parser: argparse.ArgumentParser, default_port: int) ->
         "--bootstrap-server",
         "--bootstrap",
         "-b",
-        default=DEFAULT_BOOTSTRAP_SERVER,
+        default=default_bootstrap_server(),
         metavar="HOST:PORT",
-        help="any broker of the cluster, Moldau or Apache Kafka (default %(default)s)",
+        help=f"any broker of the cluster, Moldau or Apache Kafka (default: {BOOTSTRAP_DEFAULT})",
     )
     parser.add_argument(
         "--port",

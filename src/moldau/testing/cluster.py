@@ -338,10 +338,13 @@ class Cluster:
         """Writes records without a client, and gives them with their offsets. Text is written as UTF-8.
 
         All get the same key, headers and timestamp (ms since the epoch; None: the cluster's now). `partition` None:
-        where the key leads to, as with Kafka's own producers; without a key one after the other.
+        where the key leads to, as with Kafka's own producers; without a key one after the other. Raises ValueError
+        without a value: None writes a tombstone.
         """
         from moldau.testing.writing import encoded, encoded_headers, plan_values
 
+        if not values:
+            raise ValueError(f"produce({topic!r}) names no value: give one for each record, None for a tombstone")
         at_ms = self.now_ms() if timestamp is None else timestamp
         all_headers, key_bytes = encoded_headers(headers), encoded(key)
         all_values = [encoded(value) for value in values]

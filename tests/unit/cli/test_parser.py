@@ -153,3 +153,12 @@ sys.exit(main(["topics", "list"]))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("words", [["topics", "list"], ["produce", "t"], ["page"], ["registry"]])
+def test_the_environment_names_the_broker_where_no_flag_does(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOLDAU_BOOTSTRAP_SERVER", raising=False)
+    assert build_parser().parse_args(words).bootstrap_server == "127.0.0.1:9092"
+    monkeypatch.setenv("MOLDAU_BOOTSTRAP_SERVER", "kafka.example.org:9092")
+    assert build_parser().parse_args(words).bootstrap_server == "kafka.example.org:9092"
+    assert build_parser().parse_args([*words, "-b", "other:1"]).bootstrap_server == "other:1"

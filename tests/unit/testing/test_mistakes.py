@@ -122,3 +122,15 @@ def test_a_group_whose_last_member_is_gone_is_empty_and_has_no_lag(long_lived: C
         cluster.lag("kitchen")
     with pytest.raises(NotReachedError, match="'kitchen' is Empty, and has committed nothing"):
         cluster.wait_for(group="kitchen", lag=0, timeout=0)
+
+
+def test_produce_without_a_value_is_refused(cluster: Cluster) -> None:
+    """A test that forgot the value would wait for a record that nobody wrote."""
+    topic = cluster.topic()
+    for key in (None, "k"):
+        with pytest.raises(
+            ValueError, match=f"produce\\('{topic}'\\) names no value: give one .* None for a tombstone"
+        ):
+            cluster.produce(topic, key=key)
+    assert list(cluster.records(topic)) == []
+    assert [record.value for record in cluster.produce(topic, None)] == [None]
