@@ -119,6 +119,12 @@ def test_a_preview_shows_the_first_rows_and_leaves_no_trace(
     assert [row["user"] for row in json.loads(capsys.readouterr().out)] == ["ann"]
     assert main(["pipeline", "preview", str(page), "counts"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["ann", "2"]
+    # no more rows than groups: an aggregate that is not read to its end fails the stream
+    assert main(["pipeline", "preview", str(page), "counts", "--rows", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["ann", "2"]
+    assert main(["pipeline", "preview", str(page), "orders", "--rows", "1"]) == 0
+    heads = ["user", "amount", "_key", "_topic", "_partition", "_offset", "_timestamp"]
+    assert capsys.readouterr().out.splitlines()[0].split() == heads
     assert main(["pipeline", "preview", str(page), "biig"]) == 2
     assert "'biig' is no source and no flow; orders, big, counts are" in capsys.readouterr().err
     page_name, topic = page.read_text().split()[1], topic_of(page)

@@ -14,8 +14,16 @@ class CommandError(Exception):
     """A command cannot do what was asked: one sentence for the user, exit code 1."""
 
 
-def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool, empty: str = "nothing to show") -> None:
-    """Prints `rows` as a table of `columns` (keys of the rows), or as one JSON array with all keys."""
+def print_rows(
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+    empty: str = "nothing to show",
+    are_names: bool = False,
+) -> None:
+    """Prints `rows` as a table of `columns` (keys of the rows), or as one JSON array with all keys. `are_names`: the
+    columns have names that people write elsewhere, such as `_key` in SQL, and no words of ours."""
     if as_json:
         print_json(rows)
         return
@@ -23,7 +31,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool, em
         print(empty, file=sys.stderr)
         return
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    titles = [column.replace("_", " ") for column in columns]
+    titles = [_cell(column) if are_names else column.replace("_", " ") for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     is_number = [all(isinstance(row.get(column), int | float) for row in rows) for column in columns]
     print(_line(titles, widths, is_number))

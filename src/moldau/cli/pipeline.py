@@ -237,7 +237,7 @@ def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:
         print(f"moldau pipeline: {arguments.name!r} is no source and no flow; {', '.join(names)} are", file=sys.stderr)
         return 2
     rows = preview(page, arguments.name, arguments.rows, dict(arguments.spark))
-    print_rows(rows, list(dict.fromkeys(name for row in rows for name in row)), as_json=arguments.json)
+    print_rows(rows, list(dict.fromkeys(name for row in rows for name in row)), as_json=arguments.json, are_names=True)
     return 0
 
 

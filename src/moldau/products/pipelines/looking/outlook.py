@@ -21,6 +21,7 @@ from moldau.products.pipelines.running.flow import load_sources, make_result, ma
 from moldau.products.pipelines.running.generations import starting_offsets
 from moldau.products.pipelines.running.preflight import check_page
 from moldau.products.pipelines.targets.changes import DELETED
+from moldau.products.pipelines.targets.terminal import first_of
 from moldau.products.service.look.words import show_size
 from moldau.spark import QUICK_START, open_session, spark_error
 from moldau.spark.connect import REMOTE
@@ -111,7 +112,7 @@ def _keep_rows(file: Path, most: int, batch: DataFrame, _batch_id: int) -> None:
     """In a file, for a Spark Connect server calls this in a process of its own."""
     kept = _kept_rows(file)
     if len(kept) < most:
-        write_whole(file, json.dumps([*kept, *rows_of(batch.limit(most - len(kept)))]))
+        write_whole(file, json.dumps([*kept, *rows_of(first_of(batch, most - len(kept)))]))
 
 
 def _kept_rows(file: Path) -> list[Row]:

@@ -41,13 +41,8 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
         from rich.table import Table
         from rich.text import Text
 
-        from moldau.spark import expression
-
         def write(batch: DataFrame, batch_id: int) -> None:
-            # A limit alone would leave rows unread behind it, and partitions: their records that do not parse would not
-            # be counted, and an aggregate there would not keep its state. An order makes Spark read them all.
-            in_order = batch.orderBy(expression("monotonically_increasing_id()"))
-            rows = in_order.limit(self.rows + 1).collect()
+            rows = first_of(batch, self.rows + 1).collect()
             if not rows:
                 return
             title = f"{query.pipeline}, batch {batch_id}"
@@ -64,3 +59,12 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
 
 def _shown(text: str) -> str:
     return visible(text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…")
+
+
+def first_of(batch: DataFrame, most: int) -> DataFrame:
+    """The first rows of a micro-batch, which is read to its end. A limit alone would leave rows unread behind it, and
+    partitions: their records that do not parse would not be counted, and an aggregate there would not keep its state,
+    which ends the query. An order makes Spark read them all."""
+    from moldau.spark import expression  # a page is checked without Spark
+
+    return batch.orderBy(expression("monotonically_increasing_id()")).limit(most)
