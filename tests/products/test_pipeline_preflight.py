@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
@@ -288,3 +289,22 @@ def test_a_lost_broker_is_one_line_and_then_one_every_ten_seconds():
     assert len(said) == 2
     assert said[0].endswith("; cannot reach a:1: connection refused")
     assert said[1].endswith("last batch 5 ms")
+
+
+def test_without_a_terminal_a_line_comes_on_change_and_once_a_minute():
+    """A run below systemd would write 190,000 equal lines a day."""
+    lines, now = io.StringIO(), [0.0]
+    still = PipelineState("p", 1, 10, 0, 5, "running")
+
+    def said_in(seconds: int, *states: PipelineState) -> int:
+        before = lines.getvalue().count("running")
+        for second in range(seconds):
+            now[0] += 1.0
+            display.show([states[second % len(states)]])
+        return lines.getvalue().count("running") - before
+
+    with ProgressDisplay({"pipeline": "p"}, Console(file=lines), clock=lambda: now[0]) as display:
+        assert said_in(1, still) == 1
+        assert said_in(600, still) == 10
+        assert said_in(10, *(msgspec.structs.replace(still, records_read=number) for number in range(10))) == 10
+        assert said_in(2, msgspec.structs.replace(still, records_read=99)) == 1

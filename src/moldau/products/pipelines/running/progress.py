@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from moldau.spark import StreamingQuery
 
 LINE_EVERY_SECONDS = 1.0
+SAME_LINE_EVERY_SECONDS = 60.0
 TROUBLE_LINE_EVERY_SECONDS = 10.0
 RATE_OVER_SECONDS = 10.0
 MOST_DETAILED = 3
@@ -111,12 +112,19 @@ class BatchCounter:
 class ProgressDisplay:
     """Shows the states of a page's queries as they come, as a context manager: it gives the terminal back whole."""
 
-    def __init__(self, facts: Mapping[str, str], console: Console | None = None) -> None:
+    def __init__(
+        self,
+        facts: Mapping[str, str],
+        console: Console | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._facts = facts
+        self._clock = clock
         self._console = console or Console()
         self._rates: defaultdict[str, Rate] = defaultdict(Rate)
-        self._lines_due: dict[str, float] = {}
-        self._troubled: set[str] = set()
+        self._said: dict[str, tuple[float, PipelineState]] = {}
+        """When each query had its last line, and of which state."""
         self._live: Live | None = None
 
     def __enter__(self) -> ProgressDisplay:
@@ -133,27 +141,31 @@ class ProgressDisplay:
             self._live.stop()
 
     def show(self, states: Sequence[PipelineState], *, force: bool = False) -> None:
-        """Draws the table anew, or prints a line of each query whose last one is a second old (10 s where there is
-        trouble, and the trouble is said already), or that `force` asks for."""
-        now = time.monotonic()
+        """Draws the table anew; or prints a line of each query that changed and whose last one is a second old (10 s
+        where there is trouble, and the trouble is said already), of one whose last one is a minute old, and of all that
+        `force` asks for."""
+        now = self._clock()
         if self._live is not None:
             rates = {state.name: self._rates[state.name].per_second(now, state.records_read) for state in states}
             details = [line for state in slowest_first(states) if (line := details_of(state))]
             self._live.update(Group(self._table(states, rates), *map(Text, details[:MOST_DETAILED])), refresh=True)
             return
         for state in states:
-            is_new_trouble = (state.trouble is not None) != (state.name in self._troubled)
-            if now >= self._lines_due.get(state.name, 0.0) or force or is_new_trouble:
+            if force or self._is_due(state, now):
                 self._show_line(state, now)
 
+    def _is_due(self, state: PipelineState, now: float) -> bool:
+        if state.name not in self._said:
+            return True
+        said_at, said = self._said[state.name]
+        if (state.trouble is None) != (said.trouble is None):
+            return True
+        if _shown(state) == _shown(said):
+            return now >= said_at + SAME_LINE_EVERY_SECONDS
+        return now >= said_at + (LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS)
+
     def _show_line(self, state: PipelineState, now: float) -> None:
-        self._lines_due[state.name] = now + (
-            LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS
-        )
-        if state.trouble is None:
-            self._troubled.discard(state.name)
-        else:
-            self._troubled.add(state.name)
+        self._said[state.name] = (now, state)
         per_second = self._rates[state.name].per_second(now, state.records_read)
         self._say(
             f"{state.name}: {state.state}, batch {state.batches}, read {state.records_read:,} records, "
@@ -214,6 +226,11 @@ def details_of(state: PipelineState) -> str:
 def slowest_first(states: Iterable[PipelineState]) -> list[PipelineState]:
     """By what they have still to read, then by how long a batch takes."""
     return sorted(states, key=lambda state: (state.lag or 0, state.batch_ms), reverse=True)
+
+
+def _shown(state: PipelineState) -> tuple[object, ...]:
+    """What a line tells, but for the rate: that falls to 0 behind the last record."""
+    return state.state, state.batches, state.records_read, state.lag, state.dead_letters, state.trouble
 
 
 def _lag(state: PipelineState) -> str:
