@@ -75,25 +75,25 @@ def test_a_pipeline_is_found_beside_the_topics_and_goes_on_by_itself(
     browser.get(shop.page)
     follow(browser, "Pipelines")
     browser.execute_script("window.wasLoadedOnce = true")
-    cells = wait_for_cell(browser, "shop.totals", 3, "6")
-    assert cells[2] == "orders"
-    assert cells[7:] == ["1", "port 9700"]
-    assert browser.execute_script(ROW, "audit")[1] == "caught up"
-    assert browser.execute_script(ROW, "audit")[7:] == ["2", "port 9701 of another-machine"]
+    cells = wait_for_cell(browser, "shop.totals", 4, "6")
+    assert cells[3] == "orders"
+    assert cells[8:] == ["1", "port 9700"]
+    assert browser.execute_script(ROW, "audit")[2] == "nothing to read"
+    assert browser.execute_script(ROW, "audit")[8:] == ["2", "port 9701 of another-machine"]
     assert browser.execute_script(ROW, "readers") is None
     links = browser.execute_script(LINKS)
     assert [link for link in links if not link.startswith(shop.page)] == ["http://127.0.0.1:9700/"]
 
     shop.produce("orders", *[(b"key", b'{"amount": 1}', {})] * 90)
     shop.produce("shop.dead-letters", letter("amount is missing", 30))
-    wait_for_cell(browser, "shop.totals", 3, "96")
-    wait_for_cell(browser, "shop.totals", 7, "2")
+    wait_for_cell(browser, "shop.totals", 4, "96")
+    wait_for_cell(browser, "shop.totals", 8, "2")
     commit(shop, "moldau.shop.totals", "orders", 60)
-    cells = wait_for_cell(browser, "shop.totals", 1, "reading")
-    assert (cells[3], cells[8]) == ("40", "–")
-    assert cells[6].endswith(" s ago")
+    cells = wait_for_cell(browser, "shop.totals", 2, "reading")
+    assert (cells[4], cells[9]) == ("40", "–")
+    assert cells[7].endswith(" s ago")
     commit(shop, "moldau.shop.totals", "orders", 100)
-    wait_for_cell(browser, "shop.totals", 1, "caught up")
+    wait_for_cell(browser, "shop.totals", 2, "caught up")
     assert browser.execute_script("return window.wasLoadedOnce") is True
     assert browser.save_screenshot(str(tmp_path / "pipelines.png"))
 

@@ -49,18 +49,20 @@ class Reports:
         self.kept: list[dict[str, Any]] = []
         self.asked = 0
 
-    def batch(self, number: int, rows: int = 10, bad: int = 0) -> None:
+    def batch(self, number: int, rows: int = 10, bad: int = 0, batch_ms: int = 9) -> None:
         durations = {"addBatch": 5, "triggerExecution": 9}
-        self._keep(number, rows, durations, Observed({METRIC: Row(**{DEAD_LETTERS_METRIC: bad})}))
+        self._keep(number, rows, durations, Observed({METRIC: Row(**{DEAD_LETTERS_METRIC: bad})}), batch_ms)
 
     def idle(self, next_number: int) -> None:
         self._keep(next_number, 0, {"latestOffset": 1, "triggerExecution": 1}, {})
 
-    def _keep(self, number: int, rows: int, durations: dict[str, int], observed: dict[str, Any]) -> None:
+    def _keep(
+        self, number: int, rows: int, durations: dict[str, int], observed: dict[str, Any], batch_ms: int = 9
+    ) -> None:
         report = {"name": "orders", "batchId": number, "sources": [{"numInputRows": rows}], "durationMs": durations}
         report |= {"inputRowsPerSecond": 2.0 * rows, "processedRowsPerSecond": 3.0 * rows}
         report |= {"stateOperators": [{"numRowsTotal": 7, "memoryUsedBytes": 70}] if "addBatch" in durations else []}
-        self.kept = [*self.kept[-99:], {**report, "batchDuration": 9, "observedMetrics": observed}]
+        self.kept = [*self.kept[-99:], {**report, "batchDuration": batch_ms, "observedMetrics": observed}]
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -135,6 +137,17 @@ def test_an_idle_query_has_no_rates_and_keeps_its_state() -> None:
         assert (counter.report.input_rate, counter.report.processed_rate) == (0.0, 0.0)
         assert (counter.report.batches, counter.report.batch_ms) == (1, 9)
         assert (counter.report.state_rows, counter.report.state_bytes) == (7, 70)
+
+
+def test_what_a_batch_is_told_to_have_spent_its_time_on_is_all_of_its_time() -> None:
+    """Also where the newest batch had no rows: that of a watermark."""
+    counter, reports = BatchCounter(), Reports()
+    reports.batch(0)
+    look(counter, reports)
+    reports.batch(1, rows=0, batch_ms=935)
+    look(counter, reports)
+    assert counter.report is not None
+    assert (counter.batches, counter.batch_ms, sum(counter.report.phases_ms.values())) == (1, 935, 935)
 
 
 def test_a_query_counts_those_dead_letters_that_it_keeps_and_no_others(tmp_path: Path) -> None:

@@ -51,9 +51,11 @@ PHASES = {
     "plan": ("getBatch", "queryPlanning"),
     "work": ("addBatch",),
     "checkpoint": ("walCommit", "commitOffsets"),
+    "other": (),
 }
 """What a micro-batch does, and Spark's names for it: ask the sources for their latest offsets, plan, read and compute
-and write the rows (which Spark does in one go), write the two files of the checkpoint."""
+and write the rows (which Spark does in one go), write the two files of the checkpoint; and what Spark names no part
+of. All of them together are as long as the batch."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -134,7 +136,7 @@ class QueryState(msgspec.Struct, frozen=True):
             input_rate=float(progress.get("inputRowsPerSecond") or 0.0),
             processed_rate=float(progress.get("processedRowsPerSecond") or 0.0),
             batch_ms=int(progress.get("batchDuration") or 0) if is_batch else self.batch_ms,
-            phases_ms=_phases(progress["durationMs"]) if is_batch else self.phases_ms,
+            phases_ms=_phases(progress) if is_batch else self.phases_ms,
             # before the first batch of a query that was started again, Spark reports no operators
             state_rows=sum(one.get("numRowsTotal", 0) for one in operators) if is_batch else self.state_rows,
             state_bytes=sum(one.get("memoryUsedBytes", 0) for one in operators) if is_batch else self.state_bytes,
@@ -229,8 +231,10 @@ def state_line(state: QueryState) -> str:
     )
 
 
-def _phases(durations: Mapping[str, int]) -> dict[str, int]:
-    return {phase: sum(durations.get(name, 0) for name in names) for phase, names in PHASES.items()}
+def _phases(progress: Mapping[str, Any]) -> dict[str, int]:
+    durations = progress["durationMs"]
+    named = {phase: sum(durations.get(name, 0) for name in names) for phase, names in PHASES.items()}
+    return named | {"other": max(0, int(progress.get("batchDuration") or 0) - sum(named.values()))}
 
 
 def _bounds(source: Mapping[str, Any], before: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:

@@ -33,10 +33,13 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 
 class PipelineFacts(msgspec.Struct, frozen=True):
-    """`letters`: the topics with its dead letters. `board_port`: of the board of its run; `board_host`: where that is,
-    None: on this machine."""
+    """`page`: the name of its page, which may have several queries; `query`: its own name there, empty where the page
+    has one only. `letters`: the topics with its dead letters. `board_port`: of the board of its run; `board_host`:
+    where that is, None: on this machine."""
 
     name: str
+    page: str
+    query: str
     group: GroupFacts
     topics: tuple[TopicLag, ...]
     letters: tuple[TopicFacts, ...]
@@ -63,26 +66,34 @@ def is_pipeline(group: GroupFacts) -> bool:
 
 
 def pipelines_of(groups: Sequence[GroupFacts], topics: Sequence[TopicFacts]) -> list[PipelineFacts]:
-    """The groups of pipelines, sorted by the names of these."""
+    """The groups of pipelines: one for each query, those of a page one after the other."""
     by_name = {topic.name: topic for topic in topics}
     here = socket.gethostname()
     found = [_facts(group, by_name, here) for group in groups if is_pipeline(group)]
-    return sorted(found, key=lambda pipeline: (pipeline.name, pipeline.group.group_id))
+    return sorted(found, key=lambda pipeline: (pipeline.page, pipeline.query, pipeline.group.group_id))
 
 
 def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> PipelineFacts:
     note = group.note.pipeline
     name = note.pipeline if note is not None else group.group_id.removeprefix(GROUP_PREFIX) or group.group_id
+    page = note.page if note is not None and note.page is not None and _is_of(name, note.page) else name
     named = note.dead_letters if note is not None else ()
     letters = [topics[each] for each in (named or _letters_by_name(name, topics)) if each in topics]
     return PipelineFacts(
         name=name,
+        page=page,
+        query=name.removeprefix(page).removeprefix("."),
         group=group,
         topics=_topics(group),
         letters=tuple(letters),
         board_port=note.board_port if note is not None else None,
         board_host=note.host or "another machine" if note is not None and note.host != here else None,
     )
+
+
+def _is_of(query: str, page: str) -> bool:
+    """Whether a query of that name can be one of the page: a note is text of any client."""
+    return query == page or query.startswith(f"{page}.")
 
 
 def _letters_by_name(name: str, topics: dict[str, TopicFacts]) -> list[str]:
@@ -110,13 +121,15 @@ def standing(pipeline: PipelineFacts, series: Series) -> Standing:
         return Standing("lag not known", "busy", seen_s)
     if lag is None:
         return Standing("no offsets", "idle", seen_s)
+    is_alive = seen_s is not None and seen_s <= ALIVE_S
     if lag == 0:
-        return Standing("caught up", "good", seen_s)
-    if seen_s is not None and seen_s <= ALIVE_S:
+        # without a commit nobody knows whether it waits for records or was stopped
+        return Standing("caught up", "good", seen_s) if is_alive else Standing("nothing to read", "idle", seen_s)
+    if is_alive:
         return Standing("reading", "good", seen_s)
     waited_s = int(series.span_s) if seen_s is None else seen_s
     if waited_s <= ALIVE_S:
-        return Standing("no commit seen yet", "idle", seen_s)
+        return Standing("no new commit yet", "idle", seen_s)
     return Standing(f"no commit for {show_duration(waited_s)}", "busy", seen_s)
 
 

@@ -53,7 +53,7 @@ def test_a_pipeline_is_not_caught_up_while_the_end_of_a_partition_is_unknown() -
     known = group("moldau.shop", ("a", 5, 5))
     unknown = GroupFacts("moldau.shop", "Empty", "–", (), (*known.rows, LagRow("a", 1, 900, 0, None, None)))
     states = [standing(each, series()).words for each in pipelines_of([known, unknown], [])]
-    assert states == ["caught up", "lag not known"]
+    assert states == ["nothing to read", "lag not known"]
 
 
 def test_a_pipeline_of_which_no_partition_answers_has_offsets_all_the_same() -> None:
@@ -98,12 +98,31 @@ def test_how_a_pipeline_stands_is_told_by_its_lag_and_by_what_was_seen_of_its_co
         return stands.words, stands.seen_s
 
     assert told(unknown) == ("no offsets", None)
-    assert told(done, (0, 5), (100, 5)) == ("caught up", None)
-    assert told(behind) == ("no commit seen yet", None)
-    assert told(behind, (0, 1), (4, 1)) == ("no commit seen yet", None)
+    assert told(done, (0, 4), (4, 5), (8, 5)) == ("caught up", 4)
+    assert told(done, (0, 4), (4, 5), (80, 5)) == ("nothing to read", 76)
+    assert told(behind) == ("no new commit yet", None)
+    assert told(behind, (0, 1), (4, 1)) == ("no new commit yet", None)
     assert told(behind, (0, 1), (80, 1)) == ("no commit for 1 min 20 s", None)
     assert told(behind, (0, 0), (4, 1), (8, 1)) == ("reading", 4)
     assert told(behind, (0, 0), (4, 1), (80, 1)) == ("no commit for 1 min 16 s", 76)
+
+
+def test_a_pipeline_that_may_have_been_stopped_is_not_green() -> None:
+    [done] = pipelines_of([group("moldau.shop", ("a", 5, 5))], [])
+    assert standing(done, series((0, 5), (100, 5))).kind == "idle"
+    assert standing(done, series((0, 4), (4, 5), (8, 5))).kind == "good"
+
+
+def test_the_queries_of_a_page_are_one_pipeline() -> None:
+    groups = [
+        group("moldau.shop.lake", note=PipelineNote("shop.lake", page="shop")),
+        group("moldau.shop.db", note=PipelineNote("shop.db", page="shop")),
+        group("moldau.shop.eu", note=PipelineNote("shop.eu", page="shop.eu")),
+        group("forged", note=PipelineNote("other", page="shop")),
+        group("moldau.old.lake", note=PipelineNote("old.lake")),
+    ]
+    found = [(each.page, each.query) for each in pipelines_of(groups, [])]
+    assert found == [("old.lake", ""), ("other", ""), ("shop", "db"), ("shop", "lake"), ("shop.eu", "")]
 
 
 def test_the_picture_has_rates_on_its_lines_and_marks_dead_letters() -> None:

@@ -97,7 +97,8 @@ class BatchCounter:
             if rows > 0:
                 self.records += rows
                 self.batches += 1
-                self.batch_ms = int(progress["batchDuration"] or 0)
+            # also of a batch without rows, such as a watermark's: the report tells what this one spent its time on
+            self.batch_ms = int(progress["batchDuration"] or 0)
 
     def _new_reports(self, query: StreamingQuery) -> Sequence[Mapping[str, Any]]:
         """All that may be new. Each report costs two questions to the JVM: a hundred of them, several times a second,
