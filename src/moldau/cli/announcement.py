@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ READY = "ready "
 """What the last line begins with: scripts wait for it."""
 
 
-def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str | None) -> None:
-    """What runs, how durable it is, how to connect; last `ready HOST:PORT`."""
+def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, beside: Mapping[str, str]) -> None:
+    """What runs, how durable it is, how to connect; last `ready HOST:PORT`. `beside`: what else is served, by name."""
     from moldau import __version__
 
     address = node.bootstrap_servers
@@ -39,8 +39,7 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
     lines += [f"             bootstrap.servers={other}" for other in others]
     if connect.split(" ")[0] != address:
         lines.append(f"  listens    {address}")
-    if page is not None:
-        lines.append(f"  page       {page}")
+    lines += [f"  {name:<10} {address}" for name, address in beside.items()]
     if node.operations is not None:
         lines.append(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
     if settings.is_broker:

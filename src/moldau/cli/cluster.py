@@ -19,6 +19,7 @@ CLIENT_ID = "moldau-cli"
 BOOTSTRAP_VARIABLE = "MOLDAU_BOOTSTRAP_SERVER"
 BOOTSTRAP_DEFAULT = f"{BOOTSTRAP_VARIABLE} of the environment, else 127.0.0.1:9092"
 """As help tells it."""
+REGISTRY_VARIABLE = "MOLDAU_REGISTRY"
 TIMEOUT_S = 10.0
 CONTROLLER_PATIENCE_MS = 5_000
 """How long a broker may take to hear of the active controller."""
@@ -48,6 +49,16 @@ def add_cluster_arguments(
         parser.add_argument(
             "--format", choices=["table", "json"], action=_Format, dest="json", help="json is the same as --json"
         )
+
+
+def require_registry(who: str) -> None:
+    """Raises CommandError unless the extra is there that registries and their schemas need."""
+    from moldau.extras import MissingExtraError, require_extra
+
+    try:
+        require_extra(who, "registry")
+    except MissingExtraError as error:
+        raise CommandError(str(error)) from error
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:

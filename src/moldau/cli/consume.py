@@ -7,15 +7,18 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moldau.cli.arguments import TIMES, Subparsers, int32, int64, time_ms
-from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, client_settings, explained
+from moldau.cli.cluster import REGISTRY_VARIABLE, TIMEOUT_S, add_cluster_arguments, client_settings, explained
 from moldau.cli.output import CommandError, print_json
 from moldau.cli.records import TEMPLATE_FIELDS, parse_template
 from moldau.products.record_json import record_as_json
+
+if TYPE_CHECKING:
+    from moldau.products.registered_values import RegisteredValues
 
 BEGINNING, END = "beginning", "end"
 MAX_LAST = 100_000
@@ -34,6 +37,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau consume orders --last 10",
             "moldau consume orders --from 1h --until-end --keys",
             "moldau consume orders --from 2026-01-31 --until 2026-02-01 --partition 0",
+            "moldau consume orders --from beginning --registry http://127.0.0.1:8081",
             r"moldau consume orders --template '{time} {partition}:{offset}\t{key}\t{value}'",
             "moldau consume orders --from beginning --until-end --json > orders.json",
         ),
@@ -61,6 +65,13 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="TEXT",
         help="print each record by this text, in which these fields are replaced: "
         + " ".join(f"{{{name}}}" for name in TEMPLATE_FIELDS),
+    )
+    parser.add_argument(
+        "--registry",
+        default=os.environ.get(REGISTRY_VARIABLE) or None,
+        metavar="URL",
+        help="decode keys and values by the schemas of this registry (Avro, Protobuf, JSON), and print them as JSON "
+        f"(default: {REGISTRY_VARIABLE} of the environment, else not at all); what names no schema is printed as it is",
     )
     parser.add_argument(
         "--null", default="null", metavar="TEXT", help="printed for what is absent (default %(default)s)"
@@ -274,8 +285,9 @@ class _Reading:
 def _printer(arguments: argparse.Namespace) -> Printer:
     if sys.stdout is None:
         raise CommandError("standard output is closed")
+    values = _registered_values(arguments)
     if arguments.json:
-        return lambda message: print_json(record_as_json(message))
+        return lambda message: print_json(record_as_json(message) | _decoded_fields(message, values))
     null = os.fsencode(arguments.null)
     if arguments.template is not None:
         write = parse_template(arguments.template, null)
@@ -283,7 +295,52 @@ def _printer(arguments: argparse.Namespace) -> Printer:
         write = parse_template("{key}\t{value}" if arguments.keys else "{value}", null)
 
     def print_line(message: Any) -> None:
-        sys.stdout.buffer.write(write(message) + b"\n")
+        sys.stdout.buffer.write(write(message if values is None else _DecodedMessage(message, values)) + b"\n")
         sys.stdout.buffer.flush()
 
     return print_line
+
+
+def _registered_values(arguments: argparse.Namespace) -> RegisteredValues | None:
+    """Raises CommandError where the registry does not answer."""
+    if arguments.registry is None:
+        return None
+    from moldau.errors import MoldauError
+    from moldau.extras import MissingExtraError
+    from moldau.products.registered_values import RegisteredValues
+
+    try:
+        values = RegisteredValues(arguments.registry)
+        values.check(int(TIMEOUT_S * 1_000))
+    except (MoldauError, MissingExtraError) as error:
+        raise CommandError(str(error)) from error
+    return values
+
+
+def _decoded_fields(message: Any, values: RegisteredValues | None) -> dict[str, object]:
+    """The key and the value, where a schema decodes them."""
+    if values is None:
+        return {}
+    found = {"key": values.decoded(message.key()), "value": values.decoded(message.value())}
+    return {name: one.value for name, one in found.items() if one is not None}
+
+
+class _DecodedMessage:
+    """A message whose key and value are text, where a schema decodes them."""
+
+    def __init__(self, message: Any, values: RegisteredValues) -> None:
+        self._message = message
+        self._values = values
+
+    def key(self) -> bytes | None:
+        return self._text(self._message.key())
+
+    def value(self) -> bytes | None:
+        return self._text(self._message.value())
+
+    def _text(self, data: bytes | None) -> bytes | None:
+        found = self._values.decoded(data)
+        return data if found is None else found.text().encode("utf-8", "replace")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._message, name)

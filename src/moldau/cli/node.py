@@ -57,7 +57,7 @@ def run_one_node(arguments: argparse.Namespace) -> int:
         settings = parse_broker_settings(given_settings(arguments))
     _check_directories(arguments.config, settings)
     start_logging(arguments.log_format, names_node=True)
-    wanted = argparse.Namespace(**vars(arguments), no_page=arguments.page_port is None)
+    wanted = argparse.Namespace(**vars(arguments), no_page=arguments.page_port is None, registry=None)
     with explained_failures(Path(settings.log_directory or "")):
         return up_alone(wanted, settings)
 

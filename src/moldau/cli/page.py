@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import check_bootstrap_server
+from moldau.cli.cluster import REGISTRY_VARIABLE, check_bootstrap_server, require_registry
 from moldau.cli.service import add_service_arguments, listen_as_told
 
 DEFAULT_PAGE_PORT = 9080
@@ -18,15 +19,24 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau page", "moldau page -b kafka.example.org:9092 --port 0"),
     )
     add_service_arguments(parser, DEFAULT_PAGE_PORT)
+    parser.add_argument(
+        "--registry",
+        default=os.environ.get(REGISTRY_VARIABLE) or None,
+        metavar="URL",
+        help="show keys and values by the schemas of this registry (default: "
+        f"{REGISTRY_VARIABLE} of the environment, else as they are)",
+    )
     parser.set_defaults(run=page)
 
 
 def page(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
     check_bootstrap_server(arguments)
+    if arguments.registry is not None:
+        require_registry("`--registry`")
     listening = listen_as_told(arguments)
     from moldau.products.console.service import serve
 
     print(f"page http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
-    serve(arguments.bootstrap_server, listening)
+    serve(arguments.bootstrap_server, listening, registry=arguments.registry)
     return 0

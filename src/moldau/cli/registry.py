@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import check_bootstrap_server, explained
+from moldau.cli.cluster import check_bootstrap_server, explained, require_registry
 from moldau.cli.output import CommandError
 from moldau.cli.service import add_service_arguments, listen_as_told
+from moldau.cli.up import DEFAULT_REGISTRY_PORT
 from moldau.errors import MoldauError
-from moldau.extras import MissingExtraError, require_extra
-
-DEFAULT_REGISTRY_PORT = 8081
-DEFAULT_TOPIC = "_schemas"
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -24,7 +21,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add_service_arguments(parser, DEFAULT_REGISTRY_PORT)
     parser.add_argument(
         "--topic",
-        default=DEFAULT_TOPIC,
+        default="_schemas",
         help="where the schemas are kept: compacted, of one partition; made where it is absent (default %(default)s)",
     )
     parser.set_defaults(run=registry)
@@ -33,10 +30,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def registry(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
     check_bootstrap_server(arguments)
-    try:
-        require_extra("`moldau registry`", "registry")
-    except MissingExtraError as error:
-        raise CommandError(str(error)) from error
+    require_registry("`moldau registry`")
     listening = listen_as_told(arguments)
     from moldau.products.registry.service import serve
     from moldau.products.registry.topic import SchemasTopic

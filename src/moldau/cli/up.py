@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 import errno
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from moldau.cli.arguments import Subparsers, int32, not_empty, settings_in
-from moldau.cli.cluster import split_setting
+from moldau.cli.cluster import require_registry, split_setting
 from moldau.cli.output import CommandError
 from moldau.types import hint
 
 if TYPE_CHECKING:
-    import socket
-
     from moldau.core.config.broker_settings import BrokerSettings
     from moldau.shell.node.assemble import Node
 
 DEFAULT_DATA_DIR = "./moldau-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_REGISTRY_PORT = 8081
 DEFAULT_HTTP_LISTENER = "127.0.0.1:9644+"
 
 
@@ -86,6 +88,15 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="PORT",
         help="the port of the page on 127.0.0.1 (default 9080, or a free one)",
     )
+    parser.add_argument(
+        "--registry",
+        type=int32,
+        nargs="?",
+        const=DEFAULT_REGISTRY_PORT,
+        metavar="PORT",
+        help=f"serve a schema registry too, on 127.0.0.1 (port {DEFAULT_REGISTRY_PORT}, 0 picks a free one), and show "
+        "keys and values on the page by its schemas",
+    )
     parser.set_defaults(run=up)
 
 
@@ -113,11 +124,11 @@ def up_alone(arguments: argparse.Namespace, settings: BrokerSettings) -> int:
     from moldau.cli.announcement import announce
     from moldau.shell.node.main import run_node
 
-    page = listen_for_page(arguments) if settings.is_broker else None
+    beside = listen_beside(arguments) if settings.is_broker else Beside()
 
     def announce_node(node: Node) -> None:
         # where it listens is known only now: port 0 picks one
-        announce(settings, node, arguments.in_memory, open_page(page, node.bootstrap_servers))
+        announce(settings, node, arguments.in_memory, beside.start(node.bootstrap_servers))
 
     directory = None if arguments.in_memory else settings.log_directory
     return run_node(settings, data_directory=directory, on_ready=announce_node)
@@ -135,13 +146,13 @@ def up_cluster(arguments: argparse.Namespace, given: dict[str, str], directory: 
     given.setdefault("moldau.http.listener", DEFAULT_HTTP_LISTENER)
     with locked(directory):
         nodes = lay_out(directory, brokers, host, int(port), given, SystemClock(), SystemRandom())
-        page = listen_for_page(arguments)
+        beside = listen_beside(arguments)
         bootstrap_servers = ",".join(node.address for node in nodes)
         return asyncio.run(
             run_nodes(
                 nodes,
                 arguments.log_format,
-                lambda processes: announce_cluster(directory, processes, open_page(page, bootstrap_servers)),
+                lambda processes: announce_cluster(directory, processes, beside.start(bootstrap_servers)),
             )
         )
 
@@ -248,11 +259,41 @@ def listen_for_page(arguments: argparse.Namespace) -> socket.socket | None:
         return listen(0)
 
 
-def open_page(listening: socket.socket | None, bootstrap_servers: str) -> str | None:
-    """The address of the page, whose process starts with its first viewer."""
-    if listening is None:
-        return None
-    from moldau.cli.page_process import PageProcess
+class Beside(msgspec.Struct, frozen=True):
+    """The sockets of what is served beside a broker; None: it is not wanted."""
 
-    PageProcess(listening, bootstrap_servers).start()
+    page: socket.socket | None = None
+    registry: socket.socket | None = None
+
+    def start(self, bootstrap_servers: str) -> dict[str, str]:
+        """The addresses, by what is served there. Each process starts with its first request."""
+        from moldau.cli.child_service import ChildService
+
+        found: dict[str, str] = {}
+        words: list[str] = []
+        if self.registry is not None:
+            found["registry"] = _address(self.registry)
+            words = ["--registry", found["registry"]]
+            ChildService("moldau.products.registry", self.registry, bootstrap_servers).start()
+        if self.page is not None:
+            found["page"] = _address(self.page)
+            ChildService("moldau.products.console", self.page, bootstrap_servers, words).start()
+        return found
+
+
+def listen_beside(arguments: argparse.Namespace) -> Beside:
+    """Raises CommandError."""
+    registry = None
+    if arguments.registry is not None:
+        from moldau.cli.service import listen
+
+        require_registry("`--registry`")
+        try:
+            registry = listen(arguments.registry)
+        except OSError as error:
+            raise CommandError(f"--registry {arguments.registry}: {error.strerror}") from error
+    return Beside(listen_for_page(arguments), registry)
+
+
+def _address(listening: socket.socket) -> str:
     return f"http://127.0.0.1:{listening.getsockname()[1]}/"

@@ -9,7 +9,7 @@ from moldau.testing import Cluster
 
 
 def printed(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    announce(cluster.node.settings, cluster.node, True, None)
+    announce(cluster.node.settings, cluster.node, True, {})
     return capsys.readouterr().out.splitlines()
 
 

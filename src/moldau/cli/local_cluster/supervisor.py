@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -145,7 +145,7 @@ async def _stop(processes: Sequence[NodeProcess]) -> None:
     await asyncio.gather(*(process.stop() for process in processes[-2:]))
 
 
-def announce_cluster(directory: Path, processes: Sequence[NodeProcess], page: str | None) -> None:
+def announce_cluster(directory: Path, processes: Sequence[NodeProcess], beside: Mapping[str, str]) -> None:
     """As `announce` does for one node."""
     nodes = [process.node for process in processes]
     address = ",".join(node.address for node in nodes)
@@ -157,7 +157,6 @@ def announce_cluster(directory: Path, processes: Sequence[NodeProcess], page: st
         lines.append(f"  node {node.node_id}     {node.address}, process {process.pid}, {METRICS} {process.metrics}")
     lines.append(f"  records    {directory.resolve()}")
     lines.append(f"  connect    bootstrap.servers={address}")
-    if page is not None:
-        lines.append(f"  page       {page}")
+    lines += [f"  {name:<10} {address}" for name, address in beside.items()]
     lines.append(f"  try        echo hello | moldau produce greetings -b {nodes[0].address}")
     say([*lines, f"{READY}{address}"])

@@ -12,10 +12,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="moldau page")
     parser.add_argument("--fd", type=int, required=True, help="a listening socket that was inherited")
     parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--registry")
     parser.add_argument("--idle-exit", type=float, default=0)
     arguments = parser.parse_args()
     listening = socket.socket(fileno=arguments.fd)
-    serve(arguments.bootstrap, listening, is_child=True, idle_exit_s=arguments.idle_exit)
+    serve(
+        arguments.bootstrap,
+        listening,
+        registry=arguments.registry,
+        is_child=True,
+        idle_exit_s=arguments.idle_exit,
+    )
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from moldau.products.console.pipelines import (
 from moldau.products.console.sampler import Sampler, Snapshot, silent_brokers, topic_series
 from moldau.products.console.tail import MAX_TAIL_PARTITIONS, Tail, show_record
 from moldau.products.record_json import record_as_json
+from moldau.products.registered_values import RegisteredValues
 from moldau.products.service.look.charts import draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
 from moldau.products.service.look.plan import draw_plan
@@ -67,8 +68,12 @@ register_url_convertor("any", _AnyText())
 class Pages:
     """All pages of one server. The cluster and the sampler work in threads."""
 
-    def __init__(self, service: Service, cluster: Cluster, sampler: Sampler) -> None:
+    def __init__(
+        self, service: Service, cluster: Cluster, sampler: Sampler, values: RegisteredValues | None = None
+    ) -> None:
+        """`values`: decodes the keys and values of records."""
         self.service = service
+        self.values = values
         self.cluster = cluster
         self.sampler = sampler
         self.watch = ClusterWatch(cluster)
@@ -185,7 +190,8 @@ class Pages:
         if path.endswith("/tail") and path.count("/") == 3:  # a topic may be called so too
             newest = self._find(topic, Question()).messages
             unread = max(0, len(topic.partitions) - MAX_TAIL_PARTITIONS)
-            return 200, "tail.html", values | {"records": [show_record(each) for each in newest], "unread": unread}
+            records = [show_record(each, self.values) for each in newest]
+            return 200, "tail.html", values | {"records": records, "unread": unread}
         [values["topic"]] = self.cluster.with_offsets([topic])
         snapshot: Snapshot = values["snapshot"]
         values["groups"] = [
@@ -213,7 +219,8 @@ class Pages:
                 values = {"title": "There is no such topic", "reason": visible(request.path_params["topic"])}
             else:
                 status, name = 200, "records.html"
-                values = {**_found_values(dict(request.query_params), found), "topic": topic, "question": question}
+                shown = _found_values(dict(request.query_params), found, self.values)
+                values = {**shown, "topic": topic, "question": question}
         frame = {"here": request.url.path, "live": request.url.path, **self._frame()}
         return HTMLResponse(await run_in_threadpool(self._render, name, frame | values), status)
 
@@ -365,7 +372,7 @@ class Pages:
         return self.service.stream(self._records(topic))
 
     async def _records(self, topic: TopicFacts) -> AsyncGenerator[str]:
-        tail = await run_in_threadpool(Tail, self.cluster.bootstrap_servers, topic)
+        tail = await run_in_threadpool(Tail, self.cluster.bootstrap_servers, topic, self.values)
         last_s = 0.0
         try:
             records = tail.follow()
@@ -388,12 +395,12 @@ class Pages:
             asyncio.get_running_loop().run_in_executor(None, tail.close)
 
 
-def _found_values(parameters: dict[str, str], found: Found) -> dict[str, Any]:
+def _found_values(parameters: dict[str, str], found: Found, decoder: RegisteredValues | None) -> dict[str, Any]:
     """What the template shows of `found`. `asked` and `next` are query strings: of this page, and of the one after."""
     asked = {name: parameters[name] for name in ASKED if parameters.get(name)}
     rest = {name: value for name, value in asked.items() if name != "next"}
     return {
-        "records": [show_record(each) for each in found.messages],
+        "records": [show_record(each, decoder) for each in found.messages],
         "asked": urlencode(asked),
         "next": urlencode({**rest, "next": write_next(found.next_offsets)}) if found.next_offsets else "",
         "scanned": found.scanned,

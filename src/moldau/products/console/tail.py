@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import msgspec
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
 from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, TopicFacts
-from moldau.products.console.core.shown import MAX_HEADERS, ShownRecord, show_bytes
+from moldau.products.console.core.shown import MAX_HEADERS, Shown, ShownRecord, show_bytes
+from moldau.products.registered_values import RegisteredValues
 from moldau.products.service.look.words import visible
 
 MAX_PER_SECOND = 50
@@ -28,8 +30,10 @@ def make_consumer(bootstrap_servers: str, purpose: str, settings: dict[str, obje
 class Tail:
     """A consumer of its own; used from one thread, closed by `close`."""
 
-    def __init__(self, bootstrap_servers: str, topic: TopicFacts) -> None:
+    def __init__(self, bootstrap_servers: str, topic: TopicFacts, values: RegisteredValues | None = None) -> None:
+        """`values`: decodes keys and values."""
         self._topic = topic
+        self._values = values
         self._consumer = make_consumer(
             bootstrap_servers,
             "tail",
@@ -57,7 +61,7 @@ class Tail:
                     budget, second = MAX_PER_SECOND, int(time.monotonic())
                 shown = messages[-budget:] if budget else []
                 budget -= len(shown)
-                yield [show_record(each) for each in shown], len(messages) - len(shown)
+                yield [show_record(each, self._values) for each in shown], len(messages) - len(shown)
         except KafkaException as exception:
             raise ClusterError(exception.args[0].str()) from None
 
@@ -65,7 +69,7 @@ class Tail:
         self._consumer.close()
 
 
-def show_record(message: Message) -> ShownRecord:
+def show_record(message: Message, values: RegisteredValues | None) -> ShownRecord:
     kind, timestamp_ms = message.timestamp()
     headers = tuple(
         (visible(name)[:200], show_bytes(value if isinstance(value, bytes) else None))
@@ -75,7 +79,15 @@ def show_record(message: Message) -> ShownRecord:
         partition=message.partition(),
         offset=message.offset(),
         timestamp_ms=timestamp_ms if kind else -1,
-        key=show_bytes(message.key()),
-        value=show_bytes(message.value()),
+        key=_show(message.key(), values),
+        value=_show(message.value(), values),
         headers=headers,
     )
+
+
+def _show(data: bytes | None, values: RegisteredValues | None) -> Shown:
+    """What a schema of the registry makes of the bytes, else the bytes; the size is that of the bytes."""
+    decoded = None if values is None else values.decoded(data)
+    if decoded is None or data is None:
+        return show_bytes(data)
+    return msgspec.structs.replace(show_bytes(decoded.text().encode("utf-8", "replace")), size=len(data))

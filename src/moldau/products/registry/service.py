@@ -11,7 +11,8 @@ from moldau.products.service.admission import this_machine
 from moldau.products.service.service import Service
 
 
-def serve(topic: SchemasTopic, listening: socket.socket) -> None:
-    """Returns after SIGINT or SIGTERM."""
+def serve(topic: SchemasTopic, listening: socket.socket, *, is_child: bool = False, idle_exit_s: float = 0) -> None:
+    """Returns after SIGINT or SIGTERM; see `serving.serve`."""
     service = Service("registry", this_machine)
-    serving.serve(service, service.app(Routes(topic).routes(), not_found, error=error), listening, topic.close)
+    app = service.app(Routes(topic).routes(), not_found, error=error)
+    serving.serve(service, app, listening, topic.close, is_child=is_child, idle_exit_s=idle_exit_s)

@@ -44,6 +44,9 @@ class TopicError(MoldauError):
     """The topic cannot be used; the message says why."""
 
 
+DEFAULT_TOPIC = "_schemas"
+
+
 class SchemasTopic:
     """`look` and `write` may be called by many threads."""
 

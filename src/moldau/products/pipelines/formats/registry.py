@@ -52,6 +52,7 @@ class _Text(msgspec.Struct, frozen=True):
 
     schema: str
     references: tuple[_Reference, ...] | None = None
+    kind: str | None = msgspec.field(default=None, name="schemaType")
 
 
 class _Version(_Text, frozen=True, kw_only=True):
@@ -66,11 +67,13 @@ Answer = TypeVar("Answer")
 
 
 class RegisteredSchema(msgspec.Struct, frozen=True):
-    """`references`: the texts that it builds on by the names it has for them, each behind those that it needs."""
+    """`references`: the texts that it builds on by the names it has for them, each behind those that it needs. `kind`:
+    in the registry's word."""
 
     id: int
     text: str
     references: tuple[tuple[str, str], ...] = ()
+    kind: str = "AVRO"
 
 
 class Registry(msgspec.Struct, frozen=True):
@@ -118,7 +121,7 @@ class Registry(msgspec.Struct, frozen=True):
             there = self._ask(f"/subjects/{_path(one.subject)}/versions/{one.version}{form}", _Version)
             references |= dict(self._schema(there.id, there, form).references)
             references[one.name] = there.schema
-        return RegisteredSchema(schema_id, found.schema, tuple(references.items()))
+        return RegisteredSchema(schema_id, found.schema, tuple(references.items()), found.kind or "AVRO")
 
     def _ask(self, path: str, kind: type[Answer], body: Mapping[str, str] | None = None) -> Answer:
         """The answer, which is JSON of that kind. `body`: of a POST. A registry that is away is tried again."""

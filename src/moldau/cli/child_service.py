@@ -1,9 +1,9 @@
-"""The page beside a broker, at no cost until a browser asks: the broker's process holds the socket, and the first
-request starts a process of its own that takes it over.
+"""A service beside a broker (the page, the registry), at no cost until somebody asks: the broker's process holds the
+socket, and the first request starts a process of its own that takes it over.
 
 What `moldau up` pays for it is one listening socket. The child ends when its standard input closes, which happens
-when this process ends in whatever way; after IDLE_EXIT_S without a viewer it ends by itself, and the next request
-starts it again. It shares nothing with the broker's loop: the page is a Kafka client.
+when this process ends in whatever way; after IDLE_EXIT_S without a request it ends by itself, and the next request
+starts it again. It shares nothing with the broker's loop: each service is a Kafka client.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import socket
 import sys
+from collections.abc import Sequence
 
 IDLE_EXIT_S = 600
 MAX_STARTS_IN_A_ROW = 5
@@ -19,10 +20,14 @@ STEADY_S = 60.0
 """A child that lived so long was no failed start."""
 
 
-class PageProcess:
-    """Lives on the broker's loop from `start` to the end of the process."""
+class ChildService:
+    """Lives on the broker's loop from `start` to the end of the process. `module`: run with Python, with `words`."""
 
-    def __init__(self, listening: socket.socket, bootstrap_servers: str) -> None:
+    def __init__(
+        self, module: str, listening: socket.socket, bootstrap_servers: str, words: Sequence[str] = ()
+    ) -> None:
+        self._module = module
+        self._words = words
         self._listening = listening
         self._bootstrap_servers = bootstrap_servers
         self._failed_starts = 0
@@ -42,13 +47,14 @@ class PageProcess:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "moldau.products.console",
+            self._module,
             "--fd",
             str(descriptor),
             "--bootstrap",
             self._bootstrap_servers,
             "--idle-exit",
             str(IDLE_EXIT_S),
+            *self._words,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             pass_fds=(descriptor,),

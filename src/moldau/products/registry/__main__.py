@@ -1,0 +1,23 @@
+"""`python -m moldau.products.registry --fd N --bootstrap HOST:PORT`: the registry as a child of a broker's process."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+
+from moldau.products.registry.service import serve
+from moldau.products.registry.topic import DEFAULT_TOPIC, SchemasTopic
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="moldau registry")
+    parser.add_argument("--fd", type=int, required=True, help="a listening socket that was inherited")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--idle-exit", type=float, default=0)
+    arguments = parser.parse_args()
+    topic = SchemasTopic(arguments.bootstrap, DEFAULT_TOPIC)
+    serve(topic, socket.socket(fileno=arguments.fd), is_child=True, idle_exit_s=arguments.idle_exit)
+
+
+if __name__ == "__main__":
+    main()
