@@ -48,6 +48,28 @@ def test_what_cannot_be_done_is_said_in_one_sentence(run) -> None:
     assert "flush.messages" in run("topics", "create", "cli-three", "--config", "flush.messages=0", code=1)
 
 
+def test_an_unknown_topic_or_group_is_told_with_the_nearest(run, moldau_cluster: Cluster) -> None:
+    topic = moldau_cluster.topic("spellings")
+    moldau_cluster.produce(topic, "x")
+    run("consume", topic, "--from", "beginning", "--count", "1", "--group", "spelling-readers")
+    misspelt = topic.replace("spelling", "speling")
+    for words in (
+        ("consume", misspelt, "--until-end"),
+        ("topics", "describe", misspelt),
+        ("configs", "describe", "topic", misspelt),
+        ("partitions", "add", misspelt, "3"),
+        ("offsets", "list", misspelt),
+    ):
+        assert f"; did you mean {topic}?" in run(*words, code=1), words
+    for words in (
+        ("groups", "describe", "speling-readers"),
+        ("groups", "delete", "speling-readers"),
+        ("offsets", "reset", "speling-readers", "--to-latest"),
+        ("offsets", "delete", "speling-readers", "--topic", topic),
+    ):
+        assert "; did you mean spelling-readers?" in run(*words, code=1), words
+
+
 def test_records_go_in_and_come_out(run) -> None:
     run("topics", "create", "cli-records")
     run("produce", "cli-records", "--key-separator", ":", text="a:first\nb:second\n")

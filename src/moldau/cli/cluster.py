@@ -130,7 +130,7 @@ def is_view_new(arguments: argparse.Namespace) -> bool:
 
 
 @contextmanager
-def known_topic(topic: str) -> Iterator[None]:
+def known_topic(admin: ClusterAdmin, topic: str) -> Iterator[None]:
     """Says that there is no such topic, where a broker only says that it hosts no such partition."""
     from moldau.errors import KafkaError
 
@@ -139,7 +139,26 @@ def known_topic(topic: str) -> Iterator[None]:
     except KafkaError as error:
         if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
             raise
-        raise CommandError(f"unknown topic: {topic}") from error
+        raise CommandError(unknown_topic(admin, topic)) from error
+
+
+def unknown_topic(admin: ClusterAdmin, topic: str) -> str:
+    """A sentence with the nearest topic that there is."""
+    from moldau.client.admin.topics import list_topics
+
+    return f"unknown topic: {topic}{hint(topic, list_topics(admin))}"
+
+
+def unknown_group(admin: ClusterAdmin, group: str) -> str:
+    """A sentence with the nearest group that there is."""
+    return f"unknown group: {group}{near_group(admin, group)}"
+
+
+def near_group(admin: ClusterAdmin, group: str) -> str:
+    """As `hint`, of groups."""
+    from moldau.client.admin.groups import list_groups
+
+    return hint(group, (found.group_id for found in list_groups(admin)))
 
 
 def split_setting(option: str, text: str) -> tuple[str, str]:
@@ -201,7 +220,11 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
     if code == KafkaError.MSG_SIZE_TOO_LARGE:
         return "a record is larger than the topic takes (max.message.bytes)"
     if topic and code in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
-        return f"unknown topic: {topic}"
+        try:
+            with cluster_admin(arguments) as admin:
+                return unknown_topic(admin, topic)
+        except CommandError:
+            return f"unknown topic: {topic}"
     if topic and code == KafkaError._UNKNOWN_PARTITION:
         return f"{topic} has no such partition"
     text = str(error.str())

@@ -88,7 +88,7 @@ def describe_configs(arguments: argparse.Namespace) -> int:
     from moldau.client.admin import configs as questions
 
     name = _name(arguments)
-    with cluster_admin(arguments) as admin, known_topic(name):
+    with cluster_admin(arguments) as admin, known_topic(admin, name):
         found = questions.describe_configs(admin, _KINDS[arguments.kind], [name]).get(name, ())
     rows: list[dict[str, object]] = [
         {

@@ -16,6 +16,7 @@ from moldau.cli.cluster import REGISTRY_VARIABLE, TIMEOUT_S, add_cluster_argumen
 from moldau.cli.output import CommandError, print_json
 from moldau.cli.records import TEMPLATE_FIELDS, parse_template
 from moldau.products.record_json import record_as_json
+from moldau.types import hint
 
 if TYPE_CHECKING:
     from moldau.products.registered_values import RegisteredValues
@@ -177,7 +178,8 @@ def _partitions(consumer: Any, arguments: argparse.Namespace) -> list[int]:
     found = metadata.topics.get(arguments.topic)
     partitions = sorted(found.partitions) if found is not None else []
     if not partitions:
-        raise CommandError(f"unknown topic: {arguments.topic}")
+        known = consumer.list_topics(timeout=TIMEOUT_S).topics
+        raise CommandError(f"unknown topic: {arguments.topic}{hint(arguments.topic, known)}")
     if arguments.partition is None:
         return partitions
     if arguments.partition not in partitions:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, unknown_group
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import report
 from moldau.types import counted
@@ -85,7 +85,7 @@ def describe_group(arguments: argparse.Namespace) -> int:
         except KafkaError as error:
             if error.name != "GROUP_ID_NOT_FOUND":
                 raise
-            raise CommandError(f"unknown group: {group}") from error
+            raise CommandError(unknown_group(admin, group)) from error
         committed = group_questions.read_committed(admin, group)
         owners = {partition: member for member in description.members for partition in member.assignment}
         keys = sorted([*committed, *(partition for partition in owners if partition not in committed)])

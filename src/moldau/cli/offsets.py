@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import TIMES, Subparsers, duration_ms, input_path, int64, time_ms
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, near_group
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import partition_names
+from moldau.types import hint
 
 LATEST, EARLIEST = "latest", "earliest"
 
@@ -112,7 +113,9 @@ def partitions_of(admin: ClusterAdmin, texts: list[str]) -> list[TopicPartition]
         try:
             found += parse_partitions(text, known.get)
         except KafkaError as error:
-            raise CommandError(f"unknown topic or partition: {text}") from error
+            topic = text.partition(":")[0]
+            near = "" if topic in known else hint(topic, known)
+            raise CommandError(f"unknown topic or partition: {text}{near}") from error
         except ValueError as error:
             raise CommandError(f"write TOPIC or TOPIC:0,1, not {text!r}") from error
     return list(dict.fromkeys(found))
@@ -154,7 +157,8 @@ def reset_offsets(arguments: argparse.Namespace) -> int:
         else:
             partitions = list(committed)
         if not partitions:
-            raise CommandError(f"group {group} has committed nothing: name topics with --topic")
+            what = f"group {group} has committed nothing{near_group(admin, group)}"
+            raise CommandError(f"{what} (--topic names the topics of a new group)")
         try:
             planned = plan(admin, goal, partitions, committed)
         except NoSuchPosition as error:
@@ -233,8 +237,9 @@ def delete_offsets(arguments: argparse.Namespace) -> int:
 
     with cluster_admin(arguments) as admin:
         error, results = forget(admin, arguments.group, partitions_of(admin, arguments.topic))
-    if error is not None:
-        raise CommandError(f"group {arguments.group}: {error}")
+        if error is not None:
+            near = near_group(admin, arguments.group) if error.name == "GROUP_ID_NOT_FOUND" else ""
+            raise CommandError(f"group {arguments.group}: {error}{near}")
     rows: list[dict[str, object]] = [
         {"topic": row.topic, "partition": row.partition, "result": "deleted" if failed is None else str(failed)}
         for row, failed in results.items()

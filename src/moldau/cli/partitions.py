@@ -109,7 +109,7 @@ def describe_partitions(arguments: argparse.Namespace) -> int:
 def add_partitions(arguments: argparse.Namespace) -> int:
     from moldau.client.admin.topics import create_partitions
 
-    with cluster_admin(arguments) as admin, known_topic(arguments.topic):
+    with cluster_admin(arguments) as admin, known_topic(admin, arguments.topic):
         create_partitions(admin, arguments.topic, arguments.count, validate_only=arguments.dry_run)
     partitions = counted(arguments.count, "partition")
     result = f"would have {partitions}" if arguments.dry_run else partitions

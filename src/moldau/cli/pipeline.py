@@ -23,6 +23,7 @@ from moldau.cli.pipeline_pages import (
     of_page,
     parameters_of,
 )
+from moldau.types import hint
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.page.page import PipelinePage
@@ -234,7 +235,9 @@ def show_preview(page: PipelinePage, arguments: argparse.Namespace) -> int:
 
     names = [*page.sources(), *(flow.name for flow in page.plan.flows)]
     if arguments.name not in names:
-        print(f"moldau pipeline: {arguments.name!r} is no source and no flow; {', '.join(names)} are", file=sys.stderr)
+        near = hint(arguments.name, names)
+        there = ", ".join(names)
+        print(f"moldau pipeline: {arguments.name!r} is no source and no flow; {there} are{near}", file=sys.stderr)
         return 2
     rows = preview(page, arguments.name, arguments.rows, dict(arguments.spark))
     print_rows(rows, list(dict.fromkeys(name for row in rows for name in row)), as_json=arguments.json, are_names=True)

@@ -47,6 +47,7 @@ from moldau.products.service.look.pages import STATIC, render_main, templates_in
 from moldau.products.service.look.plan import draw_plan
 from moldau.products.service.look.words import visible
 from moldau.products.service.service import Service, event
+from moldau.types import hint
 
 TOPICS_PER_PAGE = 50
 HEARTBEAT_S = 10.0
@@ -185,7 +186,8 @@ class Pages:
     def _topic(self, path: str, name: str, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
         topic = self.find_topic(name)
         if topic is None:
-            return 404, "error.html", {"title": "There is no such topic", "reason": visible(name)}
+            near = hint(name, (topic.name for topic in self.cluster.overview().topics))
+            return 404, "error.html", {"title": "There is no such topic", "reason": visible(name + near)}
         values["topic"] = topic
         if path.endswith("/tail") and path.count("/") == 3:  # a topic may be called so too
             newest = self._find(topic, Question()).messages
