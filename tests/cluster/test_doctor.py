@@ -12,6 +12,9 @@ import pytest
 
 from moldau.cli.diagnosis import is_loopback
 from moldau.cli.main import main
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.groups import ListedGroup, list_groups
+from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
 
 
@@ -78,6 +81,12 @@ def test_there_and_back_leaves_nothing_behind(examine) -> None:
         assert report.row("clock")["level"] == "ok"
         left = [name for name in cluster.node.broker.image.topics_by_name if not name.startswith("__")]
         assert left == []
+        assert [group.group_id for group in _groups(cluster)] == []
+
+
+def _groups(cluster: Cluster) -> list[ListedGroup]:
+    with ClusterAdmin(TCP, cluster.bootstrap_servers, client_id="test") as admin:
+        return list_groups(admin, only_consumers=False)
 
 
 def test_clocks_that_disagree(examine) -> None:

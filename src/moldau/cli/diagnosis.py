@@ -284,7 +284,9 @@ class Diagnosis:
             if not self._writes(producer, topic, timeout_s):
                 return
             self._compare_clocks(producer, topic, brokers)
-            consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
+            # a commit would leave a group of this name behind
+            reading = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+            consumer = Consumer({**settings, **reading})
             started = time.monotonic()
             try:
                 consumer.assign([TopicPartition(topic, 0, 0)])

@@ -151,9 +151,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
         lost, self._waiting = self._waiting, deque()
+        reason = "connection lost" + ("" if exc is None else f": {exc}")  # None: closed, by either side
         for waiting in lost:
             if not waiting.answer.done():
-                waiting.answer.set_exception(self._lost(f"connection lost: {exc}"))
+                waiting.answer.set_exception(self._lost(reason))
                 waiting.answer.exception()  # that nobody waits for it any more is no complaint
 
 

@@ -37,7 +37,8 @@ _FENCED = (
 )
 _log = logging.getLogger(__name__)
 _unheard = logging.Logger("producer", logging.CRITICAL + 1)
-"""Of producers: for them to be fenced is fatal, here it is usual; and of all their failures a request tells."""
+"""Of clients: librdkafka's lines are for nobody. A fenced producer is usual here, a request tells what else fails, and
+`_tell` that no broker answers."""
 
 
 class TopicError(MoldauError):
@@ -55,9 +56,10 @@ class SchemasTopic:
         Refusal."""
         self._client: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "client.id": "moldau-registry"}
         self._topic = topic
-        _prepare(AdminClient({**self._client, "logger": _log}), topic)
+        _prepare(AdminClient({**self._client, "logger": _unheard}), topic)
         self._state = RegistryState()
         self._looked_at: RegistryState | None = None
+        self._is_away = False
         """A copy of the state, until that changes."""
         self._next_offset = 0
         self._changed = threading.Condition()
@@ -117,6 +119,12 @@ class SchemasTopic:
             if not self._changed.wait_for(lambda: self._next_offset > offset, TIMEOUT_S):
                 raise took_too_long("the record was written and not yet read back")
 
+    def _tell(self, error: KafkaError) -> None:
+        """Says once, until the next record, that no broker answers: the consumer itself waits in silence."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._is_away:
+            self._is_away = True
+            _log.warning("%s does not answer any more; trying again", self._client["bootstrap.servers"])
+
     def _read(self) -> None:
         consumer = Consumer(
             {
@@ -125,7 +133,8 @@ class SchemasTopic:
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
-                "logger": _log,
+                "logger": _unheard,
+                "error_cb": self._tell,
             }
         )
         consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
@@ -134,8 +143,9 @@ class SchemasTopic:
             if message is None:
                 continue
             if message.error() is not None:
-                _log.warning("the topic %s cannot be read: %s", self._topic, message.error())
+                _log.warning("the topic %s cannot be read: %s", self._topic, message.error().str())
                 continue
+            self._is_away = False
             with self._changed:
                 if message.key() is not None:
                     self._state.apply(message.key(), message.value())

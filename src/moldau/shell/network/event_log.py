@@ -14,7 +14,7 @@ from moldau.ports import Clock
 MIN_INTERVAL_MS = 1_000
 MAX_FOREIGN_LENGTH = 200
 MAX_KINDS = 1_000
-MAX_NAMES = 20
+MAX_NAMES = 5
 MAX_NAME_LENGTH = 80
 
 logger = logging.getLogger("moldau.network")
