@@ -71,8 +71,9 @@ class Follower:
         self._settings = settings
         self._leader_epoch = leader_epoch
         self._leader_high_watermark = 0
-        self._told_high_watermark = 0
-        """The leader's in any answer, also in one that says nothing of how much of this log is the leader's."""
+        self._told_high_watermark = -1
+        """The leader's in any answer, also in one that says nothing of how much of this log is the leader's. -1: it has
+        told none, for nothing of its epoch is committed."""
         self._state = _State.FLUSHING
         self._asked: Request | None = None
         self._log_end_before = 0
@@ -83,7 +84,7 @@ class Follower:
     @property
     def has_all_committed(self) -> bool:
         """Whether everything is committed here that the leader has told to be committed."""
-        return self._log.high_watermark >= self._told_high_watermark
+        return 0 <= self._told_high_watermark <= self._log.high_watermark
 
     def begin(self) -> tuple[Output, ...]:
         """The first fetch of this epoch; nothing while the log is not flushed, for a fetch says what is on the disk

@@ -228,8 +228,15 @@ class Leader:
         return key
 
     def _fetch_answer(self, error: str = "", **found: object) -> FetchAnswer:
-        answer = FetchAnswer(error, self._node.node_id, self.leader_epoch, self._log.high_watermark)
+        answer = FetchAnswer(error, self._node.node_id, self.leader_epoch, self._told_high_watermark)
         return msgspec.structs.replace(answer, **found)
+
+    @property
+    def _told_high_watermark(self) -> int:
+        """-1 until something of this epoch is committed. Before that a replica may know of more than this leader does;
+        a high watermark never goes back, and Apache Kafka's node ends where it would."""
+        known = self._log.high_watermark
+        return known if known > self._epoch_start_offset else -1
 
     def _answer(self, parked: _Parked) -> tuple[Output, ...]:
         return (AnswerRecords(parked.request_id, self._fetch_answer(), Offset(parked.request.offset)),)
@@ -241,7 +248,7 @@ class Leader:
                 key
                 for key, each in self._parked.items()
                 if each.request.offset < self._log.log_end_offset
-                or each.request.high_watermark < min(self._log.high_watermark, each.request.offset)
+                or each.request.high_watermark < min(self._told_high_watermark, each.request.offset)
             ]
         )
 

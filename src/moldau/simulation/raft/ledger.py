@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from moldau.core.log.log import Log
 from moldau.core.metadata.snapshot import parse_snapshot_file_name
-from moldau.core.raft.messages import SnapshotId, Vote
+from moldau.core.raft.messages import FetchAnswer, SnapshotId, Vote
 from moldau.core.raft.steps import QuorumState
 from moldau.core.raft.voters import ReplicaKey, VoterSet, voter_sets_in
 from moldau.ports import Disk
@@ -49,6 +49,16 @@ class QuorumLedger(Ledger):
             self.fail(
                 "one vote in an epoch",
                 f"node {node.node_id} votes for {known} and {vote.candidate} in epoch {vote.leader_epoch}",
+            )
+
+    def told(self, name: str, known: int, answer: FetchAnswer) -> None:
+        """A follower that knows the log to be committed up to `known` hears of its leader: a node of Apache Kafka ends
+        where a high watermark would go back."""
+        if not answer.error and 0 <= answer.high_watermark < known:
+            leader = f"node {answer.leader_id} in epoch {answer.leader_epoch}"
+            self.fail(
+                "no leader tells a high watermark that goes back",
+                f"{leader} tells {name} {answer.high_watermark} after {known}",
             )
 
     def extended(self, name: str, log: Log, start_offset: int) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.log import AppendOrigin
-from moldau.core.raft.messages import Request, SnapshotId, Standing, Vote, VoteAnswer
+from moldau.core.raft.messages import FetchAnswer, Request, SnapshotId, Standing, Vote, VoteAnswer
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import (
@@ -211,6 +211,8 @@ class QuorumNode:
             self.story.ledger.voted(self.node, request)
 
         def take(answer: object | None) -> None:
+            if isinstance(answer, FetchAnswer) and answer.leader_epoch == self.quorum.leader_epoch:
+                self.story.ledger.told(self.name, self.quorum.high_watermark, answer)
             self.step(Answered(node_id, request, answer if isinstance(answer, Standing) else None))
 
         self.story.calls.call(self.process, self.name, f"node-{node_id}", request, take, CALL_TIMEOUT_S)

@@ -130,3 +130,12 @@ def test_a_snapshot_that_cannot_be_read_is_fetched_again_after_a_while_and_commi
     again = quorum.step(Tick(), 100 + SETTINGS.fetch_timeout_ms // 2)
     assert asked(again) == [(2, request)]
     assert quorum.step(fetched(request, 50, snapshot=snapshot), 1_200) == (Ask(2, FetchSnapshot(NODE, 5, snapshot, 0)),)
+
+
+def test_a_follower_has_all_that_is_committed_only_once_its_leader_has_told_a_high_watermark() -> None:
+    quorum, request = follower()
+    assert not quorum.has_all_committed
+    [(_, again)] = asked(quorum.step(fetched(request, high_watermark=-1), 10))
+    assert not quorum.has_all_committed
+    quorum.step(fetched(again, high_watermark=20), 20)
+    assert quorum.has_all_committed

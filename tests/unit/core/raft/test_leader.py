@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from moldau.core.raft.messages import BeginQuorumEpoch, EndQuorumEpoch, FetchAnswer
 from moldau.core.raft.steps import (
     Answer,
@@ -15,6 +17,7 @@ from moldau.core.raft.steps import (
     Resign,
     Tick,
 )
+from moldau.core.raft.voters import VoterHistory, configured_voters
 from moldau.types import LeaderEpoch, Offset
 from tests.unit.core.raft.voters_of_three import NODE, SECOND, SETTINGS, THIRD, asked, fetch, leader
 
@@ -34,9 +37,26 @@ def test_what_a_majority_has_on_the_disk_is_committed() -> None:
 def test_a_record_of_an_earlier_epoch_is_committed_only_with_one_of_this_epoch() -> None:
     quorum = leader()
     assert quorum.step(Asked(1, fetch(SECOND, 20, last_epoch=3, max_wait_ms=0)), 5_010) == (
-        AnswerRecords(1, FetchAnswer("", 1, 4, 0), Offset(20)),
+        AnswerRecords(1, FetchAnswer("", 1, 4), Offset(20)),
     )
     assert quorum.high_watermark == 0
+
+
+def test_a_leader_tells_no_high_watermark_before_something_of_its_epoch_is_committed() -> None:
+    """A follower may know of more than the new leader did: Apache Kafka's ends where a high watermark would go back."""
+    quorum = leader()
+    quorum.log.advance(15)
+    knows_more = msgspec.structs.replace(fetch(SECOND, 20, last_epoch=3), high_watermark=18)
+    [answer] = quorum.step(Asked(1, knows_more), 5_010)
+    assert answer == AnswerRecords(1, FetchAnswer("", 1, 4, high_watermark=-1), Offset(20))
+    assert quorum.step(Asked(2, fetch(THIRD, 21)), 5_020)[-1] == AnswerRecords(2, FetchAnswer("", 1, 4, 21), Offset(21))
+
+
+def test_a_fetch_waits_though_a_new_leader_knows_of_more_that_is_committed_than_it_tells() -> None:
+    quorum = leader()
+    quorum.log.advance(15)
+    quorum.log.voters = VoterHistory(configured_voters((1, 2, 3, 4, 5)))
+    assert quorum.step(Asked(1, fetch(SECOND, 21)), 5_010) == ()
 
 
 def test_a_fetch_that_finds_nothing_waits_for_an_append_or_the_end_of_its_time() -> None:
@@ -64,10 +84,10 @@ def test_logs_that_part_are_told_where() -> None:
     quorum = leader()
     quorum.log.end_offset_for_epoch = lambda epoch: (2, 15)
     [answer] = quorum.step(Asked(1, fetch(SECOND, 18, last_epoch=3)), 5_000)
-    assert answer == Answer(1, FetchAnswer("", 1, 4, 0, diverging=(2, 15)))
+    assert answer == Answer(1, FetchAnswer("", 1, 4, diverging=(2, 15)))
     quorum.log.end_offset_for_epoch = lambda epoch: (-1, -1)
     [answer] = quorum.step(Asked(2, fetch(SECOND, 18, last_epoch=-1)), 5_000)
-    assert answer == Answer(2, FetchAnswer("OFFSET_OUT_OF_RANGE", 1, 4, 0))
+    assert answer == Answer(2, FetchAnswer("OFFSET_OUT_OF_RANGE", 1, 4))
 
 
 def test_a_fetch_of_another_epoch_is_refused_and_told_the_leader() -> None:
