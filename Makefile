@@ -26,7 +26,7 @@ help:
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed; ROOT=1: namespaces, a full disk)"
 	@echo "make machines    nodes on machines of their own (network namespaces, for root): found by name, cut off from each other"
-	@echo "make machines-soak [MINUTES=60 APART=1 KAFKA=1]   three machines under load, each restarted twice (root; seed printed)"
+	@echo "make machines-soak [MINUTES=60 APART=1 KAFKA=1 PATIENT=1]   three machines under load, each restarted twice (root; seed printed)"
 	@echo "make machines-cuts [ROUNDS=10 KAFKA=1]   how long producers stand while machines are cut off, beside Apache Kafka (root)"
 	@echo "make change-of-sides        a cluster of Apache Kafka becomes one of Moldau and goes back, under load (Java)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
@@ -168,10 +168,10 @@ machines: .venv/.test
 	$(BIN)/python -m tests.machines
 
 # Three machines under load for so long, each restarted twice. APART=1: controllers apart from brokers; KAFKA=1: one of
-# the machines has Apache Kafka's nodes (fetched with Maven).
+# the machines has Apache Kafka's nodes (fetched with Maven); PATIENT=1: longer sessions, for a busy machine.
 WITH_KAFKA = MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers)
 machines-soak: .venv/.test
-	$(if $(KAFKA),$(WITH_KAFKA)) $(BIN)/python -m tests.machines.soak --minutes $(or $(MINUTES),60) $(if $(APART),--apart) $(if $(KAFKA),--kafka) $(if $(SEED),--seed $(SEED))
+	$(if $(KAFKA),$(WITH_KAFKA)) $(BIN)/python -m tests.machines.soak --minutes $(or $(MINUTES),60) $(if $(APART),--apart) $(if $(KAFKA),--kafka) $(if $(PATIENT),--patient) $(if $(SEED),--seed $(SEED))
 
 # How long producers stand in each kind of cut. KAFKA=1: Apache Kafka is cut at the same time.
 machines-cuts: .venv/.test

@@ -1,11 +1,12 @@
 """`make machines-soak`: three machines under load, each of which is restarted twice; afterwards it is judged whether
 every promise was kept, and whether every replica was in sync all the time that no machine was away.
 
-    python -m tests.machines.soak [--minutes 60] [--apart] [--kafka] [--rate 120] [--seed N] [--folder DIR]
+    python -m tests.machines.soak [--minutes 60] [--apart] [--kafka] [--patient] [--rate 120] [--seed N] [--folder DIR]
 
 The load: idempotent producers, a group of two readers and a transactional copier. One restart of each machine is
 kill -9, the other SIGTERM, in an order of the seed's. `--apart`: each machine has a controller and a broker in two
 processes. `--kafka`: the nodes of the third machine are Apache Kafka's (a Java, and its jars in MOLDAU_KAFKA_LIBS).
+`--patient`: sessions and followers have longer, for a machine that has much else to do.
 
 Prints a line for each restart and each minute, and the verdict; history and logs stay in the folder. Exit code 1 where
 a promise was broken. For root, on Linux.
@@ -37,6 +38,12 @@ LOOK_S = 10.0
 AGAIN_S = 2.0
 """After which a replica that seemed out of sync is looked at again: the brokers learn of each other one by one."""
 SAY_S = 60.0
+PATIENT = {
+    "initial.broker.registration.timeout.ms": "600000",
+    "broker.session.timeout.ms": "60000",
+    "replica.lag.time.max.ms": "120000",
+}
+"""Beside dozens of processes that want the same cores a JVM may not run for longer than a session."""
 
 
 def main() -> int:
@@ -45,8 +52,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--apart", action="store_true", help="controllers, from brokers")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka on one machine of three")
+    parser.add_argument("--patient", action="store_true", help="longer sessions")
     options = parse_options(parser, rate=120)
-    nodes = DocumentedNodes(options.folder, {OF_KAFKA} if options.kafka else set(), are_apart=options.apart)
+    of_kafka, settings = {OF_KAFKA} if options.kafka else set(), PATIENT if options.patient else {}
+    nodes = DocumentedNodes(options.folder, of_kafka, are_apart=options.apart, settings=settings)
     soak = Soak(nodes, options.minutes * 60, random.Random(options.seed))
     return tell(judged(options.folder, nodes, options.rate, random.Random(options.seed), soak.run))
 
