@@ -1,8 +1,8 @@
 """The tables of docs/reference/compatibility.md from what was seen: `python -m tests.conformance.compatibility`.
 
 results/*.json are reports of the conformance tests against one broker, against three (`moldau up --brokers 3`, then
-`make clients AGAINST=`) and against Apache Kafka; the recorded exchanges are those of tests/differential. A test checks
-that the page is what this module makes of them.
+`make clients AGAINST=`) and against two releases of Apache Kafka; the recorded exchanges are those of
+tests/differential. A test checks that the page is what this module makes of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from moldau.wire.protocol.api_keys import API_VERSIONS
 from tests.differential.exchanges import recorded
 
 RESULTS = Path(__file__).parent / "results"
+OTHERS = ("moldau-three-brokers", "apache", "apache-4.3")
 PAGE = Path(__file__).parents[2] / "docs/reference/compatibility.md"
 BEGIN, END = "<!-- begin: made from results -->", "<!-- end: made from results -->"
 
@@ -30,18 +31,18 @@ def mark(row: dict[str, Any] | None, feature: str) -> str:
     return "yes" if row["features"][feature] else "**no**"
 
 
-def client_table(moldau: dict[str, Any], three: dict[str, Any], apache: dict[str, Any]) -> list[str]:
-    """Features down, clients across; each cell: with Moldau / with three brokers of it / with Apache Kafka."""
+def client_table(moldau: dict[str, Any], *others: dict[str, Any]) -> list[str]:
+    """Features down, clients across; each cell: with Moldau, then with each of OTHERS."""
     clients = sorted(moldau)
     features = list(dict.fromkeys(feature for row in moldau.values() for feature in row["features"]))
     lines = [
-        "| with Moldau / with three brokers / with Apache Kafka 4.3.1 | "
+        "| with Moldau / with three brokers / with Apache Kafka 4.4.0 / with 4.3.1 | "
         + " | ".join(f"{name} {moldau[name]['version']}" for name in clients)
         + " |",
         "|---|" + "---|" * len(clients),
     ]
     for feature in sorted(features):
-        cells = [" / ".join(mark(told.get(name), feature) for told in (moldau, three, apache)) for name in clients]
+        cells = [" / ".join(mark(told.get(name), feature) for told in (moldau, *others)) for name in clients]
         lines.append(f"| {feature} | " + " | ".join(cells) + " |")
     return lines
 
@@ -74,8 +75,8 @@ def api_table(moldau: dict[str, Any]) -> list[str]:
 
 
 def tables() -> str:
-    moldau, three, apache = report("moldau"), report("moldau-three-brokers"), report("apache")
-    parts = ["### Clients", "", *client_table(moldau, three, apache), "", "### Versions", "", *api_table(moldau)]
+    moldau, others = report("moldau"), [report(name) for name in OTHERS]
+    parts = ["### Clients", "", *client_table(moldau, *others), "", "### Versions", "", *api_table(moldau)]
     return "\n".join(parts)
 
 

@@ -14,7 +14,7 @@ Written from the classes in `src/moldau/errors`; a test fails where this page is
     python -m moldau.errors.reference_page > docs/reference/errors.md
 
 Every error that Moldau raises in Python on purpose is a `moldau.errors.MoldauError`. Below it stands `KafkaError`,
-with one class for each error code of Apache Kafka 4.3.1:
+with one class for each error code of Apache Kafka 4.4.0:
 
 ```python
 import pytest

@@ -65,19 +65,27 @@ def change(servers: str, changes: tuple[tuple[int, str, str, str], ...]) -> None
             assert response.error_code == 0, (setting, response.error_message)
 
 
-def described(servers: str) -> list[object]:
+Row = tuple[int, str, str, object]
+"""Type and name of a resource, a setting of it, and what is shown of that."""
+
+
+def names_in(rows: list[Row]) -> set[tuple[int, str, str]]:
+    return {row[:3] for row in rows}
+
+
+def described(servers: str) -> list[Row]:
     """Each setting with its value, source, type, flags and synonyms, sorted."""
     resources = tuple(DescribeConfigsResource(*what) for what in DESCRIBED)
     with RawConnection(servers) as connection:
         results = connection.ask(DescribeConfigsRequest(resources, include_synonyms=True), 4).results
     assert all(result.error_code == 0 for result in results)
-    found: list[object] = []
+    found: list[Row] = []
     for result in results:
         for entry in sorted(result.configs, key=lambda entry: entry.name):
             synonyms = [(item.name, item.value, item.source) for item in entry.synonyms]
             flags = (entry.read_only, entry.is_sensitive, entry.config_type)
-            shown = (entry.name, entry.value, entry.config_source, flags, synonyms)
-            found.append((result.resource_type, result.resource_name, shown))
+            shown = (entry.value, entry.config_source, flags, synonyms)
+            found.append((result.resource_type, result.resource_name, entry.name, shown))
     return found
 
 
@@ -96,10 +104,10 @@ def test_settings_are_the_same_under_both(tmp_path: Path, is_moldau_first: bool)
         change(servers, FROM_MOLDAU)
         before = described(servers)
     with apache_kafka(tmp_path / "second", data) as servers:
-        assert described(servers) == before
+        # an earlier Kafka has fewer settings
+        assert described(servers) == [row for row in before if row[:3] in names_in(described(servers))]
         change(servers, FROM_KAFKA)
     with apache_kafka(tmp_path / "third", data) as servers:
         before = described(servers)
     with Cluster(data_dir=data) as cluster:
-        assert described(cluster.bootstrap_servers) == before
-        assert cluster.bootstrap_servers
+        assert [row for row in described(cluster.bootstrap_servers) if row[:3] in names_in(before)] == before

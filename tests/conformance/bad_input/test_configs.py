@@ -102,12 +102,12 @@ def test_what_cannot_be_described(raw: RawConnection, kind: int, name: str, code
 def test_an_unknown_key_is_left_out_and_no_key_is_all(raw: RawConnection, topic: str) -> None:
     assert describe(raw, TOPIC, topic, "nope").configs == ()
     empty = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, topic, ()),))
-    assert len(raw.ask(empty, 4).results[0].configs) == 33
+    assert len(raw.ask(empty, 4).results[0].configs) == 37
 
 
-def test_a_topic_shows_its_33_public_settings(raw: RawConnection, topic: str, soon: Soon) -> None:
+def test_a_topic_shows_its_public_settings(raw: RawConnection, topic: str, soon: Soon) -> None:
     entries = {entry.name: entry for entry in describe(raw, TOPIC, topic).configs}
-    assert len(entries) == 33
+    assert len(entries) == 37
     assert "internal.segment.bytes" not in entries
     bare = [name for name in ("flush.ms", "retention.ms", "segment.ms", "segment.jitter.ms") if entries[name].synonyms]
     assert not bare
@@ -300,7 +300,7 @@ def test_an_impossible_group_setting(raw: RawConnection, new_name: NewName, name
 
 def test_a_group_that_does_not_exist_has_settings(raw: RawConnection, new_name: NewName) -> None:
     group = new_name("group\n../x")
-    assert len(describe(raw, GROUP, group).configs) == 17
+    assert len(describe(raw, GROUP, group).configs) == 21
     assert change(raw, GROUP, group, (SET, "consumer.session.timeout.ms", "50000")) == 0
     entry = one(raw, GROUP, group, "consumer.session.timeout.ms")
     assert [(item.name, item.value, item.source) for item in entry.synonyms] == [

@@ -122,7 +122,7 @@ def test_a_topic_is_created_as_kafkas_records() -> None:
     ]
     assert len(cluster.records) == 4
     described = {config.name: (config.value, config.config_source) for config in result.configs or ()}
-    assert len(described) == 33
+    assert len(described) == 37
     assert described["retention.ms"] == ("77", 1)
     assert described["min.insync.replicas"] == ("1", 3)
     assert described["segment.bytes"] == ("1073741824", 5)
@@ -238,7 +238,7 @@ def test_validating_answers_as_creating_would_and_writes_nothing() -> None:
     cluster.create(topic("taken"))
     results = cluster.create(topic("new", -1, -1), topic("taken"), validate_only=True)
     assert outcome(results) == [("new", 0, None), ("taken", 36, "Topic 'taken' already exists.")]
-    assert (results[0].num_partitions, len(results[0].configs or ())) == (1, 33)
+    assert (results[0].num_partitions, len(results[0].configs or ())) == (1, 37)
     assert cluster.records == []
 
 
@@ -383,7 +383,7 @@ def test_deletion_may_be_switched_off() -> None:
 
 
 def test_topics_that_ask_for_the_same_are_described_once() -> None:
-    """A request may name thousands, and each has 33 settings."""
+    """A request may name thousands, and each has 37 settings."""
     own = (("retention.ms", "5"),)
     first, second, third, fourth = Cluster().create(
         topic("a"), topic("b"), topic("c", configs=own), topic("d", configs=own)

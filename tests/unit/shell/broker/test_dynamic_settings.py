@@ -218,14 +218,14 @@ async def test_a_response_has_a_bound(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
-    times = -(-MAX_SETTINGS_PER_RESPONSE // 33)
+    times = -(-MAX_SETTINGS_PER_RESPONSE // 37)
     client.send(
         ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "t", None),) * (times + 2))
     )
     while not (answers := client.answers()):
         await node.turns(1)
     told = [(result.error_code, len(result.configs)) for result in answers[0].results]
-    assert told == [(0, 33)] * times + [(44, 0)] * 2
+    assert told == [(0, 37)] * times + [(44, 0)] * 2
 
 
 @pytest.mark.asyncio
