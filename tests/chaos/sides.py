@@ -6,7 +6,7 @@ then nodes of Apache Kafka again; afterwards it is judged whether every promise 
 The cluster is formatted as Apache Kafka does it by default, and first the features that Moldau does not serve are taken
 back. Then one node after the other is stopped, and a node of the other kind starts on the directory that it leaves;
 that node is killed with -9 and starts again. After each step Apache Kafka's own tools must see three voters and every
-replica in sync; no client may see an error. Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka 4.3:
+replica in sync; no client may see an error. Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka:
 MOLDAU_KAFKA_LIBS names their directory. Exit code 1 where a promise was broken.
 """
 
