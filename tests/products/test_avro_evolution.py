@@ -161,6 +161,22 @@ def test_a_field_that_is_not_read_may_hold_itself_or_no_text() -> None:
     assert read(writer, record({"name": "n", "type": "int"}), value)["n"] == 7
 
 
+@pytest.mark.parametrize("holds", [["null", "N"], {"type": "array", "items": "N"}, {"type": "map", "values": "N"}])
+def test_a_value_of_many_levels_is_a_dead_letter(holds: Json) -> None:
+    """The process ended where the stack of C did."""
+    chain = {"type": "record", "name": "N", "fields": [{"name": "next", "type": holds}]}
+    writer, reader = (
+        record({"name": "c", "type": chain}, {"name": "n", "type": "int"}),
+        record({"name": "n", "type": "int"}),
+    )
+    one, key = b"\x02", b"\x02k" if isinstance(holds, dict) and holds["type"] == "map" else b""
+    for levels, wanted in ((90, 7), (100_000, None)):
+        end = b"\0" * (1 if isinstance(holds, list) else levels + 1)
+        found = read(writer, reader, (one + key) * levels + end + long(7))
+        assert found["n"] == wanted
+    assert "more than 300 levels" in found[CORRUPT_COLUMN]
+
+
 @pytest.mark.parametrize("broken", [{"precision": 0}, {"precision": 2, "scale": 3}, {"scale": 2}, {"precision": "9"}])
 def test_a_decimal_that_is_not_valid_is_bytes(broken: dict[str, Json]) -> None:
     """As the specification asks."""

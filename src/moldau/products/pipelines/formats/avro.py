@@ -171,6 +171,7 @@ def _are_within(numbers: pa.Array, kind: pa.DataType) -> bool:
     return True
 
 
+@lru_cache(READERS_KEPT)
 def _reader(reader: RegisteredSchema, registry: Registry | None, schema_id: int | None) -> Reader:
     as_read, as_written = _both_schemas(reader, registry, schema_id)
     return record_reader(as_written, as_read)

@@ -15,6 +15,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from moldau.products.pipelines.formats.avro_defaults import default_of
+from moldau.products.pipelines.formats.avro_levels import MOST_LEVELS, check_levels
 from moldau.products.pipelines.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, Json, said
 
 Change = Callable[[Any], Any]
@@ -41,10 +42,13 @@ def record_reader(written: AvroType, read: AvroType) -> Callable[[bytes], Mappin
     """Reads a value of the writer's schema as a row of the reader's record, which has columns."""
     import fastavro
 
-    form, change = _Resolution(read).plan(written, read)
+    resolution = _Resolution(read)
+    form, change = resolution.plan(written, read)
     schema = fastavro.parse_schema({"type": "record", "name": "Value", "fields": [{"name": "value", "type": form}]})
 
     def reader(value: bytes) -> Mapping[str, Any]:
+        if resolution.holds_itself and len(value) > MOST_LEVELS:
+            check_levels(form, value)
         stream = io.BytesIO(value)
         try:
             found: Any = fastavro.schemaless_reader(stream, schema, None)
@@ -65,12 +69,14 @@ def is_uuid(text: str) -> bool:
 
 
 class _Resolution:
-    """`read`: the reader's schema, whose aliases are names of the writer's types and fields."""
+    """`read`: the reader's schema, whose aliases are names of the writer's types and fields. `holds_itself`: whether
+    the planned form may, so that a value has any number of levels."""
 
     def __init__(self, read: AvroType) -> None:
         self._made = 0
         self._skipped: dict[str, str] = {}
         self._has_nothing = False
+        self.holds_itself = False
         self._names: dict[str, str] = {}
         self._field_names: dict[str, dict[str, str]] = {}
         self._add_aliases(read)
@@ -207,6 +213,7 @@ class _Resolution:
         if written.kind != "record":
             return written.kind
         if written.name in self._skipped:
+            self.holds_itself = True  # or stands there twice, which does not matter
             return self._skipped[written.name]
         form = self._named({"type": "record"})
         self._skipped[written.name] = form["name"]
