@@ -177,6 +177,13 @@ def test_a_value_of_many_levels_is_a_dead_letter(holds: Json) -> None:
     assert "more than 300 levels" in found[CORRUPT_COLUMN]
 
 
+def test_a_nested_field_that_may_be_null_is_null_where_a_struct_lacks_it() -> None:
+    inner = {"type": "record", "name": "In", "fields": [{"name": name, "type": ["int", "null"]} for name in "xy"]}
+    schema = record({"name": "a", "type": inner})
+    value = AvroWriter(registered(schema), None, None).value_of({"a": {"y": 7}})
+    assert read(schema, schema, value)["a"] == {"x": None, "y": 7}
+
+
 @pytest.mark.parametrize("broken", [{"precision": 0}, {"precision": 2, "scale": 3}, {"scale": 2}, {"precision": "9"}])
 def test_a_decimal_that_is_not_valid_is_bytes(broken: dict[str, Json]) -> None:
     """As the specification asks."""

@@ -41,7 +41,10 @@ class RecordWriting:
         self._fields = {one.name: (one, self._change(one.type)) for one in record.fields}
 
     def default(self, field: AvroField) -> Any:
-        """As it is encoded. Raises ValueError."""
+        """As it is encoded; null, where the field may be null and has no default. Raises ValueError."""
+        null = next((place for place, one in enumerate(field.type.branches) if one.kind == "null"), None)
+        if field.default is NO_DEFAULT and null is not None:
+            return self._in_branch(field.type, null, None)
         return default_of(field, lambda kind, place, value: self._in_branch(kind, place, value))
 
     def encoder(self, are_fitting: frozenset[str] = frozenset()) -> Callable[[Mapping[str, Any]], bytes]:
@@ -154,8 +157,6 @@ class RecordWriting:
 
 def _given_or(field: AvroField, default: Callable[[AvroField], Any]) -> Callable[[], Any]:
     """Gives the default, which is made once. Raises ValueError, also for one that is not of its type."""
-    if field.default is NO_DEFAULT:
-        return _refuse(f"there is no {field.name}")
     try:
         value = default(field)
     except ValueError as error:
