@@ -143,9 +143,12 @@ def _writing(schema: RegisteredSchema) -> RecordWriting:
 
 
 def _surely_fits(column: pa.Array, kind: AvroType) -> bool:
-    """Whether `fastavro` writes each value of the column as it is."""
+    """Whether `fastavro` writes each value of the column as it is, or as null in a union of the type with null."""
     import pyarrow as pa
 
+    if kind.kind == "union":
+        other = kind.without_null()
+        return len(kind.branches) == 2 and other is not None and _surely_fits(column.drop_null(), other)
     if kind.logical is not None or column.null_count:
         return False
     types, stored = pa.types, column.type

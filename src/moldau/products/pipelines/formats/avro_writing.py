@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from decimal import Context, Decimal
 from typing import Any
 
@@ -20,9 +20,7 @@ Change = Callable[[Any], Any]
 
 INTEGER_TIMES = ("date", "time-millis", "time-micros", *TIMES)
 """Logical types of numbers."""
-_EPOCH = datetime(1970, 1, 1)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
-_MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=1_000_000)
 
 
@@ -48,11 +46,11 @@ class RecordWriting:
         return default_of(field, lambda kind, place, value: self._in_branch(kind, place, value))
 
     def encoder(self, are_fitting: frozenset[str] = frozenset()) -> Callable[[Mapping[str, Any]], bytes]:
-        """`are_fitting`: fields whose values are of their type, which has no logical type, as they are."""
+        """`are_fitting`: fields whose values are of their type as they are, or null in its union with null."""
         import fastavro
 
         changes = [
-            (name, None if name in are_fitting else change, _given_or(one, self.default))
+            (name, self._bare(one.type) if name in are_fitting else change, _given_or(one, self.default))
             for name, (one, change) in self._fields.items()
         ]
         known, schema = frozenset(self._fields), self._schema
@@ -145,6 +143,14 @@ class RecordWriting:
             raise ValueError("; ".join(reasons))
 
         return change
+
+    def _bare(self, kind: AvroType) -> Change | None:
+        """Of values that are not looked at."""
+        if kind.kind != "union":
+            return None
+        names = self._branches[id(kind)]
+        other, null = next(one for one in names if one != "null"), ("null", None)
+        return lambda value: null if value is None else (other, {"value": value})
 
     def _of_record(self, record: AvroType) -> Change:
         """A record may hold itself, so what is done with it is looked up when it is needed."""
@@ -353,14 +359,16 @@ def _time_of_day(unit: int) -> Callable[[Any], int | None]:
 
 
 def _moment(unit: int, *, has_zone: bool) -> Callable[[Any], int | None]:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC if has_zone else None)
+
     def act(value: Any) -> int | None:
         if not isinstance(value, datetime):
             return None
         if (value.tzinfo is not None) != has_zone:
             wanted = "a timestamp" if has_zone else "a timestamp_ntz"
             raise ValueError(f"{value} is no local time: cast it to {wanted}")
-        wall = value.astimezone(UTC).replace(tzinfo=None) if has_zone else value
-        return int((wall - _EPOCH) // _MICROSECOND) // unit
+        passed = value - epoch
+        return ((passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds) // unit
 
     return act
 
