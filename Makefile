@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential avro-pairs bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential avro-pairs bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -34,6 +34,7 @@ help:
 	@echo "make planted   runs every planted bug, about four minutes, and records the commit"
 	@echo "make planted-changed   runs the planted bugs that a change since that commit concerns (part of make ci)"
 	@echo "make sim-coverage   which lines of core and shell a hundred seeds of the simulator run"
+	@echo "make verdicts [PAIRS=500 SEED=N]   what the registry says of random pairs of JSON Schemas, proven by documents (seed printed)"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
 	@echo "make avro-pairs [PAIRS=2000]   random schemas and records, read and written by Moldau and Apache Avro (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
@@ -184,6 +185,9 @@ change-of-sides: .venv/.test
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
+
+verdicts: .venv/.test
+	$(BIN)/python -m tests.verdicts --pairs $(or $(PAIRS),500) $(if $(SEED),--seed $(SEED))
 
 FROM ?= 1000
 TO ?= 2000

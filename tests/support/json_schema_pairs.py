@@ -27,6 +27,14 @@ PATTERNS = ("^a", "b$", "^[ab]+$")
 CONSTANTS = (None, True, False, 0, 1, 2, -1, 1.5, "", "a", "b", "abc", [], [1], {}, {"a": 1}, {"b": "a"})
 TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 ANNOTATIONS = {"title": "t", "description": "d", "examples": [1], "x-own": {"type": "null"}, "$comment": "c"}
+ABOUT = {
+    "integer": ("k_number", "k_multiple"),
+    "number": ("k_number", "k_multiple"),
+    "string": ("k_length", "k_pattern"),
+    "array": ("k_items", "k_contains", "k_counts"),
+    "object": ("k_required", "k_properties", "k_closed", "k_pattern_properties", "k_names", "k_dependent"),
+}
+"""Types, and the keywords that say something about them."""
 MOST_LEVELS = 3
 
 
@@ -54,11 +62,15 @@ class Schemas:
         keywords = [name for name in dir(self) if name.startswith("k_")]
         chosen = rng.sample(keywords, rng.choice((0, 1, 1, 2, 2, 3)))
         found: dict[str, Any] = {}
-        if rng.random() < 0.7:
-            kinds = rng.sample(TYPES, rng.choice((1, 1, 1, 2)))
-            found["type"] = kinds[0] if len(kinds) == 1 else kinds
         for name in chosen:
             found |= getattr(self, name)(level)
+        if rng.random() < 0.7:
+            # mostly a type that the keywords are about
+            fitting = [kind for kind, names in ABOUT.items() if any(name in names for name in chosen)]
+            kinds = rng.sample(TYPES, rng.choice((1, 1, 1, 2)))
+            if fitting and rng.random() < 0.8:
+                kinds = list(dict.fromkeys((rng.choice(fitting), *kinds[1:])))
+            found["type"] = kinds[0] if len(kinds) == 1 else kinds
         return found
 
     def _reference(self) -> Node:
@@ -213,7 +225,8 @@ def nodes_of(node: Node) -> Iterator[dict[str, Any]]:
 
 
 def _change(rng: random.Random, schemas: Schemas, whole: Node) -> None:
-    node = rng.choice(list(nodes_of(whole)))
+    nodes = list(nodes_of(whole))
+    node = nodes[min(rng.randrange(len(nodes)), rng.randrange(len(nodes)))]
     names = [name for name in node if name not in ("$schema", "definitions", "$defs", "$ref", "$dynamicRef")]
     name = rng.choice(names) if names else ""
     value = node.get(name)
