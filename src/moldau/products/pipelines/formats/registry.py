@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core import http_retries
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 
@@ -130,6 +131,7 @@ class Registry(msgspec.Struct, frozen=True):
             lambda error: isinstance(error, RegistryUnreachableError),
             self.patience_ms,
             f"{self.url}{path}",
+            asked_pause_s=http_retries.asked_pause_s,
         )
 
     def _ask_once(self, path: str, kind: type[Answer], body: Mapping[str, str] | None) -> Answer:
@@ -142,7 +144,7 @@ class Registry(msgspec.Struct, frozen=True):
             reason = f"{self.url}{path} answered {error.code}: {_message(error)}"
             if error.code == 404 or (error.code == 422 and body is None):
                 raise UnknownSchemaError(reason) from error
-            if error.code == 429 or error.code >= 500:
+            if http_retries.may_pass(error.code):
                 raise RegistryUnreachableError(reason) from error
             raise RegistryError(reason) from error
         except (OSError, http.client.HTTPException) as error:

@@ -12,11 +12,9 @@ pipeline sent the row, and where it came from, if the row has `_topic`, `_partit
 from __future__ import annotations
 
 import re
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -25,6 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core import http_retries
 from moldau.products.pipelines.core.note import PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
@@ -42,8 +41,6 @@ LINES, ARRAY = "lines", "array"
 CONTENT_TYPES = {LINES: "application/x-ndjson", ARRAY: "application/json"}
 ROWS_PER_REQUEST, MOST_ROWS_PER_REQUEST = 100, 10_000
 ANSWER_SECONDS = 30
-_BUSY = 408, 425, 429
-"""Request Timeout, Too Early, Too Many Requests (RFC 9110, 8470, 6585): the same request may be taken later."""
 LETTER = "value string, headers array<struct<key: string, value: binary>>"
 
 
@@ -174,7 +171,7 @@ def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
         _OPENER.open(request, timeout=ANSWER_SECONDS).close()
 
     try:
-        keep_trying(act, _may_pass, post.patience_ms, f"POST {post.url}", asked_pause_s=_asked_pause_s)
+        keep_trying(act, _may_pass, post.patience_ms, f"POST {post.url}", asked_pause_s=http_retries.asked_pause_s)
     except urllib.error.HTTPError as error:
         if not post.keeps_refused or _may_pass(error):
             wait = error.headers.get("Retry-After")
@@ -192,16 +189,5 @@ def _send(post: _Post, rows: Sequence[str], place: int) -> list[_Refused]:
 
 def _may_pass(error: Exception) -> bool:
     if isinstance(error, urllib.error.HTTPError):
-        return error.code in _BUSY or error.code >= 500
+        return http_retries.may_pass(error.code)
     return isinstance(error, OSError | HTTPException)
-
-
-def _asked_pause_s(error: Exception) -> float:
-    """Of the header `Retry-After`: a number of seconds, or a time (RFC 9110). 0 where it says none."""
-    said = (error.headers.get("Retry-After") or "").strip() if isinstance(error, urllib.error.HTTPError) else ""
-    if re.fullmatch("[0-9]{1,9}", said):
-        return float(said)
-    try:
-        return parsedate_to_datetime(said).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return 0.0

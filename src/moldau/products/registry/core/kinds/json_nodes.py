@@ -163,10 +163,15 @@ def property_of(node: Keywords, name: str) -> Node:
     if name in node.get("properties", EVERYTHING):
         return node["properties"][name]
     for pattern, one in node.get("patternProperties", EVERYTHING).items():
-        check_pattern(pattern, name)
-        if re.search(pattern, name):
+        if is_found(pattern, name):
             return one
     return others_of(node)
+
+
+def is_found(pattern: str, name: str) -> bool:
+    """Raises SlowPatternError."""
+    check_pattern(pattern, name)
+    return re.search(pattern, name) is not None
 
 
 def others_of(node: Keywords) -> Node:

@@ -23,6 +23,7 @@ from moldau.products.registry.core.kinds.json_nodes import (
     concerns,
     documents_of,
     groups_of,
+    is_found,
     is_multiple,
     items_of,
     lower,
@@ -46,17 +47,12 @@ DRAFT_3 = "http://json-schema.org/draft-03/schema#"
 
 ONLY_SAME = {
     "pattern": "string",
-    "contains": "array",
-    "minContains": "array",
     "maxContains": "array",
-    "patternProperties": "object",
     "dependencies": "object",
     "dependentRequired": "object",
     "dependentSchemas": "object",
 }
 """Of documents of a type: a reader that has one of these reads only a writer that has the same."""
-ONLY_SAME_OF_ALL = ("if", *DYNAMIC)
-"""As these, for all documents."""
 UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 WHOLE = "\0whole"
 """Stands here for a node with UNEVALUATED, whose meaning depends on all that the node says, in any depth, or of another
@@ -252,25 +248,30 @@ class _Reading:
         for name in ("enum", "const"):
             if name in read:
                 yield f"{path}: the reader allows only the values of `{name}`"
-        for name in ONLY_SAME_OF_ALL:
+        for name in DYNAMIC:
             if name in read:
                 yield f"{path}: the reader's `{name}` is not the writer's"
+        if "if" in read:
+            yield from self._condition(read, written, path)
         if "not" in read and not self._are_apart(read["not"], written, path):
             yield f"{path}: the reader's `not` refuses more than the writer's"
         yield from self._limits(read, written, path)
         for name, kind in ONLY_SAME.items():
-            if name in read and concerns(kind, types) and not self._is_pattern_same(name, read, written):
+            if name in read and concerns(kind, types):
                 yield f"{path}: the reader's `{name}` is not the writer's"
         if "object" in types:
             yield from self._properties(read, written, path)
         if "array" in types:
             yield from self._items(read, written, path)
 
-    def _is_pattern_same(self, name: str, read: Keywords, written: Keywords) -> bool:
-        """Also where what stands beside the patterns is not the same."""
-        if name != "patternProperties" or name not in written:
-            return False
-        return self._same.of_keyword(name, read[name], written[name])
+    def _condition(self, read: Keywords, written: Keywords, path: str) -> Iterator[str]:
+        """What follows from the same condition is compared, from another one it must be allowed in any case."""
+        is_same = "if" in written and self._same.of(read["if"], written["if"])
+        rest = {name: value for name, value in written.items() if name not in ("if", "then", "else")}
+        for name in ("then", "else"):
+            if name in read:
+                there = [written[name]] if is_same and name in written else []
+                yield from self.of(read[name], {"allOf": [*there, rest]}, f"{path}/{name}")
 
     def _limits(self, read: Keywords, written: Keywords, path: str) -> Iterator[str]:
         types = types_of(written)
@@ -300,6 +301,9 @@ class _Reading:
             yield from self.of(read["propertyNames"], names, f"{path}/propertyNames")
         for name in dict.fromkeys((*read.get("properties", ()), *written.get("properties", ()))):
             yield from self.of(property_of(read, name), property_of(written, name), f"{path}/properties/{name}")
+        for pattern, node in read.get("patternProperties", {}).items():
+            for there in _matching(pattern, written):
+                yield from self.of(node, there, f"{path}/patternProperties/{pattern}")
         for name, node in written.get("patternProperties", {}).items():
             yield from self.of(read.get("patternProperties", {}).get(name, others_of(read)), node, path)
         yield from self.of(others_of(read), others_of(written), f"{path}/additionalProperties")
@@ -307,6 +311,11 @@ class _Reading:
     def _items(self, r: Keywords, w: Keywords, path: str) -> Iterator[str]:
         if r.get("uniqueItems") is True and w.get("uniqueItems") is not True:
             yield f"{path}: the reader allows no item twice"
+        least = r.get("minContains", 1)
+        if "contains" in r and least and least > w.get("minContains", 1 if "contains" in w else 0):
+            yield f"{path}: the reader needs more items of `contains` than the writer"
+        elif "contains" in r and least:
+            yield from self.of(r["contains"], w["contains"], f"{path}/contains")
         first_read, other_read = items_of(r)
         first_written, other_written = items_of(w)
         for place in range(max(len(first_read), len(first_written))):
@@ -333,6 +342,15 @@ def _conjuncts(schema: ParsedSchema, node: Node, seen: tuple[str, ...] = ()) -> 
         found += _conjuncts(schema, one, seen)
     rest = {name: value for name, value in said.items() if name not in ("$ref", "allOf", *UNEVALUATED)}
     return [*found, rest] if rest or not found else found
+
+
+def _matching(pattern: str, written: Keywords) -> list[Node]:
+    """Schemas that together allow at least what a writer may write as properties with names of this pattern."""
+    patterns: dict[str, Node] = written.get("patternProperties", {})
+    if pattern in patterns:
+        return [patterns[pattern]]
+    named = [node for name, node in written.get("properties", {}).items() if is_found(pattern, name)]
+    return [*named, *patterns.values(), others_of(written)]
 
 
 def _union_of(node: Keywords) -> str:

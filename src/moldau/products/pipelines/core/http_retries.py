@@ -1,0 +1,29 @@
+"""Which answers over HTTP may be others later, and when to ask again."""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.error
+from email.utils import parsedate_to_datetime
+
+_BUSY = 408, 425, 429
+"""Request Timeout, Too Early, Too Many Requests (RFC 9110, 8470, 6585): the same request may be taken later."""
+
+
+def may_pass(status: int) -> bool:
+    return status in _BUSY or status >= 500
+
+
+def asked_pause_s(error: BaseException | None) -> float:
+    """Of the header `Retry-After`, in the answer that the error is or comes from: a number of seconds, or a time (RFC
+    9110). 0 where it says none."""
+    while error is not None and not isinstance(error, urllib.error.HTTPError):
+        error = error.__cause__
+    said = "" if error is None else (error.headers.get("Retry-After") or "").strip()
+    if re.fullmatch("[0-9]{1,9}", said):
+        return float(said)
+    try:
+        return parsedate_to_datetime(said).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0
