@@ -10,16 +10,21 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.confluent import meta_pb2
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
+from google.type import money_pb2
 
+from moldau.products.pipelines.formats.protobuf import ProtobufFormat
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.proto_files import compile_protos
 from moldau.products.registry.core.state import RegistryState
 from moldau.products.registry.topic import SchemasTopic, TopicError
@@ -128,6 +133,28 @@ def test_protobuf_s_imports_are_references(registry: SchemaRegistry, client: Sch
     assert schema.schema_str.startswith('syntax = "proto3";\npackage registry.test;\nimport "registry/line.proto";')
     body = {"schema": order, "schemaType": "PROTOBUF", "references": [one.to_dict() for one in schema.references]}
     assert ask(registry, "POST", "/subjects/messages-value", body)[1]["version"] == 1
+
+
+def test_types_that_registries_bring_need_no_reference(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
+    """As Confluent's serializer sends them. A pipeline reads the values with the registry's schema."""
+    text = (
+        'syntax = "proto3"; package registry.test; import "google/type/money.proto"; import "confluent/meta.proto"; '
+        'message Paid { google.type.Money total = 1 [(confluent.field_meta).doc = "gross"]; }'
+    )
+    descriptor_pool.Default().AddSerializedFile(meta_pb2.DESCRIPTOR.serialized_pb)
+    descriptor_pool.Default().AddSerializedFile(money_pb2.DESCRIPTOR.serialized_pb)
+    (*_, file) = compile_protos({"registry/paid.proto": text}, "registry/paid.proto")
+    descriptor_pool.Default().AddSerializedFile(file)
+    paid = message_factory.GetMessageClass(descriptor_pool.Default().FindMessageTypeByName("registry.test.Paid"))
+    at = SerializationContext("paid", MessageField.VALUE)
+    serialize = ProtobufSerializer(paid, client, {"use.deprecated.format": False})
+    written = serialize(paid(total={"currency_code": "CZK", "units": 7}), at)
+    schema = client.get_latest_version("paid-value").schema
+    assert not schema.references
+    assert '(.confluent.field_meta) = { doc: "gross" }' in str(schema.schema_str)
+    values = ProtobufFormat(registry=Registry(registry.url), subject="paid-value").values()
+    (row,) = values(pa.array([written], pa.binary())).to_pylist()
+    assert row == {"total": {"currency_code": "CZK", "units": 7, "nanos": 0}, "_moldau_corrupt": None}
 
 
 # --- versions, ids, levels ---
@@ -351,6 +378,15 @@ def test_a_refusal_has_the_established_code(
 ) -> None:
     assert ask(shared, "POST", "/subjects/there/versions", {"schema": '"string"'})[0] == 200
     assert ask(shared, method, path, body) == refusal
+
+
+def test_a_request_that_is_not_admitted_is_refused_in_json(shared: SchemaRegistry) -> None:
+    """By the name of another machine, as a page elsewhere would ask."""
+    request = urllib.request.Request(f"{shared.url}/subjects", headers={"Host": "registry.example.com"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+    with refused.value as answer:
+        assert json.loads(answer.read())["error_code"] == 403
 
 
 def test_a_body_of_too_many_levels_is_refused(shared: SchemaRegistry) -> None:
