@@ -122,7 +122,7 @@ _NO_COLUMN = ("variant", "map<string,variant>", "time(9)", "struct<x:time(9)>")
 _INTERVALS = ("interval year to month", "interval day to second", "array<interval day to second>")
 
 TARGETS: Mapping[str, OddTarget] = {
-    "path": OddTarget(_NO_COLUMN),
+    "path": OddTarget((*_NO_COLUMN, "interval year to month")),
     "delta": OddTarget((*_NO_COLUMN, *_INTERVALS, "void", "time(6)")),
     "iceberg": OddTarget((*_NO_COLUMN, *_INTERVALS, "void")),
     "sqlite": OddTarget((*_NO_COLUMN, *_INTERVALS), {"float": _of_sqlite, "double": _of_sqlite}),

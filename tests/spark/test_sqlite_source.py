@@ -48,6 +48,13 @@ def test_each_row_is_read_once(file):
     assert reader.batch() == []
 
 
+def test_a_text_that_is_no_utf8_is_replaced(file):
+    reader = Reader(feed(file))
+    run(file, "insert into orders (name, raw) values (cast(x'62fffe' as text), x'62fffe')")
+    (row,) = reader.batch()
+    assert (row["name"], row["raw"]) == ("b\ufffd\ufffd", b"b\xff\xfe")
+
+
 def test_a_row_is_there_when_its_writer_has_committed(file):
     reader = Reader(feed(file))
     with closing(sqlite3.connect(file)) as writer:

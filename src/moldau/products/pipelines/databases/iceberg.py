@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ def parse_table(section: Section, directory: Path) -> tuple[str, str, Path]:
     if len(table.split(".")) < 2 or not all(table.split(".")):
         section.refuse("iceberg", f"must be `namespace.table`, not `{table}`")
     warehouse = section.place("warehouse", directory, default="warehouse")
+    if re.search("[#?]", warehouse):
+        section.refuse("warehouse", f"must have no `#` and no `?`, where pyiceberg ends a path: {warehouse} has one")
     if "://" in warehouse and not section.has("catalog"):
         section.refuse("warehouse", "is an object store, which holds no catalogue: name a file for it with `catalog`")
     return table, warehouse, section.local_path("catalog", directory, default=f"{warehouse}/{CATALOG_FILE}")

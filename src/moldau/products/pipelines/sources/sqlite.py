@@ -160,6 +160,8 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
     """For reading. Raises DatabaseSourceError."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            # SQLite keeps any bytes as a text
+            connection.text_factory = lambda text: text.decode("utf-8", "replace")
             yield connection
     except sqlite3.Error as error:
         raise DatabaseSourceError(f"{file} cannot be read: {error}") from error

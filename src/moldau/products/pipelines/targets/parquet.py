@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 SPARK_SINK_DIRECTORY = "_spark_metadata"
 JOINED = "joined.parquet"
+_LACKS = ("variant", "interval(?! (?:day|hour|minute|second))", NANOSECOND_TIME)
+"""Types of Spark, as `refuse_types` takes them: Arrow writes no interval of months."""
 
 
 class FilesTarget(Target, frozen=True, kw_only=True):
@@ -72,7 +74,7 @@ class FilesTarget(Target, frozen=True, kw_only=True):
     def rows_of(self, result: DataFrame) -> DataFrame:
         refuse_double_columns(result.columns)
         refuse_empty_structs(result.dtypes, "Parquet")
-        refuse_types(result, ("variant", NANOSECOND_TIME), self.NAMED_BY)
+        refuse_types(result, _LACKS, self.NAMED_BY)
         return result
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
