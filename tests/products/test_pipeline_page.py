@@ -502,6 +502,7 @@ def test_paths_of_a_page_that_comes_through_a_pipe_start_at_the_working_director
         ("{delta: in, as: table, removed_rows: skip}", "`removed_rows` has no meaning for a table"),
         ("{iceberg: orders}", "`iceberg` must be `namespace.table`, not `orders`"),
         ("{iceberg: shop.orders, warehouse: s3://lake/shop}", "`warehouse` is an object store"),
+        ('{iceberg: shop.orders, warehouse: "lake #1"}', "`warehouse` must have no `#` and no `?`, where pyiceberg"),
         ("{iceberg: shop.orders, as: table, removed_rows: skip}", "`removed_rows` has no meaning for a table"),
         ("{sqlite: f.db, table: t}", "`by` is missing"),
         ("{sqlite: f.db, table: t, by: id, delay: soon}", "`delay` must be a time such as `10 seconds`, not `soon`"),
