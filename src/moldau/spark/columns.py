@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ def with_column(
 
 
 def map_in_arrow(
-    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]], columns: str
+    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], columns: str
 ) -> DataFrame:
     """`DataFrame.mapInArrow` of a frame whose columns have any names: Spark looks for each column by its name, in which
     it takes a dot for a field of a struct."""
@@ -42,8 +42,8 @@ def map_in_arrow(
 
 
 def _named(
-    function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     names: Sequence[str],
     batches: Iterator[pa.RecordBatch],
-) -> Iterable[pa.RecordBatch]:
+) -> Iterator[pa.RecordBatch]:
     return function(batch.rename_columns(list(names)) for batch in batches)
