@@ -43,7 +43,6 @@ def result_of(spark, tmp_path: Path):
         ("", "select sum(amount) as amount from source", r"more: say with `watermark` of the source how late rows "),
         (LATE, "select * from source order by at", "page.yaml:5: `sink`: Sorting is not supported on streaming"),
         ("", "select user, rank() over (partition by user order by at) as n from source", "NON_TIME_WINDOW"),
-        ("", "select user, time'10:00:00' as at from source", "The data type TIME is not supported"),
     ],
 )
 def test_what_no_stream_can_do_is_refused_before_a_query_starts(result_of, more: str, sql: str, reason: str):
@@ -65,6 +64,19 @@ def test_what_no_stream_can_do_is_refused_before_a_query_starts(result_of, more:
 def test_a_type_that_a_table_lacks_is_refused(result_of, sink: str, value: str, reason: str):
     with pytest.raises(FlowError, match=reason):
         result_of(f"select user, {value} as value from source", sink)
+
+
+def test_a_time_of_day_is_a_type_of_streams(result_of):
+    rows = result_of("select user, time'10:00:00' as time from source", "iceberg: a.b")
+    assert dict(rows.dtypes)["time"] == "time(6)"
+
+
+@pytest.mark.parametrize("sink", [DELTA, ICEBERG])
+def test_a_key_that_is_no_plain_value_is_refused(result_of, sink: str):
+    with pytest.raises(
+        FlowError, match=r"'k', which `key` names, has the type struct<.*: rows are told apart by plain"
+    ):
+        result_of("select struct(user) as k from source", f"{sink}, mode: update, key: k")
 
 
 @pytest.mark.parametrize("sink", [DELTA, ICEBERG, SQLITE])

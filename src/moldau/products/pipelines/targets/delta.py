@@ -37,6 +37,7 @@ from moldau.products.pipelines.targets.table_target import (
     evaluate,
     is_committed,
     parse_compact_every,
+    refuse_nested_key,
 )
 from moldau.products.pipelines.targets.target import Owner, TargetError, TargetQuery, refuse_empty_structs
 
@@ -103,6 +104,7 @@ class DeltaTarget(TableTarget, frozen=True, kw_only=True):
 
         super().rows_of(result)
         refuse_empty_structs(result.dtypes, "Delta")
+        refuse_nested_key(result, self.key)
         if _is_table(self.location):
             _check_takes(DeltaTable(self.location), arrow_schema(result.drop(DELETED)))
         return result

@@ -38,6 +38,7 @@ from moldau.products.pipelines.targets.table_target import (
     evaluate,
     is_committed,
     parse_compact_every,
+    refuse_nested_key,
 )
 from moldau.products.pipelines.targets.target import (
     NANOSECOND_TIME,
@@ -134,6 +135,7 @@ class IcebergTarget(TableTarget, frozen=True, kw_only=True):
 
         super().rows_of(result)
         refuse_empty_structs(result.dtypes, "Iceberg")
+        refuse_nested_key(result, self.key)
         if self.catalog.exists():
             catalog = self.open_catalog()
             if catalog.table_exists(self.table):

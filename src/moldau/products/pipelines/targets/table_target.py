@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.targets.changes import CHANGE_KEYS, Changes, check_key, parse_changes
@@ -73,6 +74,16 @@ class TableTarget(Target, frozen=True, kw_only=True):
         check_key(result.columns, self.key)
         refuse_types(result, self.LACKS, self.NAMED_BY)
         return result
+
+
+def refuse_nested_key(result: DataFrame, key: Sequence[str]) -> None:
+    """For a table whose rows Arrow compares, which it does by plain values alone. Raises FlowError."""
+    for name, kind in result.dtypes:
+        if name in key and kind.startswith(("struct", "array", "map")):
+            raise FlowError(
+                f"the column {name!r}, which `key` names, has the type {kind}: rows are told apart by plain values, such "
+                "as `to_json` of it"
+            )
 
 
 def parse_compact_every(sink: Section) -> int:
