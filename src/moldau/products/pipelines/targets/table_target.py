@@ -81,8 +81,8 @@ def refuse_nested_key(result: DataFrame, key: Sequence[str]) -> None:
     for name, kind in result.dtypes:
         if name in key and kind.startswith(("struct", "array", "map")):
             raise FlowError(
-                f"the column {name!r}, which `key` names, has the type {kind}: rows are told apart by plain values, such "
-                "as `to_json` of it"
+                f"the column {name!r}, which `key` names, has the type {kind}: rows are told apart by plain values, "
+                "such as `to_json` of it"
             )
 
 
