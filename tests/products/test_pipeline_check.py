@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from moldau.cli.main import main
 from moldau.extras import PACKAGES
+from moldau.products.pipelines.targets.rights import check_database, check_folder
+from moldau.products.pipelines.targets.target import TargetError
+
+NOBODY = 65534
 
 PAGE = """\
 name: {name}
@@ -166,16 +173,37 @@ def test_what_shows_without_spark_is_refused_at_once(
     assert [one.name for one in tmp_path.iterdir()] == ["x-0.yaml"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the user root may write everywhere")
-def test_a_target_without_the_right_to_write_is_refused_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    locked = tmp_path / "locked"
-    locked.mkdir(mode=0o500)
-    (tmp_path / "a.db").touch(mode=0o400)
-    for sink in ("path: locked/out", "sqlite: locked/a.db\n  table: t", "sqlite: a.db\n  table: t"):
-        assert main(["pipeline", "check", page(tmp_path, "x", **{"topic: out": sink})]) == 2
-        assert capsys.readouterr().err.endswith(": permission denied\n")
+@contextmanager
+def as_somebody_else() -> Iterator[None]:
+    """The user root may write everywhere: it is another user meanwhile."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def test_a_target_without_the_right_to_write_is_refused_at_once() -> None:
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        locked, database = directory / "locked", directory / "a.db"
+        locked.mkdir()
+        database.touch()
+        for path, mode in ((directory, 0o755), (locked, 0o555), (database, 0o444)):
+            path.chmod(mode)
+        with as_somebody_else():
+            with pytest.raises(TargetError, match=f"{locked}/out cannot be made in {locked}: permission denied"):
+                check_folder(f"{locked}/out")
+            with pytest.raises(TargetError, match=f"{locked} cannot be written to: permission denied"):
+                check_folder(str(locked))
+            for file in (locked / "a.db", database):
+                with pytest.raises(TargetError, match="permission denied"):
+                    check_database(file)
+        locked.chmod(0o755)
+    check_folder("s3://bucket/of/somebody")  # is asked when it is written to
 
 
 def test_a_check_says_what_it_did_not_look_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

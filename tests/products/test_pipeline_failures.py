@@ -51,6 +51,17 @@ def test_of_a_trace_of_python_its_error_is_told():
     assert what_failed(worker) == "ValidationError: the table is not what it was"
 
 
+def test_a_sentence_of_ours_is_told_whether_spark_shows_its_trace_or_not():
+    for report in (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):\n  File x\n"
+        "moldau.spark.offsets.StartError: topic 't' does not exist\nSQLSTATE: 38000",
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to plan: moldau.spark.offsets.StartError: topic 't' does not exist\n"
+        "SQLSTATE: 38000",
+    ):
+        assert what_failed(report) == "topic 't' does not exist"
+    assert what_failed("[X] the group moldau.shop: no offsets") == "[X] the group moldau.shop: no offsets"
+
+
 IN_SQL = """\
 pyspark.errors.exceptions.captured.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012
 == SQL (line 2, position 3) ==

@@ -308,3 +308,12 @@ def test_without_a_terminal_a_line_comes_on_change_and_once_a_minute():
         assert said_in(600, still) == 10
         assert said_in(10, *(msgspec.structs.replace(still, records_read=number) for number in range(10))) == 10
         assert said_in(2, msgspec.structs.replace(still, records_read=99)) == 1
+
+
+def test_the_last_lines_of_a_run_do_not_repeat_the_error_that_follows():
+    lines = io.StringIO()
+    failed = PipelineState("p", 1, 10, 0, 5, "failed", trouble="[CAST_INVALID_INPUT] 'x' is no INT")
+    with ProgressDisplay({"pipeline": "p"}, Console(file=lines)) as display:
+        display.show([failed])
+        display.show([failed], force=True)
+    assert lines.getvalue().count("CAST_INVALID_INPUT") == 1

@@ -16,7 +16,8 @@ INTRODUCTION = """# The command line
 Generated: `python -m moldau.cli.reference > docs/reference/command-line.md`.
 
 `moldau COMMAND --help` explains each flag and ends with examples. Every command that talks to a cluster takes
-`--bootstrap-server HOST:PORT` (`-b`), a broker of Moldau or of Apache Kafka, and most take `--json` (`--format json`).
+`--bootstrap-server HOST:PORT` (`-b`), a broker of Moldau or of Apache Kafka; without it, the environment's
+`MOLDAU_BOOTSTRAP_SERVER` counts, else 127.0.0.1:9092. Most take `--json` (`--format json`).
 Flags stand anywhere between the words; words after `--` are no flags. A FILE of `-`, and a
 VALUE of `-` alone, is standard input. `python -m moldau` is the same command, with the Python that is named.
 
@@ -30,10 +31,12 @@ duration before now. A duration is a number and a unit: `90s`, `15m`, `1h30m`, `
 `moldau consume --json` prints each record as one line of JSON, and `moldau produce --json` reads such lines back: key,
 value, headers, timestamp and partition, byte for byte ([decision 0022](../decisions/0022-records-as-json.md)).
 `moldau produce` writes every line that was read, also after Ctrl-C or SIGTERM, and prints how many records were
-written.
+written, with their offsets. `consume` and `page` decode Avro, Protobuf and JSON Schema by the schema registry that
+`--registry`, or the environment's `MOLDAU_REGISTRY`, names; such lines of JSON are for people and for `jq`, and
+`produce` refuses them.
 
 `eval "$(moldau completion bash)"` completes commands, flags, topics and groups in bash; zsh and fish have scripts of
-their own. Topics and groups come from the broker that the line names with `-b`, else from 127.0.0.1:9092; the broker
+their own. Topics and groups come from the broker that the line names with `-b`, else as above; the broker
 has half a second to answer.
 
 ## Commands

@@ -17,7 +17,8 @@ MOST_TRIES = 40
 Offsets = Mapping[TopicPartition, tuple[int, int]]
 """Of each partition the first offset, and the one behind the last."""
 
-_OURS = re.compile(r"^moldau(?:\.\w+)+: (.+)$", re.MULTILINE)
+_OURS = re.compile(r"(?:^|[ :])moldau(?:\.\w+)*\.[A-Z]\w*: (.+)$", re.MULTILINE)
+"""In a trace of Python it begins a line; where Spark leaves the trace out, it stands behind Spark's own words."""
 _BRANCH = re.compile(r"\s*(?:[:|]  |   )*[+:]- ")
 """A line of Spark's drawing of a query; the first of them stands behind that of its root."""
 _PYTHON_CAUSE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w[\w.]*(?:: .*)?)$", re.MULTILINE)

@@ -153,7 +153,7 @@ class ProgressDisplay:
             return
         for state in states:
             if force or self._is_due(state, now):
-                self._show_line(state, now)
+                self._show_line(state, now, is_last=force)
 
     def _is_due(self, state: PipelineState, now: float) -> bool:
         if state.name not in self._said:
@@ -165,14 +165,16 @@ class ProgressDisplay:
             return now >= said_at + SAME_LINE_EVERY_SECONDS
         return now >= said_at + (LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS)
 
-    def _show_line(self, state: PipelineState, now: float) -> None:
+    def _show_line(self, state: PipelineState, now: float, *, is_last: bool = False) -> None:
+        """`is_last`: the error by which the query ended follows."""
+        is_said = is_last and state.name in self._said and self._said[state.name][1].trouble == state.trouble
         self._said[state.name] = (now, state)
         per_second = self._rates[state.name].per_second(now, state.records_read)
         self._say(
             f"{state.name}: {state.state}, batch {state.batches}, read {state.records_read:,} records, "
             f"{per_second:,.0f}/s, lag {_lag(state)}, last batch {state.batch_ms:,} ms"
             + (f", dead letters {state.dead_letters:,}" if state.dead_letters else "")
-            + (f"; {visible(state.trouble)}" if state.trouble else "")
+            + (f"; {visible(state.trouble)}" if state.trouble and not is_said else "")
         )
 
     def _say(self, line: str) -> None:
