@@ -16,6 +16,7 @@ from moldau.cli.main import main
 from moldau.extras import PACKAGES
 from moldau.products.pipelines.targets.rights import check_database, check_folder
 from moldau.products.pipelines.targets.target import TargetError
+from tests.cluster.guides import blocks
 
 NOBODY = 65534
 
@@ -230,3 +231,11 @@ sys.exit(main(["pipeline", "check", {file!r}]) or main(["pipeline", "graph", {fi
         "x\n└── source: topic orders (json), first run from the earliest offsets\n    └── x\n"
         "        └── -> x: topic out (append)\n"
     )
+
+
+def test_the_page_of_the_readme_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [block for block in blocks() if block.page == "README.md" and block.language == "yaml"]
+    file = tmp_path / "shop.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    assert main(["pipeline", "check", str(file)]) == 0
+    assert capsys.readouterr().err == ""

@@ -221,3 +221,12 @@ def test_a_target_of_the_reader_s_own_is_one_module(
     Path("as-lines.yaml").write_text(text.replace("out/lines", "out/file"), encoding="utf-8")
     assert main(commands.text.splitlines()[-1].split()[1:]) == 1
     assert "out/file is a file: name a directory with `lines`" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_page_of_the_readme_passes_its_test(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [one for one in blocks() if one.page == "README.md" and one.language == "yaml"]
+    file = tmp_path / "shop.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    assert main(["pipeline", "test", str(file)]) == 0
+    assert ": only big orders count: passed (" in capsys.readouterr().out

@@ -206,7 +206,7 @@ def test_a_group_shows_the_progress_of_a_plain_stream(
 
 def test_an_error_of_ours_is_a_sentence_without_a_trace_of_python(spark, bootstrap_servers: str):
     frame = spark.read.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers)
-    with pytest.raises(Exception) as refused:  # noqa: PT011 - Spark has several classes for it
+    with pytest.raises(Exception) as refused:
         frame.option("subscribe", "no-such-topic").option("startingOffset", "earliest").load().count()
     assert "moldau.spark.options.OptionError: " in str(refused.value)
     assert "Traceback" not in str(refused.value)
