@@ -69,7 +69,7 @@ class Select:
             if len(item) >= 1 and item[-1].says("*"):
                 if len(item) > 1 or len(self._relations) != 1:
                     return None
-                found += next(iter(self._relations.values())) or ()
+                found += [name for columns in self._relations.values() for name in columns or ()]
             elif item and item[-1].is_name and (len(item) == 1 or item[-2].says("as", ".") or item[-2].is_value):
                 found.append(item[-1].text)
             else:
@@ -100,7 +100,8 @@ class Select:
         }
 
     def _items(self) -> Iterator[list[Word]]:
-        depth, item = 0, []
+        depth = 0
+        item: list[Word] = []
         for word in self._words[1:]:
             if depth == 0 and word.says("from"):
                 break
