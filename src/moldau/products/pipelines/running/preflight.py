@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from functools import partial
 
@@ -10,6 +9,7 @@ from moldau.client.admin.configs import BROKER, TOPIC
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
+from moldau.products.pipelines.core.slips import meant_by
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.page.offline import check_offline
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
@@ -17,7 +17,6 @@ from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_M
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.targets.topic import TopicTarget
 from moldau.shell.io.tcp import TCP
-from moldau.types import hint
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -29,8 +28,6 @@ MOST_MESSAGE_BYTES = 2**31 - 1
 """The setting's largest value."""
 _ANSWER_TIMEOUT_MS = 10_000
 _AUTO_CREATE = "auto.create.topics.enable"
-_LIKE = 0.8
-"""How like the names of two topics are, of which one may be misspelt."""
 
 
 class PreflightError(MoldauError):
@@ -41,7 +38,7 @@ def check_page(page: PipelinePage, *, on_server: bool = False) -> list[str]:
     """Looks at everything that the page needs, before Spark starts, and makes nothing. `on_server`: of Spark Connect.
     Gives the topics that are not there, and that the cluster makes for a run. Raises PreflightError, PageError, and
     what a source or target refuses."""
-    check_offline(page)
+    check_offline(page, on_server=on_server)
     for source in page.sources().values():
         source.check()
     for query in page.queries:
@@ -167,7 +164,7 @@ def _absent_topics(client: ClusterClient, servers: str, query: PipelineQuery) ->
     if servers != query.bootstrap_servers or topic is None or topic in client.retry(partial(client.refresh, [topic])):
         return []
     # a cluster that makes every topic makes a misspelt one too, and nobody would read its rows
-    if _nearest(client, topic) or not _makes_topics(client):
+    if meant_by(topic, client.list_topics()) or not _makes_topics(client):
         raise PreflightError(_absent(client, servers, topic))
     return [topic]
 
@@ -235,19 +232,9 @@ def _client(page: PipelinePage, servers: str) -> ClusterClient:
     )
 
 
-def _nearest(client: ClusterClient, topic: str) -> str:
-    """The topic that was perhaps meant, as a hint. Not one that is another on purpose: `t-2` beside `t-1`, `t-out`."""
-
-    def is_other(known: str) -> bool:
-        short, long = sorted((known, topic), key=len)
-        is_longer = long.startswith(short) and long[len(short) : len(short) + 1] in tuple("-_.")
-        return is_longer or re.sub(r"\d+", "", known) == re.sub(r"\d+", "", topic)
-
-    return hint(topic, (known for known in client.list_topics() if not is_other(known)), cutoff=_LIKE)
-
-
 def _absent(client: ClusterClient, servers: str, topic: str) -> str:
-    near = _nearest(client, topic)
+    meant = meant_by(topic, client.list_topics())
+    near = f"; did you mean {meant}?" if meant else ""
     make = f"moldau topics create {topic} --bootstrap-server {servers}"
     what = f"topic {topic!r} does not exist on {servers}{near}"
     return f"{what} To create it: {make}" if near else f"{what}; to create it: {make}"
