@@ -18,7 +18,7 @@ from moldau.client.admin.quorum import describe_quorum
 from moldau.client.admin.topics import TopicDescription, list_topics
 from moldau.errors import KafkaError
 from tests.chaos.namespaces import PORTS, Namespaces
-from tests.chaos.nodes import NODE_IDS, STOP_S, admin_of, wait_whole, what_lacks
+from tests.chaos.nodes import NODE_IDS, STOP_S, admin_of, wait_whole
 from tests.support.cluster_of_three import (
     UNSERVED,
     apache_command,
@@ -157,9 +157,14 @@ class DocumentedNodes:
         """Until all brokers are there, all controllers vote, and every replica is in sync. Raises AssertionError."""
         wait_whole(self._addresses, [*self._voters], patience_s=PATIENCE_S)
 
-    def what_lacks(self) -> str:
-        """Nothing of a cluster that is whole."""
-        return what_lacks(self._addresses, [*self._voters])
+    def out_of_sync(self) -> list[str]:
+        """The partitions that lack a leader or a replica in sync. Raises KafkaError where no broker answers in time."""
+        return [
+            f"{topic.name}-{row.index}: leader {row.leader_id}, in sync {row.isr} of {row.replicas}"
+            for topic in self.topics().values()
+            for row in topic.partitions
+            if row.leader_id < 0 or len(row.isr) < len(row.replicas)
+        ]
 
     def active_controller(self) -> int:
         """The machine of it; 0 where nobody says so now."""
