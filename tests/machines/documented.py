@@ -132,11 +132,15 @@ class DocumentedNodes:
             process.wait(STOP_S)
 
     def stop(self, machine: int) -> None:
-        """SIGTERM: the broker first, for it tells the controllers that it goes. Raises TimeoutExpired."""
+        """SIGTERM: the broker first, for it tells the controllers that it goes. Raises AssertionError."""
         for node in reversed(self._nodes_of(machine)):
             process = self._processes.pop(node)
             process.terminate()
-            process.wait(STOP_S)
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise AssertionError(f"SIGTERM did not end node {node.node_id} in {PATIENCE_S:.0f} s") from None
 
     def ended(self) -> list[int]:
         """The nodes that ended by themselves."""

@@ -91,7 +91,7 @@ class Soak:
                 self._say(f"{text} of machine {machine}: whole {time.monotonic() - started_s:.1f} s after its start")
             self._watch(clients, self._begin_s + self._duration_s)
             self._check_internal_topics()
-        except AssertionError as error:
+        except (AssertionError, KafkaError) as error:
             self._problems.append(str(error))
         self._say(f"{self._looks} looks at a whole cluster, {clients.acknowledged:,} records acknowledged")
         return self._problems
