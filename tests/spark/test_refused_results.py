@@ -79,6 +79,13 @@ def test_a_key_that_is_no_plain_value_is_refused(result_of, sink: str):
         result_of("select struct(user) as k from source", f"{sink}, mode: update, key: k")
 
 
+@pytest.mark.parametrize(("sink", "place"), [("path: out", "Parquet"), (DELTA, "Delta"), (ICEBERG, "Iceberg")])
+@pytest.mark.parametrize("value", ["struct()", "array(struct())", "named_struct('a', struct())"])
+def test_a_struct_without_fields_is_refused_where_files_have_none(result_of, sink: str, place: str, value: str):
+    with pytest.raises(FlowError, match=rf"the column 'value' has the type .*, and {place} has no struct without fields"):
+        result_of(f"select user, {value} as value from source", sink)
+
+
 @pytest.mark.parametrize("sink", [DELTA, ICEBERG, SQLITE])
 def test_a_field_may_be_called_like_a_type(result_of, sink: str):
     result_of("select named_struct('void', 1, 'interval', 2, 'variant', 3) as s, amount as interval from source", sink)
