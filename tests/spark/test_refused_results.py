@@ -82,7 +82,9 @@ def test_a_key_that_is_no_plain_value_is_refused(result_of, sink: str):
 @pytest.mark.parametrize(("sink", "place"), [("path: out", "Parquet"), (DELTA, "Delta"), (ICEBERG, "Iceberg")])
 @pytest.mark.parametrize("value", ["struct()", "array(struct())", "named_struct('a', struct())"])
 def test_a_struct_without_fields_is_refused_where_files_have_none(result_of, sink: str, place: str, value: str):
-    with pytest.raises(FlowError, match=rf"the column 'value' has the type .*, and {place} has no struct without fields"):
+    with pytest.raises(
+        FlowError, match=f"the column 'value' has the type .*, and {place} has no struct without fields"
+    ):
         result_of(f"select user, {value} as value from source", sink)
 
 

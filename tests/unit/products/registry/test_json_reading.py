@@ -212,6 +212,8 @@ def test_schemas_of_different_drafts_are_compared_by_what_each_says() -> None:
     assert read(whole(text, 2020), whole(text, 7)) == []
     items = {"items": [WHOLE], "type": "array"}
     assert read(whole({"type": "array", "prefixItems": [WHOLE]}, 2020), whole(items, 7)) == []
+    assert read(whole(WHOLE, 7), whole(WHOLE, 4)) == []
+    assert read(whole(WHOLE, 4), whole(WHOLE, 7))  # 1.0
     assert read(whole({"minContains": 2, "contains": TEXT}, 2020), whole({"minContains": 2, "contains": TEXT}, 7))
 
 

@@ -43,7 +43,7 @@ MOST_COMPARISONS = 10_000
 MOST_LEVELS_APART = 5
 """Of properties that are looked at to tell two schemas apart."""
 NEVER = 1 << 30
-DRAFT_3 = "http://json-schema.org/draft-03/schema#"
+DRAFT_3, DRAFT_4 = (f"http://json-schema.org/draft-0{number}/schema#" for number in (3, 4))
 
 ONLY_SAME = {
     "pattern": "string",
@@ -242,7 +242,10 @@ class _Reading:
         types = types_of(written)
         if WHOLE in read:
             yield f"{path}: the reader has `unevaluated...` or another draft, and is not the writer's schema"
-        refused = [one for one in types if not allows_type(types_of(read), one)]
+        allowed = types_of(read)
+        if DRAFT_4 == self._reader.draft != self._writer.draft:  # 1.0 is an integer since draft 6
+            allowed = tuple(one for one in allowed if one != "integer")
+        refused = [one for one in types if not allows_type(allowed, one)]
         if refused:
             yield f"{path}: the reader does not allow the type {', '.join(refused)}"
         for name in ("enum", "const"):
