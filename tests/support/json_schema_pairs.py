@@ -57,7 +57,7 @@ class Schemas:
         rng = self._rng
         if rng.random() < 0.06 and self._draft > 4:
             return rng.random() < 0.7
-        if rng.random() < 0.15 and level:
+        if rng.random() < 0.3 and level:
             return self._reference()
         keywords = [name for name in dir(self) if name.startswith("k_")]
         chosen = rng.sample(keywords, rng.choice((0, 1, 1, 2, 2, 3)))
@@ -68,7 +68,7 @@ class Schemas:
             # mostly a type that the keywords are about
             fitting = [kind for kind, names in ABOUT.items() if any(name in names for name in chosen)]
             kinds = rng.sample(TYPES, rng.choice((1, 1, 1, 2)))
-            if fitting and rng.random() < 0.8:
+            if fitting and rng.random() < 0.95:
                 kinds = list(dict.fromkeys((rng.choice(fitting), *kinds[1:])))
             found["type"] = kinds[0] if len(kinds) == 1 else kinds
         return found
@@ -224,8 +224,21 @@ def nodes_of(node: Node) -> Iterator[dict[str, Any]]:
                 yield from nodes_of(one)
 
 
+def _used(whole: Node) -> list[Node]:
+    """The nodes that say something of documents, those that are referred to first."""
+    names = [name for name in ("definitions", "$defs") if name in whole]
+    nodes = list(nodes_of({name: value for name, value in whole.items() if name not in names}))[1:]
+    found, seen = [whole, *nodes], set()
+    for node in found:
+        reference = node.get("$ref")
+        if reference is not None and reference not in seen:
+            seen.add(reference)
+            found += nodes_of(whole[names[0]][reference.rpartition("/")[2]])
+    return found[::-1]
+
+
 def _change(rng: random.Random, schemas: Schemas, whole: Node) -> None:
-    nodes = list(nodes_of(whole))
+    nodes = _used(whole)
     node = nodes[min(rng.randrange(len(nodes)), rng.randrange(len(nodes)))]
     names = [name for name in node if name not in ("$schema", "definitions", "$defs", "$ref", "$dynamicRef")]
     name = rng.choice(names) if names else ""
@@ -320,20 +333,32 @@ def _listed(node: Node, name: str) -> Sequence[Node]:
     return value if isinstance(value, list) else [value]
 
 
+def _with_a_part(rng: random.Random, document: Any, part: Any) -> Any:
+    if not isinstance(document, dict | list) or not document or rng.random() < 0.2:
+        return part
+    at = rng.choice(list(document)) if isinstance(document, dict) else rng.randrange(len(document))
+    document[at] = _with_a_part(rng, document[at], part)
+    return document
+
+
 def counter_example(
     rng: random.Random, reader: Node, writer: Node, most: int = 200, tries: int = 600
 ) -> tuple[Any, int]:
     """A document that the writer allows and the reader does not, in a list, or an empty one; and how many the writer
     allowed."""
     allows, reads = (validator_for(one)(one) for one in (writer, reader))
-    sources = (Documents(rng, writer), Documents(rng, reader))
+    sources = [(Documents(rng, one), list(nodes_of(one))) for one in (writer, reader)]
+    allowed: list[Any] = []
     count = 0
     for number in range(tries):
-        source, schema = (sources[0], writer) if number % 3 else (sources[1], reader)
-        document = source.along(schema)
+        source, nodes = sources[number % 2]
+        document = source.along(nodes[0])
+        if allowed and number % 3:  # one that the writer allows, with a part made along another node
+            document = _with_a_part(rng, copy.deepcopy(rng.choice(allowed)), source.along(rng.choice(nodes)))
         try:
             if allows.is_valid(document):
                 count += 1
+                allowed.append(document)
                 if not reads.is_valid(document):
                     return [document], count
         except RecursionError:  # a definition that is nothing but a reference to itself
