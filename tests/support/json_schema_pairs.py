@@ -45,22 +45,35 @@ class Schemas:
         self._rng, self._draft = rng, draft
         self._defs = "$defs" if draft >= 2019 else "definitions"
         self._defined = ("A", "B")
+        self._is_in_place = True
+        """Whether what is made now says something of the same document as the definition around it."""
+        self._below: tuple[str, ...] = ()
+        """What may be referred to there, so that no definition is nothing but itself."""
+
+    def refer_to_nothing_beside(self) -> None:
+        """For parts that are put anywhere."""
+        self._below = ()
 
     def whole(self) -> dict[str, Any]:
+        self._below = self._defined
         node = self.node(0)
         root = node if isinstance(node, dict) else {"allOf": [node]} if self._draft > 4 else {}
         if "$ref" in root and self._draft < 2019:
             root = {"allOf": [root]}
-        return {"$schema": URIS[self._draft], **root, self._defs: {name: self.node(1) for name in self._defined}}
+        definitions = {}
+        for place, name in enumerate(self._defined, 1):
+            self._below = self._defined[place:]
+            definitions[name] = self.node(1)
+        return {"$schema": URIS[self._draft], **root, self._defs: definitions}
 
     def node(self, level: int) -> Node:
         rng = self._rng
         if rng.random() < 0.06 and self._draft > 4:
             return rng.random() < 0.7
-        if rng.random() < 0.3 and level:
-            return self._reference()
+        if rng.random() < 0.3 and level and (names := self._below if self._is_in_place else self._defined):
+            return self._reference(names)
         keywords = [name for name in dir(self) if name.startswith("k_")]
-        chosen = rng.sample(keywords, rng.choice((0, 1, 1, 2, 2, 3)))
+        chosen = rng.sample(keywords, rng.choice((0, 1, 1, 1, 2, 2)))
         found: dict[str, Any] = {}
         for name in chosen:
             found |= getattr(self, name)(level)
@@ -73,19 +86,28 @@ class Schemas:
             found["type"] = kinds[0] if len(kinds) == 1 else kinds
         return found
 
-    def _reference(self) -> Node:
-        found: dict[str, Any] = {"$ref": f"#/{self._defs}/{self._rng.choice(self._defined)}"}
+    def _reference(self, names: Sequence[str]) -> Node:
+        found: dict[str, Any] = {"$ref": f"#/{self._defs}/{self._rng.choice(names)}"}
         if self._rng.random() < 0.3:  # up to draft 7 it says nothing there
             found |= self.k_length(0)
         return found
 
     def inside(self, level: int) -> Node:
-        if level < MOST_LEVELS:
-            return self.node(level + 1)
-        return {"type": self._rng.choice(TYPES)} if self._rng.random() < 0.7 else self._reference()
+        """Of a part of the document."""
+        around, self._is_in_place = self._is_in_place, False
+        found = self.beside(level)
+        self._is_in_place = around
+        return found
+
+    def beside(self, level: int) -> Node:
+        """Of the same document."""
+        return self.node(level + 1) if level < MOST_LEVELS else {"type": self._rng.choice(TYPES)}
 
     def _some(self, level: int, most: int = 2) -> list[Node]:
         return [self.inside(level) for _ in range(self._rng.randint(1, most))]
+
+    def _branches(self, level: int, most: int = 2) -> list[Node]:
+        return [self.beside(level) for _ in range(self._rng.randint(1, most))]
 
     def _names(self) -> list[str]:
         return self._rng.sample(NAMES, self._rng.randint(1, 2))
@@ -135,7 +157,7 @@ class Schemas:
 
     def k_dependent(self, level: int) -> Node:
         names, is_list = self._names(), self._rng.random() < 0.5
-        value = {name: self._rng.sample(NAMES, 1) if is_list else self.inside(level) for name in names}
+        value = {name: self._rng.sample(NAMES, 1) if is_list else self.beside(level) for name in names}
         if self._draft < 2019:
             return {"dependencies": value}
         return {"dependentRequired" if is_list else "dependentSchemas": value}
@@ -155,19 +177,19 @@ class Schemas:
         return found
 
     def k_all(self, level: int) -> Node:
-        return {"allOf": self._some(level)}
+        return {"allOf": self._branches(level)}
 
     def k_any(self, level: int) -> Node:
-        return {"anyOf": self._some(level, 3)}
+        return {"anyOf": self._branches(level, 3)}
 
     def k_one(self, level: int) -> Node:
-        return {"oneOf": self._some(level, 3)}
+        return {"oneOf": self._branches(level, 3)}
 
     def k_not(self, level: int) -> Node:
-        return {"not": self.inside(level)}
+        return {"not": self.beside(level)}
 
     def k_if(self, level: int) -> Node:
-        return {"if": self.inside(level), self._rng.choice(("then", "else")): self.inside(level)}
+        return {"if": self.beside(level), self._rng.choice(("then", "else")): self.beside(level)}
 
     def k_unevaluated(self, level: int) -> Node:
         name = self._rng.choice(("unevaluatedProperties", "unevaluatedItems"))
@@ -182,6 +204,7 @@ def pair(rng: random.Random) -> tuple[Node, Node]:
     draft = rng.choice(tuple(URIS))
     schemas = Schemas(rng, draft)
     first = schemas.whole()
+    schemas.refer_to_nothing_beside()
     second = first
     for _ in range(rng.choice((1, 1, 2, 3))):
         changed = copy.deepcopy(second)

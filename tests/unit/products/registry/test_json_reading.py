@@ -32,7 +32,7 @@ def test_no_document_contradicts_a_compatible_verdict(first: int) -> None:
         one, other = pair(rng)
         for reader, writer in ((one, other), (other, one)):
             if not read(reader, writer):
-                assert counter_example(rng, reader, writer)[0] == [], (seed, reader, writer)
+                assert counter_example(rng, reader, writer, 100, 250)[0] == [], (seed, reader, writer)
 
 
 @pytest.mark.parametrize("seed", range(50))
