@@ -21,7 +21,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 HEAD = b"\0\0\0\0\1"
 
 
-class OneSchema(Registry, frozen=True):
+class OneSchema(Registry, frozen=True, kw_only=True):
     """Holds the writer's schema alone."""
 
     written: str
