@@ -161,7 +161,7 @@ def test_keys_of_several_tasks_are_refused_with_the_line_to_write_and_those_of_o
     copy(source, target, tmp_path)
     assert len(read_back(target)) == 10
     for partition in (0, 1):
-        produce(source, [(b"one key", b"of a task")], partition=partition)
+        produce(source, rows(3_000), partition=partition)
     line = rf"by_target_partition\(df, bootstrap_servers, '{target}'\)` before"
     with pytest.raises(Exception, match=line):
         copy(source, target, tmp_path)

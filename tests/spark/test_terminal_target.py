@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.products.pipelines.targets.terminal import MOST_LETTERS, TerminalTarget
+from moldau.products.pipelines.targets.terminal import TerminalTarget
 
 
 def test_the_first_rows_of_a_batch_are_shown_as_a_table(spark, target_query, capsys):
@@ -26,11 +26,13 @@ def test_a_row_does_nothing_to_the_terminal(spark, target_query, capsys):
     assert r"a\x1b[2Jb" in shown
 
 
-def test_of_a_long_value_the_beginning_is_shown(spark, target_query, capsys):
-    TerminalTarget(mode="append", rows=2).writer(target_query)(spark.sql("select repeat('x', 1048576) as word"), 1)
+def test_times_and_intervals_that_python_has_not_are_shown(spark, target_query, capsys):
+    first, interval = "timestamp'0001-01-01T00:00:00Z'", "interval '1-2' year to month"
+    rows = spark.sql(f"select {first} as `a.t`, {interval} as i, array({first}) as b")
+    TerminalTarget(mode="append").writer(target_query)(rows, 1)
     shown = capsys.readouterr().out
-    assert shown.count("x") == MOST_LETTERS - 1
-    assert "…" in shown
+    assert shown.count("0001-01-01") == 2
+    assert "1-2" in shown
 
 
 def test_records_that_do_not_parse_are_counted_behind_the_rows_that_are_shown(run_page, new_topic, produce):

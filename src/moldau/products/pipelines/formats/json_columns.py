@@ -48,13 +48,15 @@ _MOST_BRACKETS = 900
 _LONG_NUMBER = re.compile(rb"[0-9]{300}")
 
 
+_NAME = re.compile(r'[^"\\\x00-\x1f]*')
+"""Msgspec takes no field whose name JSON has in escapes."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_ .-]+")
 _ESCAPED_ASCII = r"\\u00[2-7]"
 
 
 def knows(fields: Fields) -> bool:
     """Whether all columns are of types that this module reads."""
-    names = {name for name, kind in fields if kind != TIMESTAMP or _PLAIN_NAME.fullmatch(name)}
+    names = {name for name, kind in fields if (_PLAIN_NAME if kind == TIMESTAMP else _NAME).fullmatch(name)}
     return 0 < len(names) == len(fields) and all(kind in _KINDS for _, kind in fields)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.targets.target import Target, TargetQuery
 from moldau.products.service.look.words import visible
 
@@ -14,8 +16,9 @@ if TYPE_CHECKING:
     from moldau.spark import DataFrame
 
 ROWS, MOST_ROWS = 20, 1_000
-MOST_LETTERS = 1_000
-"""Of a value."""
+_AS_TEXT = re.compile("timestamp|interval|variant")
+"""In types of columns that Spark turns into texts: Python has no time before the year 1 in its own zone, and no interval
+of months."""
 
 
 class TerminalTarget(Target, frozen=True, kw_only=True):
@@ -42,7 +45,7 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
         from rich.text import Text
 
         def write(batch: DataFrame, batch_id: int) -> None:
-            rows = first_of(batch, self.rows + 1).collect()
+            rows = first_of(batch, self.rows + 1).selectExpr(*_columns(batch)).collect()
             if not rows:
                 return
             title = f"{query.pipeline}, batch {batch_id}"
@@ -50,15 +53,11 @@ class TerminalTarget(Target, frozen=True, kw_only=True):
             for name in batch.columns:
                 shown.add_column(Text(visible(name)))
             for row in rows[: self.rows]:
-                shown.add_row(*(Text("" if value is None else _shown(str(value))) for value in row))
+                shown.add_row(*(Text("" if value is None else visible(str(value))) for value in row))
             # to what standard output is now: the live table of the progress puts itself below what is printed there
             Console().print(shown)
 
         return write
-
-
-def _shown(text: str) -> str:
-    return visible(text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…")
 
 
 def first_of(batch: DataFrame, most: int) -> DataFrame:
@@ -68,3 +67,11 @@ def first_of(batch: DataFrame, most: int) -> DataFrame:
     from moldau.spark import expression  # a page is checked without Spark
 
     return batch.orderBy(expression("monotonically_increasing_id()")).limit(most)
+
+
+def _columns(batch: DataFrame) -> list[str]:
+    """As SQL."""
+    return [
+        f"cast({quoted(name)} as string) as {quoted(name)}" if _AS_TEXT.search(kind) else quoted(name)
+        for name, kind in batch.dtypes
+    ]
