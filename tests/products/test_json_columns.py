@@ -125,6 +125,9 @@ def test_columns_behind_the_fields_are_null():
         (("amount", "decimal(10,2)"),),
         (("id", "bigint"), ("id", "string")),
         (("zeit_für", "timestamp"),),
+        (('say "x"', "bigint"),),
+        (("back\\slash", "string"),),
+        (("line\nin", "string"),),
     ],
 )
 def test_other_columns_are_not_known(fields):

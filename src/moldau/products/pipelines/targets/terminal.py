@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ROWS, MOST_ROWS = 20, 1_000
 _AS_TEXT = re.compile("timestamp|interval|variant")
-"""In types of columns that Spark turns into texts: Python has no time before the year 1 in its own zone, and no interval
-of months."""
+"""In types of columns that Spark turns into texts: Python has no interval of months, and in its own zone no time before
+the year 1."""
 
 
 class TerminalTarget(Target, frozen=True, kw_only=True):
