@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -19,6 +20,7 @@ from moldau.spark import open_session
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.object_store import Bucket, environment_of, moto_server
 from tests.support.postgresql import PostgresqlServer
+from tests.support.receiver import Receiver
 from tests.support.schema_registry import SchemaRegistry
 
 Row = tuple[bytes | None, bytes | None]
@@ -153,6 +155,16 @@ def run_page(spark, bootstrap_servers, tmp_path):
             )
 
     return run
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(60)
 
 
 @pytest.fixture

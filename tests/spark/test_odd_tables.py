@@ -32,7 +32,7 @@ from moldau.products.pipelines.targets import all_targets
 from moldau.products.pipelines.targets.target import TargetQuery
 from tests.spark.feeds import Reader
 from tests.spark.odd_tables import MORE_TYPES, ODD_NAMES, TARGETS, VALUES, column_of, of_json, rows_of, same
-from tests.spark.test_webhook_target import Receiver, receiver  # noqa: F401
+from tests.support.receiver import Receiver
 
 TOPIC_BYTES = str(16 << 20)
 WITHOUT_MARKS = "odd 100% place 1, größe: x=y"
@@ -53,7 +53,7 @@ def places(
     bootstrap_servers: str,
     new_topic: Callable[..., str],
     postgresql: Any,
-    receiver: Receiver,  # noqa: F811
+    receiver: Receiver,
 ) -> dict[str, Place]:
     folder, table, topic = (
         tmp_path / ODD_PLACE,

@@ -3,66 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from moldau.columnar.reader import read_topic
 from moldau.errors import MoldauError
 from moldau.products.pipelines.running.supervision import MOST_RETRIES
+from tests.support.receiver import NO_HTTP
 
-NO_HTTP = 0
 SAID = {"moldau.reason": "the server answered 400 Bad Request", "moldau.pipeline": "pipe"}
-
-
-class Receiver(ThreadingHTTPServer):
-    """Keeps what is posted. `answers`: the statuses of the next requests, before 200; rows with `bad` get 400.
-    `retry_after`: a header of each answer but 200."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}/in"
-        self.answers: list[int] = []
-        self.retry_after = ""
-        self.requests: list[tuple[dict[str, str], str]] = []
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        status = self.server.answers.pop(0) if self.server.answers else 400 if "bad" in body else 200
-        if status == 200:
-            self.server.requests.append((dict(self.headers), body))
-        if status == NO_HTTP:
-            self.wfile.write(b"what?\r\n\r\n")
-            return
-        self.send_response(status)
-        if status != 200 and self.server.retry_after:
-            self.send_header("Retry-After", self.server.retry_after)
-        if status == 302:
-            self.send_header("Location", f"{self.server.url}/elsewhere")
-        self.end_headers()
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_arguments: object) -> None:
-        pass
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join(60)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -155,13 +155,19 @@ class SqliteFeed(ByKeyFeed):
         return None if row is None else row[0]
 
 
+class _Reading(sqlite3.Connection):
+    """SQLite keeps any bytes as a text: those that are no UTF-8 are replaced."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.text_factory = lambda text: text.decode("utf-8", "replace")
+
+
 @contextmanager
 def connected(file: Path) -> Iterator[sqlite3.Connection]:
     """For reading. Raises DatabaseSourceError."""
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            # SQLite keeps any bytes as a text
-            connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, factory=_Reading)) as connection:
             yield connection
     except sqlite3.Error as error:
         raise DatabaseSourceError(f"{file} cannot be read: {error}") from error
