@@ -150,7 +150,8 @@ def test_a_column_of_a_type_that_a_target_lacks_is_refused_by_name(spark, target
 
 
 @pytest.mark.slow
-def test_each_cell_of_odd_values_is_right_in_every_target(spark, places, target_of, write, capsys):
+def test_each_cell_of_odd_values_is_right_in_every_target(spark, places, target_of, write, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "2000")  # of the terminal
     wrong = []
     for name, row in TARGETS.items():
         kinds = [kind for kind in VALUES if kind not in row.refused]
