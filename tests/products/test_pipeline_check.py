@@ -225,7 +225,7 @@ sys.modules |= dict.fromkeys({hidden!r})
 from moldau.cli.main import main
 sys.exit(main(["pipeline", "check", {file!r}]) or main(["pipeline", "graph", {file!r}]))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(
         "x\n└── source: topic orders (json), first run from the earliest offsets\n    └── x\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
@@ -23,6 +22,7 @@ from moldau.products.proto_files import compile_protos
 from moldau.products.registered_values import RegisteredValues
 from moldau.testing import Cluster
 from tests.support.schema_registry import SchemaRegistry
+from tests.support.talking_process import line_of, running
 
 PROTO = """syntax = "proto3"; package shop; import "place.proto";
 message First { string no = 1; }
@@ -33,15 +33,15 @@ PLACE = 'syntax = "proto3"; package place; message Place { string city = 1; }'
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
-        yield running
+    with Cluster() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def registry(cluster: Cluster) -> Iterator[SchemaRegistry]:
-    running = SchemaRegistry(cluster.bootstrap_servers)
-    yield running
-    running.close()
+    started = SchemaRegistry(cluster.bootstrap_servers)
+    yield started
+    started.close()
 
 
 def headed(schema_id: int, data: bytes) -> bytes:
@@ -176,19 +176,14 @@ def test_an_absent_registry_is_named_in_a_sentence() -> None:
 def test_up_serves_a_registry_by_which_its_page_decodes() -> None:
     words = ["up", "--in-memory", "--listen", "127.0.0.1:0", "--registry", "0", "--set", "moldau.http.listener="]
     command = [sys.executable, "-m", "moldau.cli.main", *words, "--page-port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
-        try:
-            assert process.stdout is not None
-            told = ""
-            for line in process.stdout:
-                told += line
-                if line.startswith("ready "):
-                    break
-            found = re.search(r"^  registry   (http://127.0.0.1:\d+/)$", told, re.MULTILINE)
-            assert found is not None
-            client = SchemaRegistryClient({"url": found[1]})
-            assert client.register_schema("s-value", Schema('"string"', "AVRO")) == 1
-            assert client.get_subjects() == ["s-value"]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+    with running(command, stdout=subprocess.PIPE) as process:
+        told = line_of(process.stdout)
+        while not told.startswith("ready ") and "\nready " not in told:
+            told += line_of(process.stdout)
+        found = re.search(r"^  registry   (http://127.0.0.1:\d+/)$", told, re.MULTILINE)
+        assert found is not None
+        client = SchemaRegistryClient({"url": found[1]})
+        assert client.register_schema("s-value", Schema('"string"', "AVRO")) == 1
+        assert client.get_subjects() == ["s-value"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0

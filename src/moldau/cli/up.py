@@ -94,8 +94,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         nargs="?",
         const=DEFAULT_REGISTRY_PORT,
         metavar="PORT",
-        help=f"serve a schema registry too, on 127.0.0.1 (port {DEFAULT_REGISTRY_PORT}, 0 picks a free one), and show "
-        "keys and values on the page by its schemas",
+        help=f"serve a schema registry; the page decodes by it (default port {DEFAULT_REGISTRY_PORT}; 0: a free one)",
     )
     parser.set_defaults(run=up)
 
