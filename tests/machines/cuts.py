@@ -187,7 +187,7 @@ def side_by_side(running: Mapping[str, subprocess.Popen[str]], rounds: int, seco
     finally:
         for process in running.values():
             process.kill()
-            process.wait()
+            process.wait(END_S)
     print("\n".join(table(told)))
     return 1 if any(each.get("problems", True) for each in told.values()) else 0
 

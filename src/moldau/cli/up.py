@@ -72,9 +72,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "advertised.listeners and moldau.http.listener are those of the first broker: each further one has the next "
         "port",
     )
-    parser.add_argument(
-        "--config", metavar="FILE", help="a properties file with Kafka's broker settings; - is standard input"
-    )
+    parser.add_argument("--config", metavar="FILE", help="a properties file with broker settings; - is standard input")
     parser.add_argument(
         "--log-format",
         choices=("text", "json"),
