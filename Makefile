@@ -117,10 +117,8 @@ differential: .venv/.test
 
 # Random pairs of Avro schemas and records beside Apache Avro for Java, whose jar pyspark brings. RECORD=--record keeps
 # some of the answers, which tests compare with.
-PAIRS ?= 2000
-RECORD ?=
 avro-pairs: .venv/.test
-	$(BIN)/python -m tests.avro_pairs --pairs $(PAIRS) $(if $(SEED),--seed $(SEED)) $(RECORD)
+	$(BIN)/python -m tests.avro_pairs --pairs $(or $(PAIRS),2000) $(if $(SEED),--seed $(SEED)) $(RECORD)
 
 bench: .venv/.test
 	$(BIN)/python -m benchmarks.run $(ARGS)
