@@ -45,7 +45,7 @@ def registered(schema: Json) -> RegisteredSchema:
 
 
 def read(writer: Json, reader: Json, value: bytes) -> dict[str, Any]:
-    registry = OneSchema("http://127.0.0.1:1", json.dumps(writer))
+    registry = OneSchema("http://127.0.0.1:1", written=json.dumps(writer))
     found: list[dict[str, Any]] = AvroValues(registered(reader), registry)(pa.array([HEAD + value])).to_pylist()
     return found[0]
 
