@@ -39,7 +39,10 @@ class OneByOne(AvroValues):
 
 def rows(writer: Json, reader: Json, values: list[bytes]) -> list[dict[str, Any]]:
     """Each as {"value": ...}, or {"error": ...}: of all values together, where each is the same as it is alone."""
-    read, registry = RegisteredSchema(2, json.dumps(reader)), OneSchema("http://127.0.0.1:1", written=json.dumps(writer))
+    read, registry = (
+        RegisteredSchema(2, json.dumps(reader)),
+        OneSchema("http://127.0.0.1:1", written=json.dumps(writer)),
+    )
     kind, framed = parsed_record(read), pa.array([HEAD + value for value in values], pa.binary())
     together = AvroValues(read, registry)(framed).to_pylist()
     alone = OneByOne(read, registry)(framed).to_pylist()

@@ -210,13 +210,13 @@ def explained_failures(directory: Path | None = None) -> Iterator[None]:
 def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
     """What the command line and the file set, in that order of weight. Raises CommandError for a name on the command
     line that is no setting. A file may have them: plugins for Apache Kafka have settings of their own."""
-    from moldau.core.config.broker_settings import ROWS_BY_NAME
+    from moldau.core.config.broker_settings import ROWS_BY_NAME, no_setting
 
     settings = settings_in(arguments.config) if arguments.config else {}
     for text in arguments.set:
         name, value = split_setting("--set", text)
         if name not in ROWS_BY_NAME and not name.startswith("listener.name."):
-            raise CommandError(f"--set: {name} is not a setting of Kafka 4.3 or of Moldau{hint(name, ROWS_BY_NAME)}")
+            raise CommandError(f"--set: {no_setting(name)}{hint(name, ROWS_BY_NAME)}")
         settings[name] = value
     return settings
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, overload
 
-from moldau.core.config.broker_settings import nearest_setting
+from moldau.core.config.broker_settings import nearest_setting, no_setting
 from moldau.errors import MoldauError
 from moldau.testing.contents import Contents
 from moldau.testing.member import POLL_S
@@ -490,7 +490,7 @@ def _check_names(settings: Iterable[str]) -> None:
         if near is not None:
             from moldau.errors import InvalidConfigError
 
-            raise InvalidConfigError(f"{name} is not a setting of Kafka 4.4 or of Moldau; did you mean {near}?")
+            raise InvalidConfigError(f"{no_setting(name)}; did you mean {near}?")
 
 
 def _setting_text(value: object) -> str:

@@ -418,12 +418,17 @@ def nearest_setting(name: str) -> str | None:
     return next(iter(difflib.get_close_matches(name, ROWS_BY_NAME, n=1, cutoff=0.8)), None)
 
 
+def no_setting(name: str) -> str:
+    """What is said of a name that no row has."""
+    return f"{name} is not a setting of Kafka 4.4 or of Moldau"
+
+
 def _notice(name: str) -> str | None:
     row = ROWS_BY_NAME.get(name)
     if row is None:
         near = nearest_setting(name)
         hint = f"; did you mean {near}?" if near else ""
-        return f"{name} is not a setting of Kafka 4.4 or of Moldau, and has no effect{hint}"
+        return f"{no_setting(name)}, and has no effect{hint}"
     served, note = row[5], row[6]
     if served == IGNORED:
         return f"{name} has no effect: {note}"
