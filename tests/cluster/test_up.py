@@ -107,7 +107,7 @@ def test_a_taken_port_is_refused(tmp_path: Path) -> None:
             ["--set", "log.retention.hrs=1"],
             "log.retention.hrs is not a setting of Kafka 4.4 or of Moldau; did you mean",
         ),
-        (["--set", "frobnicate=1"], "--set: frobnicate is not a setting of Kafka 4.4 or of Moldau\n"),
+        (["--set", "frobnicate=1"], "--set: frobnicate is not a setting of Kafka 4.4 or of Moldau"),
         (["--listen", "127.0.0.1"], "HOST:PORT"),
         (["--listen", "127.0.0.1:99999"], "99999"),
         (["--config", "/nowhere/server.properties"], "/nowhere/server.properties"),
