@@ -33,7 +33,7 @@ from moldau.testing import history
 from tests.chaos.campaign import judged, parse_options
 from tests.chaos.clients import READ, Clients
 from tests.chaos.namespaces import CLIENTS, Namespaces, enter_own
-from tests.chaos.nodes import NODE_IDS
+from tests.chaos.nodes import NODE_IDS, STOP_S
 from tests.chaos.proxies import Pair
 from tests.machines.documented import BROKER_PORT, CONTROLLER_PORT, PATIENCE_S, DocumentedNodes
 from tests.machines.stops import Round, stops
@@ -187,7 +187,7 @@ def side_by_side(running: Mapping[str, subprocess.Popen[str]], rounds: int, seco
     finally:
         for process in running.values():
             process.kill()
-            process.wait(END_S)
+            process.wait(STOP_S)
     print("\n".join(table(told)))
     return 1 if any(each.get("problems", True) for each in told.values()) else 0
 
