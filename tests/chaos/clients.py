@@ -37,10 +37,17 @@ def make_topics(bootstrap_servers: str) -> None:
 
 class Clients:
     """From `start` to `finish`. `problems`: what a client with default retries should never see. `ended_copiers`: how
-    often the copier ended by itself, which `check` finds."""
+    often the copier ended by itself, which `check` finds. `copies`: whether it runs at all."""
 
     def __init__(
-        self, bootstrap_servers: str, recorder: Recorder, history: Path, rate: int, choices: random.Random
+        self,
+        bootstrap_servers: str,
+        recorder: Recorder,
+        history: Path,
+        rate: int,
+        choices: random.Random,
+        *,
+        copies: bool = True,
     ) -> None:
         self.acknowledged = 0
         self.problems: list[str] = []
@@ -53,16 +60,19 @@ class Clients:
         self._writers = [
             threading.Thread(target=self._write, args=(topic, rate * share), name=f"writer of {topic}")
             for topic, share in WRITTEN.items()
+            if copies or topic in READ
         ]
         self._readers = [threading.Thread(target=self._read, name=f"reader {number}") for number in (1, 2)]
         self._lock = threading.Lock()
-        self._copier = self._new_copier()
+        self._copier = self._new_copier() if copies else None
 
     def start(self) -> None:
         for thread in (*self._writers, *self._readers):
             thread.start()
 
     def kill_copier(self) -> None:
+        if self._copier is None:
+            return
         self._recorder.fault("kill -9 of the copier")
         self._copier.kill()
         self._copier = self._new_copier()
@@ -73,7 +83,7 @@ class Clients:
 
     def check(self) -> None:
         """A copier that has ended by itself begins again, as a supervisor would have it; that is told."""
-        if self._copier.live_on(0) is not None:
+        if self._copier is not None and self._copier.live_on(0) is not None:
             self.ended_copiers += 1
             last = "".join(self._copier.output[-3:]).strip()
             self._recorder.fault(f"the copier ended by itself: {last[-200:]}")
@@ -87,6 +97,8 @@ class Clients:
             thread.join(FLUSH_S + 60)
             if thread.is_alive():
                 self.problems.append(f"{thread.name} hangs")
+        if self._copier is None:
+            return
         self._copier.kill()
         self._copier = self._new_copier()
         try:

@@ -10,7 +10,7 @@ from moldau.testing.history import Event, events
 
 
 class Round(NamedTuple):
-    """One cut and what came after it, until all was well. `begin_ms`, `end_ms`: wall time."""
+    """One cut, and the first seconds after it. `begin_ms`, `end_ms`: wall time."""
 
     kind: str
     begin_ms: int
