@@ -149,7 +149,7 @@ def test_neither_spark_nor_arrow_is_loaded(tmp_path: Path) -> None:
         ({"select user from": "select usr from"}, ":7: `sql`: there is no column `usr`; did you mean `user`?"),
         (
             {"topic: out": "topic: out\n  key: amount"},
-            ":8: `sink`: `key` names the column 'amount', but `x` gives user",
+            ":8: `sink`: `key` names the column 'amount', but the SQL gives user",
         ),
         (
             {"topic: out": "path: x-0.yaml/out"},

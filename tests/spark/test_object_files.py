@@ -324,7 +324,7 @@ def test_parquet_columns_have_types_that_spark_knows(bucket):
     feed = parquet_feed_of(f"{bucket.address}/in")
     (row,) = pa.Table.from_batches(read_whole(feed)).to_pylist()
     assert {column.name: str(column.type) for column in feed.columns} == {
-        "nanos": "timestamp[us, tz=UTC]", "clock": "time64[us]", "day": "date32[day]", "hash": "binary",
+        "nanos": "timestamp[us, tz=UTC]", "clock": "time64[ns]", "day": "date32[day]", "hash": "binary",
         "word": "string", "large": "string", "small": "int16",
         "huge": "decimal128(20, 0)", "nested": "struct<list: list<element: int32>>", "_file": "string",
     }  # fmt: skip

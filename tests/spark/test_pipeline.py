@@ -286,7 +286,7 @@ def test_a_batch_is_one_parquet_file_however_often_it_is_written(spark, tmp_path
     [
         ("", "select value from source", "price", "'price', but the SQL gives value"),
         ("", "select count(*) as n from source", "n", r"^page\.yaml:6: `sink`: .*append"),
-        ("", "select price from source", "value", "^page.yaml:5: `sql`: .*price"),
+        ("", "select price from source", "price", "^page.yaml:5: `sql`: .*price"),
         ("", "select value value value from source", "value", "^page.yaml:5: `sql`: .*PARSE_SYNTAX_ERROR"),
         ("", "select value form", "value", r"^page\.yaml:5: `sql` reads no source and no flow; there is source"),
         (

@@ -119,7 +119,7 @@ class TopicDataSource(DataSource):
         self._check_schema(schema)
         return TopicBatchReader(parse_source_options(self.options, is_streaming=False), self.parallelism)
 
-    @in_words()
+    # without `in_words`: after an error here, pyspark raises one of its own, and that alone would be told
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802 - Spark's name
         self._check_schema(schema)
         return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism, self.decoding)

@@ -38,9 +38,10 @@ def _check_columns(page: PipelinePage) -> None:
     for query in page.queries:
         step = query.step.target
         given = views.get(step.reads)
+        giver = f"`{step.reads}`" if step.reads in page.sources() else "the SQL"
         for name in () if given is None else query.target.key_columns():
             if name.lower() not in {column.lower() for column in given or ()}:
                 raise PageError(
                     f"{page.file_name}:{step.line}: `{step.place}`: `key` names the column {name!r}, but "
-                    f"`{step.reads}` gives {', '.join(given or ())}{hint(name, given or ())}"
+                    f"{giver} gives {', '.join(given or ())}{hint(name, given or ())}"
                 )
