@@ -71,6 +71,10 @@ def judged(
             clients.start()
             failures = act(recorder, clients)
             clients.finish()
+            try:
+                nodes.wait_whole()
+            except AssertionError as error:
+                failures.append(str(error))
             for _ in recorder.read_to_end({"bootstrap.servers": nodes.bootstrap_servers}, TOPICS):
                 pass
             failures += clients.problems
