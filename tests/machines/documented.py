@@ -180,7 +180,7 @@ class DocumentedNodes:
             return 0
 
     def elect_preferred(self) -> None:
-        """The first replica of each partition leads it, so each machine has a third; as before where no answer comes."""
+        """The first replica of each partition leads it, so each machine has a third; not where no answer comes."""
         with contextlib.suppress(KafkaError), admin_of(self.bootstrap_servers) as admin:
             elect_leaders(admin, None)
 
