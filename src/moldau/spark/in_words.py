@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from moldau.errors import MoldauError
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 """By which pyspark's worker leaves the trace out of what it tells the JVM."""
@@ -14,10 +19,21 @@ HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Around what Spark calls in a Python process of its own; as a decorator too. Any other error keeps its trace: it
-    is a mistake of ours, or of the functions of a user. The process ends after the error."""
+    """Around what Spark calls in a Python process of its own. Any other error keeps its trace: it is a mistake of ours,
+    or of the functions of a user. The process ends after the error."""
     try:
         yield
     except MoldauError:
         os.environ[HIDE_TRACEBACK] = "1"
         raise
+
+
+def told_in_words(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function with `in_words` around it. Spark pickles it: the context manager as a decorator has a generator."""
+
+    @wraps(function)
+    def told(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with in_words():
+            return function(*args, **kwargs)
+
+    return told

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from moldau.errors import KafkaError, kafka_error
 from moldau.spark.client_pool import client_settings
-from moldau.spark.in_words import in_words
+from moldau.spark.in_words import told_in_words
 from moldau.spark.options import EXACTLY_ONCE, OptionError, SinkOptions
 from moldau.spark.transactions import (
     SinkTransaction,
@@ -268,7 +268,7 @@ class TopicBatchWriter(DataSourceArrowWriter):
             self.transaction = begin_transaction(self.options, is_streaming=False)
         return self.__dict__
 
-    @in_words()
+    @told_in_words
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self.options.write_id is not None:
             return write_own_range(self.options, iterator)
@@ -276,7 +276,7 @@ class TopicBatchWriter(DataSourceArrowWriter):
             return write_records(self.options, iterator)
         return write_in_transaction(self.options, self.transaction, iterator, is_streaming=False)
 
-    @in_words()
+    @told_in_words
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self.transaction is not None:
             commit_transaction(self.options, messages, self.options.batch_id)
@@ -305,13 +305,13 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
             self.transaction = begin_transaction(self.options, is_streaming=True)
         return self.__dict__
 
-    @in_words()
+    @told_in_words
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self.transaction is None:
             return write_records(self.options, iterator)
         return write_in_transaction(self.options, self.transaction, iterator, is_streaming=True)
 
-    @in_words()
+    @told_in_words
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """At least once: the records are readable since their task ended."""
         if self.options.delivery == EXACTLY_ONCE:

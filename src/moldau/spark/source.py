@@ -36,7 +36,7 @@ from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
 from moldau.spark import offsets as planning
 from moldau.spark.connect import count_tasks, is_connect
-from moldau.spark.in_words import in_words
+from moldau.spark.in_words import in_words, told_in_words
 from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import (
     EARLIEST,
@@ -107,14 +107,14 @@ class TopicDataSource(DataSource):
     def name(cls) -> str:
         return cls.format_name
 
-    @in_words()
+    @told_in_words
     def schema(self) -> str | StructType:
         has_headers = wants_headers(self.options)
         if self.decoding is not None:
             return self.decoding.schema(include_headers=has_headers)
         return f"{COLUMNS}, {HEADERS_COLUMN}" if has_headers else COLUMNS
 
-    @in_words()
+    @told_in_words
     def reader(self, schema: StructType) -> TopicBatchReader:
         self._check_schema(schema)
         return TopicBatchReader(parse_source_options(self.options, is_streaming=False), self.parallelism)
@@ -124,13 +124,13 @@ class TopicDataSource(DataSource):
         self._check_schema(schema)
         return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism, self.decoding)
 
-    @in_words()
+    @told_in_words
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from moldau.spark.sink import TopicBatchWriter
 
         return TopicBatchWriter(self._sink_options(), schema, overwrite=overwrite)
 
-    @in_words()
+    @told_in_words
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from moldau.spark.sink import TopicStreamWriter
 
@@ -180,7 +180,7 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
         self.options = options
         self.parallelism = parallelism
 
-    @in_words()
+    @told_in_words
     def partitions(self) -> Sequence[InputPartition]:
         options = self.options
         with SubscribedTopics(options) as topics:
@@ -239,7 +239,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    @in_words()
+    @told_in_words
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The same answer for the life of the reader: Spark asks twice, before and after the first `latestOffset`,
         and what "latest" means changes while records arrive."""
@@ -258,13 +258,13 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
             return super().getDefaultReadLimit()
         return ReadMaxRows(self.options.max_offsets_per_trigger)
 
-    @in_words()
+    @told_in_words
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """The target is what the first `latestOffset` sees, as in Spark's connector: it follows the question for the
         initial offset, so that a partition which appears between the two is no loss."""
         self._is_available_now = True
 
-    @in_words()
+    @told_in_words
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         before = planning.offset_from_dict(start)
         now = self._target or self._latest()
@@ -291,7 +291,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         """What the last look of `latestOffset` saw, without the limit: no second look for the same report."""
         return None if self._newest is None else planning.offset_to_dict(self._newest)
 
-    @in_words()
+    @told_in_words
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         after = planning.offset_from_dict(end)
         if planning.offset_from_dict(start) == self._initial:

@@ -40,6 +40,8 @@ call from Python."""
 _UNREAD_FILE = re.compile(
     r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (.+?)\.  ?(.*?) ?SQLSTATE: "
 )
+_NO_FILE = "[FAILED_READ_FILE."
+"""How Spark's error begins that wraps whatever ends the reading of a file."""
 _JAVA_IN_WORDS = (
     (
         re.compile(r"Class [\w.]+\.(\w+)Codec was not found"),
@@ -81,7 +83,8 @@ def what_failed(text: str) -> str:
         return str(ours[-1]).replace(_OF_THE_OPTION, _OF_THE_PAGE)
     causes = _SPARK_CAUSE.findall(text)
     if causes:
-        return _with_file(text) or str(causes[-1])
+        innermost = str(causes[-1])
+        return (_with_file(text) if innermost.startswith(_NO_FILE) else None) or innermost
     of_python = _PYTHON_CAUSE.findall(text)
     if of_python and not of_python[-1].startswith(_OF_THE_BRIDGE):
         return str(of_python[-1])
