@@ -10,7 +10,7 @@ import msgspec
 
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.log import AppendOrigin
-from moldau.core.raft.messages import FetchAnswer, Request, SnapshotId, Standing, Vote, VoteAnswer
+from moldau.core.raft.messages import Fetch, FetchAnswer, Request, SnapshotId, Standing, Vote, VoteAnswer
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import (
@@ -86,6 +86,8 @@ class QuorumNode:
         self._is_stepping = False
         self._tick_ms: int | None = None
         self._requests: dict[int, tuple[Request, Respond]] = {}
+        self._fetch: Fetch | None = None
+        """The newest one that was asked."""
         self._last_request_id = 0
         self._waits: list[_Wait] = []
 
@@ -209,9 +211,13 @@ class QuorumNode:
     def _ask(self, node_id: int, request: Request) -> None:
         if isinstance(request, Vote):
             self.story.ledger.voted(self.node, request)
+        if isinstance(request, Fetch):
+            self._fetch = request
 
         def take(answer: object | None) -> None:
-            if isinstance(answer, FetchAnswer) and answer.leader_epoch == self.quorum.leader_epoch:
+            # the answer to an earlier fetch, which has timed out, is dropped
+            is_awaited = request is self._fetch
+            if isinstance(answer, FetchAnswer) and is_awaited and answer.leader_epoch == self.quorum.leader_epoch:
                 self.story.ledger.told(self.name, self.quorum.high_watermark, answer)
             self.step(Answered(node_id, request, answer if isinstance(answer, Standing) else None))
 
