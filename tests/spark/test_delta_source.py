@@ -174,6 +174,7 @@ def test_what_is_no_table_of_rows_is_refused(tmp_path, lake):
         DeltaSource(location=str(lake)).check()
 
 
+@pytest.mark.slow
 def test_a_running_stream_takes_up_versions_as_they_come(spark, lake, tmp_path):
     append(lake, 1)
     found: list[int] = []

@@ -284,6 +284,7 @@ def test_a_planned_batch_of_a_topic_that_was_deleted_is_a_loss_or_empty(cluster:
     assert tolerant.read(ends[1]) == []
 
 
+@pytest.mark.slow
 def test_a_topic_subscribed_by_name_that_is_deleted_ends_the_stream_by_its_name(cluster: Cluster):
     topic = cluster.topic()
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest", failOnDataLoss="false")

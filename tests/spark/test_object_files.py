@@ -439,6 +439,7 @@ def test_a_list_costs_a_request_for_each_thousand_files_and_one_look_finds_all(m
     assert store.lists == 5
 
 
+@pytest.mark.slow
 def test_a_page_reads_lines_once_and_keeps_what_does_not_parse(
     spark, bucket, bootstrap_servers, new_name, read_back, tmp_path, capsys
 ):

@@ -178,6 +178,7 @@ sink: {{path: out}}
 """
 
 
+@pytest.mark.slow
 def test_a_stop_waits_for_the_batch_that_is_being_written(spark, run_through, new_topic, produce, tmp_path: Path):
     source, jobs = new_topic(), spark.sparkContext.statusTracker()
     produce(source, [(None, b"a")])

@@ -122,6 +122,7 @@ def test_a_large_table_is_read_in_batches_and_a_batch_that_runs_again_is_the_sam
     assert [[row["id"] for row in reader.batch()] for _ in range(3)] == [[*range(MANY + 2, 2 * MANY + 2)], [], []]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_for_a_while_is_waited_for(feed, table, connection, postgresql):
     connection.execute(f"insert into {table} (name) values ('a')")
     connection.close()
@@ -199,6 +200,7 @@ def test_what_is_no_table_is_refused(connection, postgresql, table):
         PostgresqlSource(server="postgresql://ann@127.0.0.1:1/shop", table="t", by="id").check()
 
 
+@pytest.mark.slow
 def test_a_page_goes_on_where_its_last_run_ended(run_page, new_topic, read_back, connection, postgresql, table):
     target = new_topic()
     page = f"""

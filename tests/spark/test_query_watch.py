@@ -87,6 +87,7 @@ def get(port: int, path: str, host: str | None = None) -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
+@pytest.mark.slow
 def test_the_queries_of_a_session_are_watched_in_one_table_and_on_one_page(
     spark, bootstrap_servers, new_topic, produce, tmp_path
 ):

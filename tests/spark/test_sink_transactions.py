@@ -179,6 +179,7 @@ def test_rows_without_a_key_need_no_shuffle(copy, new_topic, produce, read_back,
     assert len({batch.column("partition")[0].as_py() for batch in read_topic(bootstrap_servers, target)}) == 2
 
 
+@pytest.mark.slow
 def test_rows_without_a_key_that_name_their_partition_or_none_are_brought_together(
     copy, apart, new_topic, produce, read_back, tmp_path
 ):

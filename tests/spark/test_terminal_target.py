@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moldau.products.pipelines.targets.terminal import TerminalTarget
 
 
@@ -35,6 +37,7 @@ def test_times_and_intervals_that_python_has_not_are_shown(spark, target_query, 
     assert "1-2" in shown
 
 
+@pytest.mark.slow
 def test_records_that_do_not_parse_are_counted_behind_the_rows_that_are_shown(run_page, new_topic, produce):
     source = new_topic(2)
     for partition in (0, 1):
@@ -48,6 +51,7 @@ sink: {{terminal: true, rows: 3}}
     assert (state.records_read, state.dead_letters) == (62, 2)
 
 
+@pytest.mark.slow
 def test_an_aggregate_keeps_its_state_behind_the_rows_that_are_shown(run_page, new_topic, produce, capsys):
     source = new_topic()
     page = f"""

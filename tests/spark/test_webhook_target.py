@@ -116,6 +116,7 @@ def test_a_server_that_asks_for_more_time_than_there_is_is_asked_once_more(run, 
     assert 100 - len(receiver.answers) <= 2 * runs, "each run asks at first, and when the time is over"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retry_after", ["1", "Mon, 06 Nov 2000 08:49:37 GMT", "soon", "-1", "9" * 400])
 def test_a_row_comes_whatever_the_server_writes_as_the_pause(run, receiver, retry_after):
     receiver.answers, receiver.retry_after = [503], retry_after
