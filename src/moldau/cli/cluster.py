@@ -51,6 +51,16 @@ def add_cluster_arguments(
         )
 
 
+def add_registry_argument(parser: argparse.ArgumentParser, what: str, otherwise: str, more: str = "") -> None:
+    """`--registry`. `what`: its use; `otherwise`: how records are shown without it; `more`: ends the help."""
+    parser.add_argument(
+        "--registry",
+        default=os.environ.get(REGISTRY_VARIABLE) or None,
+        metavar="URL",
+        help=f"{what} (default: {REGISTRY_VARIABLE} of the environment, else {otherwise}){more}",
+    )
+
+
 def require_registry(who: str) -> None:
     """Raises CommandError unless the extra is there that registries and their schemas need."""
     from moldau.extras import MissingExtraError, require_extra

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moldau.cli.arguments import TIMES, Subparsers, int32, int64, time_ms
-from moldau.cli.cluster import REGISTRY_VARIABLE, TIMEOUT_S, add_cluster_arguments, client_settings, explained
+from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, add_registry_argument, client_settings, explained
 from moldau.cli.output import CommandError, print_json
 from moldau.cli.records import TEMPLATE_FIELDS, parse_template
 from moldau.products.record_json import record_as_json
@@ -67,12 +67,11 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="print each record by this text, in which these fields are replaced: "
         + " ".join(f"{{{name}}}" for name in TEMPLATE_FIELDS),
     )
-    parser.add_argument(
-        "--registry",
-        default=os.environ.get(REGISTRY_VARIABLE) or None,
-        metavar="URL",
-        help="decode keys and values by the schemas of this registry (Avro, Protobuf, JSON), and print them as JSON "
-        f"(default: {REGISTRY_VARIABLE} of the environment, else not at all); what names no schema is printed as it is",
+    add_registry_argument(
+        parser,
+        "decode keys and values by the schemas of this registry (Avro, Protobuf, JSON), and print them as JSON",
+        "not at all",
+        "; what names no schema is printed as it is",
     )
     parser.add_argument(
         "--null", default="null", metavar="TEXT", help="printed for what is absent (default %(default)s)"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import REGISTRY_VARIABLE, check_bootstrap_server, require_registry
+from moldau.cli.cluster import add_registry_argument, check_bootstrap_server, require_registry
 from moldau.cli.service import add_service_arguments, listen_as_told
 
 DEFAULT_PAGE_PORT = 9080
@@ -19,13 +18,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau page", "moldau page -b kafka.example.org:9092 --port 0"),
     )
     add_service_arguments(parser, DEFAULT_PAGE_PORT)
-    parser.add_argument(
-        "--registry",
-        default=os.environ.get(REGISTRY_VARIABLE) or None,
-        metavar="URL",
-        help="show keys and values by the schemas of this registry (default: "
-        f"{REGISTRY_VARIABLE} of the environment, else as they are)",
-    )
+    add_registry_argument(parser, "show keys and values by the schemas of this registry", "as they are")
     parser.set_defaults(run=page)
 
 

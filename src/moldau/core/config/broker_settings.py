@@ -42,6 +42,7 @@ from moldau.core.config.setting import (
     parse_value,
 )
 from moldau.core.quotas.connections import parse_overrides
+from moldau.types import hint
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
@@ -396,8 +397,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _rows_by_field() -> Iterator[tuple[str, Row]]:
-    for field, hint in BrokerSettings.__annotations__.items():
-        for row in getattr(hint, "__metadata__", ()):
+    for field, annotation in BrokerSettings.__annotations__.items():
+        for row in getattr(annotation, "__metadata__", ()):
             yield field, row
 
 
@@ -426,9 +427,7 @@ def no_setting(name: str) -> str:
 def _notice(name: str) -> str | None:
     row = ROWS_BY_NAME.get(name)
     if row is None:
-        near = nearest_setting(name)
-        hint = f"; did you mean {near}?" if near else ""
-        return f"{no_setting(name)}, and has no effect{hint}"
+        return f"{no_setting(name)}, and has no effect{hint(name, ROWS_BY_NAME, cutoff=0.8)}"
     served, note = row[5], row[6]
     if served == IGNORED:
         return f"{name} has no effect: {note}"
