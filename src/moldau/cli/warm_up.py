@@ -51,7 +51,7 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         help="make Spark start faster on this machine, by a file of 200 MB in the cache directory",
         description="Runs a small pipeline once, and keeps what the JVM has made of Spark's classes. Every command "
         "that starts Spark on this machine uses the file from then on. Takes about a minute, and is to be run again "
-        "after an update of Java or of Spark.",
+        "after an update, or a new installation, of Java or of Spark.",
         examples=("moldau pipeline warm-up",),
     )
     warm_up.set_defaults(run=lambda _: exit_code_of(warm_up_spark))
@@ -59,7 +59,7 @@ def add_verb(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 def warm_up_spark() -> int:
     """Raises SparkStartError, WarmUpError."""
-    from moldau.spark.class_cache import class_cache, noting
+    from moldau.spark.class_cache import class_cache, noting, of_installations_before
     from moldau.spark.java import find_java
 
     java = find_java()
@@ -75,6 +75,8 @@ def warm_up_spark() -> int:
         if not made.is_file():
             raise WarmUpError(f"the JVM of {java.home} wrote no {made.name}: {said}")
         made.replace(file)
+    for other in of_installations_before(java):
+        other.unlink(missing_ok=True)
     print(f"{file} ({file.stat().st_size / 1e6:.0f} MB): Spark starts from it")
     return 0
 

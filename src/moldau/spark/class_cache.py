@@ -2,8 +2,9 @@
 and runs its first queries, in little more than half the time.
 
 `moldau pipeline warm-up` makes the file, by a JVM that notes which classes a pipeline uses; every session on this
-machine's Java uses it from then on. The file belongs to one Java and one Spark: it has both in its name, and the JVM
-looks at them again, and goes on without the file where they do not match.
+machine's Java uses it from then on. The file belongs to one installation of Java and of Spark: the JVM takes a jar for
+the one that it knew by its size and its time of change, and where they differ it goes on without the file, in silence.
+So the file's name holds both, and a Spark that was installed anew asks for a file of its own.
 """
 
 from __future__ import annotations
@@ -18,14 +19,35 @@ from moldau.spark.java import Java, cache_folder
 
 _ONE_STEP = 25
 """The first Java that makes the file at the end of one run, with nothing of its own to build on (JEP 514)."""
+_JARS = Path(pyspark.__file__).parent / "jars"
 
 
 def class_cache(java: Java) -> Path:
-    """Where the file of this Java and of this Spark is to be."""
-    release = java.home / "release"
-    facts = (str(java.home), release.read_text("utf-8", "replace") if release.is_file() else "", pyspark.__file__)
-    digest = hashlib.sha256("\0".join((*facts, pyspark.__version__)).encode()).hexdigest()[:16]
-    return cache_folder() / f"classes-{digest}.{'aot' if java.major_version >= _ONE_STEP else 'jsa'}"
+    """Where the file of this Java and of this Spark, as they are installed now, is to be."""
+    files = (java.home / "release", java.home / "lib" / "modules", *sorted(_JARS.glob("*.jar")))
+    digest = _digest(*(f"{file.name} {_state(file)}" for file in files))
+    return cache_folder() / f"classes-{_place(java)}-{digest}.{'aot' if java.major_version >= _ONE_STEP else 'jsa'}"
+
+
+def of_installations_before(java: Java) -> list[Path]:
+    """The files of a Java and a Spark that were installed where these are."""
+    return [file for file in cache_folder().glob(f"classes-{_place(java)}-*") if file != class_cache(java)]
+
+
+def _place(java: Java) -> str:
+    return _digest(str(java.home), str(_JARS))
+
+
+def _digest(*facts: str) -> str:
+    return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
+
+
+def _state(file: Path) -> str:
+    try:
+        state = file.stat()
+    except FileNotFoundError:
+        return "missing"
+    return f"{state.st_size} {state.st_mtime_ns}"
 
 
 def using(java: Java) -> str:
