@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from moldau.spark import class_cache as class_caches
 from moldau.spark.class_cache import class_cache, noting, of_installations_before, using
 from moldau.spark.java import Java, find_java
 
@@ -40,20 +39,20 @@ def test_a_file_belongs_to_one_java(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_spark_that_is_installed_anew_asks_for_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The JVM leaves a file alone, in silence, whose jars have other times of change."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(class_caches, "_JARS", tmp_path / "jars")
-    (tmp_path / "jars").mkdir()
-    jar = tmp_path / "jars" / "spark.jar"
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    jar = jars / "spark.jar"
     jar.write_bytes(b"classes")
     java, other = (Java(tmp_path / name, 25, lacks_vector_module=False) for name in ("one", "other"))
-    before = class_cache(java)
+    before = class_cache(java, jars)
     before.parent.mkdir(parents=True)
-    for file in (before, class_cache(other)):
+    for file in (before, class_cache(other, jars), class_cache(java)):
         file.touch()
-    assert using(java) != ""
-    assert of_installations_before(java) == []
+    assert using(java, jars) != ""
+    assert of_installations_before(java, jars) == []
     os.utime(jar, ns=(1, 1))
-    assert using(java) == ""
-    assert of_installations_before(java) == [before]
+    assert using(java, jars) == ""
+    assert of_installations_before(java, jars) == [before]
 
 
 @pytest.mark.slow  # two JVMs, and a third one that writes the file where the user has none

@@ -19,23 +19,25 @@ from moldau.spark.java import Java, cache_folder
 
 _ONE_STEP = 25
 """The first Java that makes the file at the end of one run, with nothing of its own to build on (JEP 514)."""
-_JARS = Path(pyspark.__file__).parent / "jars"
+SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 
 
-def class_cache(java: Java) -> Path:
+def class_cache(java: Java, jars: Path = SPARK_JARS) -> Path:
     """Where the file of this Java and of this Spark, as they are installed now, is to be."""
-    files = (java.home / "release", java.home / "lib" / "modules", *sorted(_JARS.glob("*.jar")))
+    files = (java.home / "release", java.home / "lib" / "modules", *sorted(jars.glob("*.jar")))
     digest = _digest(*(f"{file.name} {_state(file)}" for file in files))
-    return cache_folder() / f"classes-{_place(java)}-{digest}.{'aot' if java.major_version >= _ONE_STEP else 'jsa'}"
+    kind = "aot" if java.major_version >= _ONE_STEP else "jsa"
+    return cache_folder() / f"classes-{_place(java, jars)}-{digest}.{kind}"
 
 
-def of_installations_before(java: Java) -> list[Path]:
+def of_installations_before(java: Java, jars: Path = SPARK_JARS) -> list[Path]:
     """The files of a Java and a Spark that were installed where these are."""
-    return [file for file in cache_folder().glob(f"classes-{_place(java)}-*") if file != class_cache(java)]
+    now = class_cache(java, jars)
+    return [file for file in now.parent.glob(f"classes-{_place(java, jars)}-*") if file != now]
 
 
-def _place(java: Java) -> str:
-    return _digest(str(java.home), str(_JARS))
+def _place(java: Java, jars: Path) -> str:
+    return _digest(str(java.home), str(jars))
 
 
 def _digest(*facts: str) -> str:
@@ -50,9 +52,9 @@ def _state(file: Path) -> str:
     return f"{state.st_size} {state.st_mtime_ns}"
 
 
-def using(java: Java) -> str:
+def using(java: Java, jars: Path = SPARK_JARS) -> str:
     """The JVM's options, as Spark's settings have them; none where there is no such file."""
-    file = class_cache(java)
+    file = class_cache(java, jars)
     if not file.is_file():
         return ""
     name = "AOTCache" if java.major_version >= _ONE_STEP else "SharedArchiveFile"
