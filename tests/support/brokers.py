@@ -254,7 +254,7 @@ class OwnController:
         self._broker_id = broker_id
         self.kraft_version = 0
 
-    async def submit(self, request: Any) -> Any:
+    async def submit(self, request: Any, *, timeout_ms: int | None = None) -> Any:
         return await self._controller.submit(self._broker_id, request)
 
     def describe(self) -> Any:

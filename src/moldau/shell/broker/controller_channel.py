@@ -115,9 +115,9 @@ class ControllerChannel:
                 return await self._peer_at(address).request(_DESCRIBE_QUORUM, self._timeout_ms)
         return quorum_response(self._quorum.describe())
 
-    async def submit(self, request: Any, client: Client | None = None) -> Any:
+    async def submit(self, request: Any, client: Client | None = None, *, timeout_ms: int | None = None) -> Any:
         """The active controller's answer, once its records are committed; `client`: for whom, where it is not this
-        broker itself.
+        broker itself. `timeout_ms`: in place of the channel's own.
 
         Raises KafkaError: what the controller refuses as a whole; REQUEST_TIMED_OUT where none was reached in time, or
         too many wait.
@@ -129,7 +129,9 @@ class ControllerChannel:
         self._waiting += 1
         try:
             # a task of its own: the first step of a handler is taken outside of any, and a time-out needs one
-            return await asyncio.get_running_loop().create_task(self._answered_in_time(request, client))
+            return await asyncio.get_running_loop().create_task(
+                self._answered_in_time(request, client, self._timeout_ms if timeout_ms is None else timeout_ms)
+            )
         finally:
             self._waiting -= 1
 
@@ -138,9 +140,9 @@ class ControllerChannel:
         if self._peer is not None:
             self._peer.close()
 
-    async def _answered_in_time(self, request: Any, client: Client | None) -> Any:
+    async def _answered_in_time(self, request: Any, client: Client | None, timeout_ms: int) -> Any:
         try:
-            async with asyncio.timeout(self._timeout_ms / 1_000):
+            async with asyncio.timeout(timeout_ms / 1_000):
                 return await self._until_answered(request, client)
         except TimeoutError as error:
             raise kafka_error("REQUEST_TIMED_OUT", "no active controller answered in time") from error

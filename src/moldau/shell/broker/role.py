@@ -17,7 +17,7 @@ from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_T
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
-from moldau.errors import InvariantError, kafka_error
+from moldau.errors import InvariantError, KafkaError, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
@@ -56,14 +56,16 @@ MAX_REWRITES = 2
 """A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
 MAX_PLACES = 64
 """Listeners, and own addresses there, for which it is remembered where the brokers are; clients see one or two."""
+PRODUCER_IDS_TIMEOUT_MS = 5_000
+"""How long a client waits for a producer id where the controller is not reached."""
 
 
 class Controller(Protocol):
     """What the broker asks of the active controller."""
 
-    async def submit(self, request: Any, client: Client | None = None) -> Any:
+    async def submit(self, request: Any, client: Client | None = None, *, timeout_ms: int | None = None) -> Any:
         """The controller's answer to a request, once its records are committed; `client`: for whom, where it is not
-        this broker itself. Raises KafkaError."""
+        this broker itself; `timeout_ms`: how long another node is tried. Raises KafkaError."""
 
     @property
     def kraft_version(self) -> int:
@@ -346,11 +348,18 @@ class Broker:
         return response
 
     async def _allocate_producer_ids(self) -> AllocateProducerIdsResponse:
-        """Raises KafkaError."""
+        """Raises KafkaError: as Apache Kafka's broker, one that does not reach the controller says soon that it has no
+        ids yet, and the client may ask another broker."""
         from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
         request = AllocateProducerIdsRequest(self.node_id, self.broker_epoch)
-        return cast(AllocateProducerIdsResponse, await self.controller.submit(request))
+        try:
+            answer = await self.controller.submit(request, timeout_ms=PRODUCER_IDS_TIMEOUT_MS)
+        except KafkaError as error:
+            if error.name != "REQUEST_TIMED_OUT":
+                raise
+            raise kafka_error("COORDINATOR_LOAD_IN_PROGRESS", str(error)) from error
+        return cast(AllocateProducerIdsResponse, answer)
 
     # -- work beside the connections
 

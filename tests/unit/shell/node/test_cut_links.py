@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from moldau.core.metadata.image import BrokerListener
+from moldau.errors import ERROR_CODES
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.network import End, HostNetwork, SimulatedNetwork
 from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.records.builder import build_batch
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
@@ -20,6 +22,9 @@ SESSION_S = 9
 MOST_S = 4.0
 """Until a write is acknowledged though a follower's connection was lost without a word: two seconds until that is
 noticed, and up to another two for a new connection."""
+
+PRODUCER_IDS_S = 5.1
+"""Until a client hears that a broker has no producer ids."""
 
 
 class UnwatchedNetwork(HostNetwork):
@@ -136,5 +141,21 @@ def test_a_write_waits_for_a_follower_whose_connection_was_lost_without_a_word_f
                 cluster.network.tear(connection.server if fault.endswith("leader") else connection.client)
         assert await write() < (MOST_S if fault.startswith("reset") else cut_s + 2)
         assert await write() < 0.5
+
+    tell(story)
+
+
+def test_a_broker_that_does_not_reach_the_controller_says_soon_that_it_has_no_producer_ids() -> None:
+    async def story(cluster: Cluster) -> None:
+        active, broker_id = await leader_and_follower(cluster)
+        peer = Peer(BrokerListener("PLAINTEXT", f"node-{broker_id}", 9092), HostNetwork(cluster.network, "client"))
+        asked = InitProducerIdRequest(None, 60_000)
+        cluster.network.cut(f"node-{broker_id}", f"node-{active}", SESSION_S)
+        began_s = cluster.loop.time()
+        answer = await peer.request(asked, 60_000)
+        assert (answer.error_code, answer.producer_id) == (ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"], -1)
+        assert cluster.loop.time() - began_s <= PRODUCER_IDS_S
+        await cluster.pass_time(2 * SESSION_S)
+        assert (await peer.request(asked, 60_000)).error_code == 0
 
     tell(story)
