@@ -41,16 +41,25 @@ def in_sync(servers: str, topic: str, partitions: str, replicas: str) -> None:
     _until(AdminClient(_quiet(servers)), is_whole)
 
 
+def out_of_sync(servers: str, topic: str, replicas: str) -> None:
+    """Waits until some partition has fewer replicas in sync, as the broker at `servers` knows it."""
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:  # a new client each time: it asks this broker first
+        partitions = AdminClient(_quiet(servers)).list_topics(topic, REQUEST_S).topics[topic].partitions
+        if any(len(each.isrs) < int(replicas) for each in partitions.values()):
+            return
+        time.sleep(LOOK_S)
+    raise AssertionError("every replica is in sync")
+
+
 def produce(servers: str, topic: str, first: str, number: str) -> None:
-    """The numbers from `first` on, each acknowledged by all replicas in sync."""
+    """The numbers from `first` on, in turn to each partition, each acknowledged by all replicas in sync."""
     failed: list[str] = []
-    # A leader that cannot reach the controller does not know that it is none any more, and the client asks the others
-    # only now and then: by default it would stand for up to a minute, as before Apache Kafka.
-    asking = {"topic.metadata.refresh.interval.ms": 1_000}
-    producer = Producer({**_quiet(servers), **asking, "acks": "all", "enable.idempotence": True})
+    producer = Producer({**_quiet(servers), "acks": "all", "enable.idempotence": True})
+    partitions = len(producer.list_topics(topic, REQUEST_S).topics[topic].partitions)
     for value in range(int(first), int(first) + int(number)):
         on_delivery = lambda error, _: failed.append(str(error)) if error else None  # noqa: E731
-        producer.produce(topic, str(value).encode(), on_delivery=on_delivery)
+        producer.produce(topic, str(value).encode(), partition=value % partitions, on_delivery=on_delivery)
     left = producer.flush(PATIENCE_S)
     assert (left, failed) == (0, []), f"{left} left, {len(failed)} failed: {failed[:3]}"
 
@@ -87,7 +96,14 @@ def _quiet(servers: str) -> dict[str, str | int]:
     return {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 500}
 
 
-WORDS = {"brokers": brokers, "create": create, "in-sync": in_sync, "produce": produce, "read": read}
+WORDS = {
+    "brokers": brokers,
+    "create": create,
+    "in-sync": in_sync,
+    "out-of-sync": out_of_sync,
+    "produce": produce,
+    "read": read,
+}
 
 if __name__ == "__main__":
     WORDS[sys.argv[2]](sys.argv[1], *sys.argv[3:])
