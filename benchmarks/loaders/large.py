@@ -10,7 +10,7 @@ import time
 
 from benchmarks.loaders.canned import request_frame
 from benchmarks.loaders.one_record import PRODUCE_VERSION, drive, receive_answer
-from benchmarks.peers import Peer
+from benchmarks.peers import Peer, PeerError
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
@@ -62,7 +62,7 @@ def measure(
     requests: int,
 ) -> dict[str, float]:
     """Broker CPU in microseconds and minor page faults for each request, by number of connections. `request`: fetch or
-    produce. Raises RuntimeError for a short answer to a Fetch."""
+    produce. Raises PeerError for a short answer to a Fetch."""
     is_fetch = request == "fetch"
     frame = fetch_frame(topic, partitions, request_bytes) if is_fetch else produce_frame(topic, batch_of(request_bytes))
     least_bytes = partitions * (request_bytes - FILL_BATCH_BYTES) if is_fetch else 0
@@ -76,7 +76,7 @@ def measure(
             sockets[client.fileno()] = client
             response_bytes = len(receive_answer(client, frame))
         if response_bytes < least_bytes:
-            raise RuntimeError(f"an answer of {response_bytes} bytes in place of {least_bytes} at least")
+            raise PeerError(f"an answer of {response_bytes} bytes in place of {least_bytes} at least")
         cpu, faults = peer.cpu_seconds(), peer.minor_faults()
         drive(sockets, frame, response_bytes, requests=requests, in_flight=1)
         figures[f"cpu_us_by_{count}"] = (peer.cpu_seconds() - cpu) / requests * 1e6
