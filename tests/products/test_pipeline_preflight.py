@@ -317,3 +317,15 @@ def test_the_last_lines_of_a_run_do_not_repeat_the_error_that_follows():
         display.show([failed])
         display.show([failed], force=True)
     assert lines.getvalue().count("CAST_INVALID_INPUT") == 1
+
+
+def test_the_last_line_of_a_query_comes_once_and_at_once():
+    lines = io.StringIO()
+    running = PipelineState("p", 0, 0, 2, 0, "running")
+    finished = PipelineState("p", 1, 2, 0, 5, "finished")
+    with ProgressDisplay({"pipeline": "p"}, Console(file=lines), clock=lambda: 0.0) as display:
+        display.show([running])
+        display.show([finished], force=True)
+        display.show([finished], force=True)
+    told = [line.split(",")[0] for line in lines.getvalue().splitlines()]
+    assert told == ["pipeline: p", "p: running", "p: finished"]

@@ -143,8 +143,8 @@ class ProgressDisplay:
 
     def show(self, states: Sequence[PipelineState], *, force: bool = False) -> None:
         """Draws the table anew; or prints a line of each query that changed and whose last one is a second old (10 s
-        where there is trouble, and the trouble is said already), of one whose last one is a minute old, and of all that
-        `force` asks for."""
+        where there is trouble, and the trouble is said already), and of one whose last one is a minute old. `force`: of
+        each that changed, at once."""
         now = self._clock()
         if self._live is not None:
             rates = {state.name: self._rates[state.name].per_second(now, state.records_read) for state in states}
@@ -152,7 +152,7 @@ class ProgressDisplay:
             self._live.update(Group(self._table(states, rates), *map(Text, details[:MOST_DETAILED])), refresh=True)
             return
         for state in states:
-            if force or self._is_due(state, now):
+            if self._is_due(state, now) or (force and _shown(state) != _shown(self._said[state.name][1])):
                 self._show_line(state, now, is_last=force)
 
     def _is_due(self, state: PipelineState, now: float) -> bool:
