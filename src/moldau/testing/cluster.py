@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, overload
 
-from moldau.core.config.broker_settings import nearest_setting, no_setting
+from moldau.core.config.broker_settings import no_setting, setting_hint
 from moldau.errors import MoldauError
 from moldau.testing.contents import Contents
 from moldau.testing.member import POLL_S
@@ -486,11 +486,11 @@ if hasattr(os, "register_at_fork"):
 def _check_names(settings: Iterable[str]) -> None:
     """Raises INVALID_CONFIG for a misspelt setting: the test would not test what it was written for."""
     for name in settings:
-        near = nearest_setting(name)
-        if near is not None:
+        near = setting_hint(name)
+        if near:
             from moldau.errors import InvalidConfigError
 
-            raise InvalidConfigError(f"{no_setting(name)}; did you mean {near}?")
+            raise InvalidConfigError(f"{no_setting(name)}{near}")
 
 
 def _setting_text(value: object) -> str:

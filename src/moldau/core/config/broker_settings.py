@@ -409,14 +409,10 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
 ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROWS}
 
 
-def nearest_setting(name: str) -> str | None:
-    """The setting whose name an unknown `name` is nearly: most likely a slip. None for a known name, and where none is
-    near: plugins for Kafka have settings of their own."""
-    if name in ROWS_BY_NAME:
-        return None
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, ROWS_BY_NAME, n=1, cutoff=0.8)), None)
+def setting_hint(name: str) -> str:
+    """As `hint`, of the setting whose name an unknown `name` is nearly: most likely a slip. Only where it is very near:
+    plugins for Kafka have settings of their own."""
+    return "" if name in ROWS_BY_NAME else hint(name, ROWS_BY_NAME, cutoff=0.8)
 
 
 def no_setting(name: str) -> str:
@@ -427,7 +423,7 @@ def no_setting(name: str) -> str:
 def _notice(name: str) -> str | None:
     row = ROWS_BY_NAME.get(name)
     if row is None:
-        return f"{no_setting(name)}, and has no effect{hint(name, ROWS_BY_NAME, cutoff=0.8)}"
+        return f"{no_setting(name)}, and has no effect{setting_hint(name)}"
     served, note = row[5], row[6]
     if served == IGNORED:
         return f"{name} has no effect: {note}"
