@@ -152,10 +152,10 @@ class ProgressDisplay:
             self._live.update(Group(self._table(states, rates), *map(Text, details[:MOST_DETAILED])), refresh=True)
             return
         for state in states:
-            if self._is_due(state, now) or (force and _shown(state) != _shown(self._said[state.name][1])):
+            if self._is_due(state, now, at_once=force):
                 self._show_line(state, now, is_last=force)
 
-    def _is_due(self, state: PipelineState, now: float) -> bool:
+    def _is_due(self, state: PipelineState, now: float, *, at_once: bool) -> bool:
         if state.name not in self._said:
             return True
         said_at, said = self._said[state.name]
@@ -163,7 +163,7 @@ class ProgressDisplay:
             return True
         if _shown(state) == _shown(said):
             return now >= said_at + SAME_LINE_EVERY_SECONDS
-        return now >= said_at + (LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS)
+        return at_once or now >= said_at + (LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS)
 
     def _show_line(self, state: PipelineState, now: float, *, is_last: bool = False) -> None:
         """`is_last`: the error by which the query ended follows."""
