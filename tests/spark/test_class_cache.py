@@ -37,7 +37,7 @@ def test_a_file_belongs_to_one_java(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_spark_that_is_installed_anew_asks_for_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The JVM leaves a file alone, in silence, whose jars have other times of change."""
+    """The JVM ignores a file, without a message, where a jar has another modification time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     jars = tmp_path / "jars"
     jars.mkdir()
@@ -49,10 +49,10 @@ def test_a_spark_that_is_installed_anew_asks_for_a_file_of_its_own(tmp_path: Pat
     for file in (before, class_cache(other, jars), class_cache(java)):
         file.touch()
     assert using(java, jars) != ""
-    assert of_installations_before(java, jars) == []
+    assert of_installations_before(class_cache(java, jars)) == []
     os.utime(jar, ns=(1, 1))
     assert using(java, jars) == ""
-    assert of_installations_before(java, jars) == [before]
+    assert of_installations_before(class_cache(java, jars)) == [before]
 
 
 @pytest.mark.slow  # two JVMs, and a third one that writes the file where the user has none

@@ -75,7 +75,7 @@ def warm_up_spark() -> int:
         if not made.is_file():
             raise WarmUpError(f"the JVM of {java.home} wrote no {made.name}: {said}")
         made.replace(file)
-    for other in of_installations_before(java):
+    for other in of_installations_before(file):
         other.unlink(missing_ok=True)
     print(f"{file} ({file.stat().st_size / 1e6:.0f} MB): Spark starts from it")
     return 0

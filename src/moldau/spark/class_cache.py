@@ -2,9 +2,9 @@
 and runs its first queries, in little more than half the time.
 
 `moldau pipeline warm-up` makes the file, by a JVM that notes which classes a pipeline uses; every session on this
-machine's Java uses it from then on. The file belongs to one installation of Java and of Spark: the JVM takes a jar for
-the one that it knew by its size and its time of change, and where they differ it goes on without the file, in silence.
-So the file's name holds both, and a Spark that was installed anew asks for a file of its own.
+machine's Java uses it from then on. The file belongs to one installation of Java and of Spark: the JVM compares the
+size and the modification time of each jar, and ignores the file, without a message, where one differs. So the file's
+name is a digest of them: after Spark is reinstalled, `warm-up` makes another file.
 """
 
 from __future__ import annotations
@@ -27,17 +27,13 @@ def class_cache(java: Java, jars: Path = SPARK_JARS) -> Path:
     files = (java.home / "release", java.home / "lib" / "modules", *sorted(jars.glob("*.jar")))
     digest = _digest(*(f"{file.name} {_state(file)}" for file in files))
     kind = "aot" if java.major_version >= _ONE_STEP else "jsa"
-    return cache_folder() / f"classes-{_place(java, jars)}-{digest}.{kind}"
+    return cache_folder() / f"classes-{_digest(str(java.home), str(jars))}-{digest}.{kind}"
 
 
-def of_installations_before(java: Java, jars: Path = SPARK_JARS) -> list[Path]:
-    """The files of a Java and a Spark that were installed where these are."""
-    now = class_cache(java, jars)
-    return [file for file in now.parent.glob(f"classes-{_place(java, jars)}-*") if file != now]
-
-
-def _place(java: Java, jars: Path) -> str:
-    return _digest(str(java.home), str(jars))
+def of_installations_before(now: Path) -> list[Path]:
+    """The files of a Java and a Spark that were installed in the places of those of `now`."""
+    place, _, _ = now.name.rpartition("-")
+    return [file for file in now.parent.glob(f"{place}-*") if file != now]
 
 
 def _digest(*facts: str) -> str:
