@@ -20,14 +20,14 @@ LOOK_S = 0.2
 
 def brokers(servers: str, wanted: str) -> None:
     """Waits until the cluster has so many brokers; prints HOST:PORT of each, in the order of their ids."""
-    found = _until(AdminClient(_quiet(servers)), lambda metadata: len(metadata.brokers) >= int(wanted))
+    found = _until(servers, lambda metadata: len(metadata.brokers) >= int(wanted))
     print(*(f"{each.host}:{each.port}" for _, each in sorted(found.brokers.items())))
 
 
 def create(servers: str, topic: str, partitions: str, replicas: str) -> None:
     """Makes a topic; waits for as many brokers as it has replicas."""
+    _until(servers, lambda metadata: len(metadata.brokers) >= int(replicas))
     admin = AdminClient(_quiet(servers))
-    _until(admin, lambda metadata: len(metadata.brokers) >= int(replicas))
     admin.create_topics([NewTopic(topic, int(partitions), int(replicas))])[topic].result(PATIENCE_S)
 
 
@@ -38,18 +38,16 @@ def in_sync(servers: str, topic: str, partitions: str, replicas: str) -> None:
         found = metadata.topics[topic].partitions
         return len(found) == int(partitions) and all(len(each.isrs) == int(replicas) for each in found.values())
 
-    _until(AdminClient(_quiet(servers)), is_whole)
+    _until(servers, is_whole)
 
 
 def out_of_sync(servers: str, topic: str, replicas: str) -> None:
-    """Waits until some partition has fewer replicas in sync, as the broker at `servers` knows it."""
-    end_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end_s:  # a new client each time: it asks this broker first
-        partitions = AdminClient(_quiet(servers)).list_topics(topic, REQUEST_S).topics[topic].partitions
-        if any(len(each.isrs) < int(replicas) for each in partitions.values()):
-            return
-        time.sleep(LOOK_S)
-    raise AssertionError("every replica is in sync")
+    """Waits until some partition has fewer replicas in sync."""
+
+    def has_lost_one(metadata: ClusterMetadata) -> bool:
+        return any(len(each.isrs) < int(replicas) for each in metadata.topics[topic].partitions.values())
+
+    _until(servers, has_lost_one)
 
 
 def produce(servers: str, topic: str, first: str, number: str) -> None:
@@ -77,9 +75,11 @@ def read(servers: str, topic: str, number: str) -> None:
     assert sorted(found) == list(range(int(number))), f"{len(found)} records, {len(set(found))} different"
 
 
-def _until(admin: AdminClient, is_so: Callable[[ClusterMetadata], bool]) -> ClusterMetadata:
+def _until(servers: str, is_so: Callable[[ClusterMetadata], bool]) -> ClusterMetadata:
+    """The metadata, once `is_so` holds, as the broker at `servers` knows it: a new client asks that one first."""
     end_s = time.monotonic() + PATIENCE_S
     for tries in count(1):
+        admin = AdminClient(_quiet(servers))
         try:
             found = admin.list_topics(timeout=REQUEST_S)
             if is_so(found):

@@ -106,8 +106,8 @@ def test_a_link_that_is_cut_one_way_loses_no_acknowledged_record(machines: Machi
     ask(machines["kt1"], "create", "orders", "3", "3")
     ask(machines["kt1"], "in-sync", "orders", "3", "3")
     ask(machines["kt1"], "produce", "orders", "0", "1000")
-    # While the controller hears nothing of a leader, that leader does not know that it is none any more. A client that
-    # asks it for leaders, as librdkafka does, goes on when the link is whole, as with Apache Kafka.
+    # kt3 may lead a partition while the controller is at kt2. The controller then elects another leader, and kt3 cannot
+    # learn of it. librdkafka may ask only kt3 for metadata, and waits until the link is whole, as with Apache Kafka.
     machines.cut("kt3", "kt2")
     with ThreadPoolExecutor() as pool:
         producing = pool.submit(ask, machines["kt1"], "produce", "orders", "1000", "1000")
