@@ -19,8 +19,8 @@ HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Around what Spark calls in a Python process of its own. Any other error keeps its trace: it is a mistake of ours,
-    or of the functions of a user. The process ends after the error."""
+    """A context for methods that Spark calls in a Python process of its own. A MoldauError loses its trace. Any other
+    error keeps it, since it is a mistake of ours or of a user's function. The process ends after the error."""
     try:
         yield
     except MoldauError:
