@@ -26,7 +26,7 @@ from benchmarks.peers import Peer, PeerError
 from benchmarks.run import Figures, say, short
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import create_topic, list_topics
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 
 CONNECTIONS, IN_FLIGHT, REQUESTS, VALUE_BYTES = 25, 8, 150_000, 100
 START_S = 60.0

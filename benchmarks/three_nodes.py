@@ -16,7 +16,7 @@ from moldau.client.admin.partitions import elect_leaders
 from moldau.client.admin.quorum import describe_quorum
 from moldau.client.admin.topics import TopicDescription, create_topic, list_topics
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 
 NODE_IDS = (1, 2, 3)
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"

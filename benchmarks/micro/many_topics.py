@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 from moldau.client.blocking.connection import ClientConnection
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest

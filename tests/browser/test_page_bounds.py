@@ -19,7 +19,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
 from moldau.products.service.service import MAX_STREAMS
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 from tests.browser.conftest import WAIT_S, BrokerWithPage
 from tests.support.running_broker import RunningBroker

@@ -12,7 +12,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import create_topic
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 from tests.browser.conftest import WAIT_S, page_of
 from tests.support.cluster_of_three import NODE_IDS, PARTITIONS, TOPIC, cluster_of_three, moldau_command

@@ -19,7 +19,7 @@ from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import list_topics
 from moldau.core.config.replicated import replicated
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from tests.chaos.namespaces import Namespaces, SmallDisk
 from tests.chaos.proxies import Proxies

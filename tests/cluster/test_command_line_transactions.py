@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from moldau.client.admin.client import ClusterAdmin
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
 

@@ -14,8 +14,8 @@ from moldau.cli.diagnosis import is_loopback
 from moldau.cli.main import main
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import ListedGroup, list_groups
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 
 
 class Report:

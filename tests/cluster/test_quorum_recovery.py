@@ -17,7 +17,7 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import list_topics
 from moldau.core.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, decode_offsets
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from tests.support.cluster_of_three import (
     NODE_IDS,
     PARTITIONS,

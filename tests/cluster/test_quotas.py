@@ -5,8 +5,8 @@ from __future__ import annotations
 from confluent_kafka import Producer, ThrottleEvent
 
 from moldau.client.blocking.connection import ClientConnection
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterQuotaEntity,

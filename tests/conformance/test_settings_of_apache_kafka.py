@@ -21,7 +21,7 @@ from moldau.core.config.describing import (
     describe_topic,
 )
 from moldau.core.config.setting import Source
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka, create_topics
 
 pytestmark = NEEDS_APACHE_KAFKA

@@ -11,8 +11,8 @@ from moldau.client.blocking.silence import PATIENCE_MS, ListeningDialer
 from moldau.ports import Stream
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.query_progress import QueryProgress
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession

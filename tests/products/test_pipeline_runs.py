@@ -36,9 +36,9 @@ from moldau.products.pipelines.running.generations import (
 )
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets
 from moldau.products.pipelines.running.query_progress import QueryProgress
-from moldau.shell.io.tcp import TCP
 from moldau.spark.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 from tests.support.talking_process import line_of, running
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.runner import Onlooker, run_pipeline
 from moldau.products.pipelines.targets.target import TargetQuery
-from moldau.shell.io.held_port import hold_port
 from moldau.spark import open_session
+from moldau.transport.held_port import hold_port
 from tests.support.cluster_under_test import cluster_under_test
 from tests.support.object_store import Bucket, environment_of, moto_server
 from tests.support.postgresql import PostgresqlServer

@@ -12,8 +12,8 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.transactions import describe_transaction
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.errors import MoldauError
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from tests.support.hostile_batches import GZIP, batch_of, record
 from tests.support.wire import RawConnection
 from tests.support.wire_produce import batch

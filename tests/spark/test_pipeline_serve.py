@@ -15,7 +15,7 @@ from confluent_kafka import Consumer
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.products.pipelines.core.note import read_notes
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from tests.support.talking_process import line_of
 
 START_S = 120.0

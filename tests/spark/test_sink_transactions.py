@@ -12,9 +12,9 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets
 from moldau.client.blocking.transactions import begin_producer
 from moldau.columnar.reader import read_topic
-from moldau.shell.io.tcp import TCP
 from moldau.spark import by_target_partition
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 

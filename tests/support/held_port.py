@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from moldau.shell.io.held_port import hold_port
+from moldau.transport.held_port import hold_port
 
 
 def held_port() -> socket.socket:

@@ -17,10 +17,10 @@ from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
+from moldau.transport.network import TcpNetwork
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
 from moldau.wire.protocol.messages.topics import (

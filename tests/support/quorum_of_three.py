@@ -17,7 +17,6 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import new_admission
 from moldau.shell.node.assemble import connection_limits
@@ -28,6 +27,7 @@ from moldau.shell.quorum.administered import AdministeredController
 from moldau.shell.quorum.handlers.table import handler_specs
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 from moldau.telemetry import Telemetry
+from moldau.transport.network import Network
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,

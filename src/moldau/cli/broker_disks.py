@@ -31,7 +31,7 @@ def disks_of(brokers: Iterable[DescribeClusterBroker]) -> dict[int, Disks | None
 def _ask(host: str, port: int) -> Disks | None:
     from moldau.client.blocking.connection import ClientConnection
     from moldau.errors import MoldauError
-    from moldau.shell.io.tcp import TCP
+    from moldau.transport.tcp import TCP
     from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
 
     try:

@@ -96,7 +96,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     from moldau.cli.strangers import stranger_at
     from moldau.client.admin.client import ClusterAdmin, is_unreachable
     from moldau.errors import KafkaError, ProtocolError
-    from moldau.shell.io.tcp import TCP
+    from moldau.transport.tcp import TCP
 
     check_bootstrap_server(arguments)
     try:
@@ -122,7 +122,7 @@ def is_view_new(arguments: argparse.Namespace) -> bool:
     from moldau.client.admin.client import ClusterAdmin
     from moldau.client.admin.quorum import has_controller
     from moldau.errors import KafkaError
-    from moldau.shell.io.tcp import TCP
+    from moldau.transport.tcp import TCP
 
     servers = arguments.bootstrap_server
     with ClusterAdmin(TCP, servers, client_id=CLIENT_ID, answer_timeout_ms=CONTROLLER_PATIENCE_MS) as admin:

@@ -133,7 +133,7 @@ def names_at(address: str, kind: str) -> list[str]:
     from moldau.client.blocking.connection import ClientConnection
     from moldau.client.protocol.metadata import parse_bootstrap_servers
     from moldau.errors import MoldauError
-    from moldau.shell.io.tcp import TCP
+    from moldau.transport.tcp import TCP
     from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
     from moldau.wire.protocol.messages.metadata import MetadataRequest
 

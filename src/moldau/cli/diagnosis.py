@@ -20,7 +20,7 @@ from moldau.core.clocks import CLOCK_SKEW_MS, clock_skew_ms
 from moldau.core.config.listeners import Endpoint, parse_endpoints
 from moldau.errors import MoldauError
 from moldau.products.features import features_not_served
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import counted
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest

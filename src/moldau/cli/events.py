@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def follow(arguments: argparse.Namespace) -> int:
-    from moldau.shell.io.tcp import TCP
+    from moldau.transport.tcp import TCP
 
     known: dict[int, Facts] = {}
     with cluster_admin(arguments) as admin:

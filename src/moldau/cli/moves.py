@@ -140,7 +140,7 @@ def _end_throttles_of(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassi
 def wait_until_moved(admin: ClusterAdmin, partitions: Collection[TopicPartition]) -> None:
     """Returns when none of them is being moved any more; says how far that is."""
     from moldau.client.admin.partitions import list_reassignments
-    from moldau.shell.io.tcp import TCP
+    from moldau.transport.tcp import TCP
 
     left = len(partitions)
     while left:

@@ -229,8 +229,8 @@ def _print_cost(remains: Remains, disks: Sequence[Disk], now_ms: int) -> None:
 
 def _print_live_brokers(remains: Remains) -> None:
     """Asks the other brokers, for a few seconds at most, whether one of them has what would be lost here."""
-    from moldau.shell.network.listener import TcpNetwork
     from moldau.shell.node.live_brokers import find_live_brokers
+    from moldau.transport.network import TcpNetwork
 
     found = {broker.broker_id: broker for broker in asyncio.run(find_live_brokers(remains, TcpNetwork()))}
     silent = [str(broker.broker_id) for broker in remains.others if broker.broker_id not in found]

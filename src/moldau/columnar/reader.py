@@ -31,7 +31,7 @@ from moldau.client.protocol.offsets import (
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, NO_SUCH_TOPIC, RETRY_TIMEOUT_MS
 from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData

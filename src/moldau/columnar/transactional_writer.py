@@ -21,7 +21,7 @@ from moldau.client.protocol.transactions import GroupMember, TransactionalProduc
 from moldau.columnar.encode import DEFAULT_BATCH_BYTES
 from moldau.columnar.writer import TopicWriter, Written
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 60_000

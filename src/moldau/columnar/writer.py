@@ -41,7 +41,7 @@ from moldau.columnar.origins import largest_row, origin_text
 from moldau.columnar.partitioner import StickyPartitions, partitions_of_keys
 from moldau.columnar.varints import IntArray
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.produce import (

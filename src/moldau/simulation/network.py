@@ -29,12 +29,12 @@ from random import Random
 from typing import Any, cast
 
 from moldau.core.config.listeners import is_wildcard
-from moldau.shell.network.listener import SILENCE_S
 from moldau.simulation.kinds import random_of
 from moldau.simulation.links import FIRST_CONNECT_RETRY_S, FIRST_RETRY_S, Link, NetworkWeather
 from moldau.simulation.loop import CLOCK_RESOLUTION, CURRENT_PROCESS, SimulatedProcess, VirtualLoop
 from moldau.simulation.receive_buffers import is_kept
 from moldau.simulation.trace import Trace
+from moldau.transport.network import SILENCE_S
 from moldau.types import Buffer
 
 FIRST_EPHEMERAL_PORT = 30_000

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 import msgspec
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.shell.io.tcp import TCP
 from moldau.spark.options import ClientOptions
+from moldau.transport.tcp import TCP
 
 MOST_IDLE_CLIENTS = 8
 """One for each cluster and each set of options that tasks of this process read with at a time; each has at most two

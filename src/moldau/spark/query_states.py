@@ -16,7 +16,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from moldau.shell.node.metrics.exposition import Metric, Samples, labels_text
+from moldau.transport.exposition import Metric, Samples, labels_text
 from moldau.types import TopicPartition
 
 MOST_QUERIES = 100

@@ -22,9 +22,9 @@ from pyspark.sql.streaming.listener import (
 from rich.console import Console
 from rich.live import Live
 
-from moldau.shell.node.http_endpoint import is_loopback_host
-from moldau.shell.node.metrics.exposition import CONTENT_TYPE
 from moldau.spark.query_states import QueryStates, metrics_page, state_line, states_table
+from moldau.transport.exposition import CONTENT_TYPE
+from moldau.transport.http_endpoint import is_loopback_host
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,7 +33,6 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from moldau.columnar import PartitionRange
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
 from moldau.spark import offsets as planning
 from moldau.spark.connect import count_tasks, is_connect
 from moldau.spark.in_words import in_words, told_in_words
@@ -51,6 +50,7 @@ from moldau.spark.options import (
 )
 from moldau.spark.reading import SCHEMA, SCHEMA_WITH_HEADERS, Decoding, read_ranges
 from moldau.spark.topics import SubscribedTopics
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEO
 from moldau.columnar.encode import binary_column
 from moldau.columnar.partitioner import partitions_of_keys
 from moldau.columnar.varints import IntArray
-from moldau.shell.io.tcp import TCP
 from moldau.spark.connect import is_connect
 from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError
+from moldau.transport.tcp import TCP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from moldau.errors import MoldauError
-from moldau.shell.network.listener import Network, TcpNetwork
+from moldau.transport.network import Network, TcpNetwork
 
 Post = Callable[[Callable[[], object]], None]
 """Calls something soon on the loop of one broker, from any thread."""

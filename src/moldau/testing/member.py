@@ -11,11 +11,11 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.errors import MoldauError
 from moldau.shell.io.twins.full_disk import FillableDisk
 from moldau.shell.io.twins.time_travel import TimeTravel
-from moldau.shell.network.listener import Network
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.main import open_disk
 from moldau.testing.runtime import Runtime
 from moldau.testing.tracebacks import hides, without_inner_frames
+from moldau.transport.network import Network
 
 if TYPE_CHECKING:
     from moldau.ports import Disk

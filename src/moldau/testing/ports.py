@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from moldau.core.config.listeners import Endpoint
-from moldau.shell.io.held_port import hold_port
+from moldau.transport.held_port import hold_port
 
 
 class HeldPorts:

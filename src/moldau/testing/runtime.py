@@ -17,10 +17,10 @@ from moldau.ports import Disk
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.twins.time_travel import CountingWorkers, TimeTravel, TravellingClock, TravellingLoop
 from moldau.shell.io.workers import ThreadWorkers
-from moldau.shell.network.listener import Network
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.testing.tracebacks import hides, without_inner_frames
+from moldau.transport.network import Network
 
 __tracebackhide__ = hides
 

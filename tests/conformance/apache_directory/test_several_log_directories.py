@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.client.blocking.connection import ClientConnection
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka, create_topics, produce, read_all
 

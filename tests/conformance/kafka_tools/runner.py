@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer
 from moldau.cli.main import main
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.configs import BROKER, describe_configs
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from tests.conformance.kafka_tools.cases import files
 from tests.conformance.kafka_tools.dump_cases import log_files
 from tests.conformance.kafka_tools.formatter_cases import coordinator_records

@@ -9,8 +9,8 @@ import sys
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
 from moldau.client.admin.topics import create_topic, list_topics
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 500}

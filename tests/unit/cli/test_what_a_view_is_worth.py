@@ -10,8 +10,8 @@ from moldau.cli.main import main
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import create_topic, list_topics
 from moldau.products.console.cluster_state import read_state
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 
 IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 500}
 

@@ -12,7 +12,7 @@ import pytest
 
 from moldau.client.blocking.connection import ClientConnection
 from moldau.errors import KafkaError, ProtocolError
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.framing import frame

@@ -12,8 +12,8 @@ from moldau.client.protocol.transactions import TransactionalProducer
 from moldau.columnar import TopicWriter, TransactionalWriter, read_topic
 from moldau.columnar.claims import Claim, check_claims
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 TOPIC = "orders"

@@ -29,8 +29,8 @@ from moldau.columnar import (
 from moldau.columnar.partitioner import partitions_of_keys
 from moldau.columnar.reader import TopicRecreatedError
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 NOW_MS = 1_750_000_000_000

@@ -11,8 +11,8 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.columnar import TopicWriter, TransactionalWriter, read_topic, write_table
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 TOPIC = "orders"

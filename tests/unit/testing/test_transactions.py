@@ -17,8 +17,8 @@ from moldau.client.admin.transactions import (
     open_transaction_at,
 )
 from moldau.errors import KafkaError as MoldauKafkaError
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster, NotReachedError
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition as MoldauPartition
 from tests.unit.testing.clients import make_producer
 

@@ -12,7 +12,7 @@ from moldau.client.admin.client import ClusterAdmin, ControllerAdmin
 from moldau.client.admin.error_texts import as_java_says, error_of
 from moldau.client.blocking.connection import REQUEST_TIMEOUT_MS
 from moldau.errors import KafkaError
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 
 _INT_SETTINGS = ("request.timeout.ms", "default.api.timeout.ms")
 

@@ -25,7 +25,6 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.ports import Clock, Disk, Random
 from moldau.shell.io.disk import OsDisk, make_durable_directory
-from moldau.shell.io.held_port import hold_port
 from moldau.shell.io.host_name import registered_host
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
@@ -34,6 +33,7 @@ from moldau.shell.node.storage_format import (
     parse_initial_controllers,
     read_meta_properties,
 )
+from moldau.transport.held_port import hold_port
 from moldau.types import BrokerId, uuid_to_text
 from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
 

@@ -6,9 +6,8 @@ import msgspec
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
-from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import ZERO_UUID, Uuid
+from moldau.types import METADATA_PARTITION, ZERO_UUID, Uuid
 from moldau.wire.protocol.messages.cluster import (
     DescribeQuorumPartition,
     DescribeQuorumRequest,
@@ -96,7 +95,7 @@ def is_without_controller(error: KafkaError) -> bool:
 
 def describe_quorum(admin: ClusterAdmin) -> QuorumInfo:
     """Raises also KafkaError where the quorum has no leader just now."""
-    topic = DescribeQuorumTopic(CLUSTER_METADATA_TOPIC, (DescribeQuorumPartition(0),))
+    topic = DescribeQuorumTopic(METADATA_PARTITION.topic, (DescribeQuorumPartition(0),))
     answer = admin.ask(DescribeQuorumRequest((topic,)))
     if answer.error_code:
         raise error_of(answer.error_code, answer.error_message)

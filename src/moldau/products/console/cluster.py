@@ -26,7 +26,7 @@ from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.ports import Dialer
 from moldau.products.features import features_not_served
 from moldau.products.pipelines.core.note import CommitNote, read_notes
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 

@@ -41,7 +41,7 @@ from moldau.products.demo.queries import (
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.running.group import GroupError
 from moldau.products.pipelines.running.logs import logs_to
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 
 CLIENT_ID = "moldau-demo"
 PARTITIONS = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moldau.shell.node.http_endpoint import is_loopback_host
+from moldau.transport.http_endpoint import is_loopback_host
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case, in the order of the request."""

@@ -17,9 +17,9 @@ from moldau.core.controller.quorum_description import quorum_response
 from moldau.core.controller.requests import MeteredRequest, QuorumDescription
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, kafka_error
-from moldau.shell.network.listener import Network
 from moldau.shell.network.session import ANONYMOUS, Session
 from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.transport.network import Network
 from moldau.types import METADATA_PARTITION
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, api_key_of
 from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal

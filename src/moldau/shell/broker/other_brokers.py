@@ -9,9 +9,9 @@ import msgspec
 
 from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
 from moldau.shell.broker.own_node import OwnNode
-from moldau.shell.network.listener import Network
 from moldau.shell.peers.outages import Outages
 from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.transport.network import Network
 from moldau.wire.protocol.schema import Request
 
 FOUND_ITSELF_S = 60.0

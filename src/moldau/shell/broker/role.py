@@ -38,9 +38,9 @@ from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
 from moldau.telemetry import Telemetry
+from moldau.transport.network import Network
 from moldau.types import BrokerId, TopicPartition, Uuid
 
 if TYPE_CHECKING:

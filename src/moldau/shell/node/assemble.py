@@ -18,7 +18,6 @@ from moldau.errors import InvariantError, MoldauError, StorageFailedError
 from moldau.shell.network.bounds import NEVER_MS, ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import follow_client_quotas, follow_quotas, new_admission, shares_of_connections
 from moldau.shell.node.controller_listener import ControllerListener
@@ -26,6 +25,7 @@ from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
 from moldau.shell.node.registered import RegisteredAddresses
 from moldau.telemetry import Telemetry
+from moldau.transport.network import Listener, TcpListener
 from moldau.types import METADATA_PARTITION, BrokerId, counted
 from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
 

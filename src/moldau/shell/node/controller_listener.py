@@ -15,8 +15,8 @@ from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Listener, Network
 from moldau.telemetry import Telemetry
+from moldau.transport.network import Listener, Network
 
 if TYPE_CHECKING:
     from moldau.shell.network.dispatch import Dispatcher

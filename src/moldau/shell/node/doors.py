@@ -8,7 +8,7 @@ import msgspec
 
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.network.bounds import MAX_REQUEST_MEMORY_BYTES
-from moldau.shell.network.listener import Network
+from moldau.transport.network import Network
 
 
 class Doors(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ import asyncio
 import msgspec
 
 from moldau.core.metadata.image import BrokerImage, BrokerListener
-from moldau.shell.network.listener import Network
 from moldau.shell.node.recover import Remains
 from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.transport.network import Network
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.partitions import (

@@ -19,10 +19,10 @@ from moldau.shell.io.descriptors import raise_descriptor_limit, share_out
 from moldau.shell.io.host_name import host_name
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.collector import keep_collections_short
 from moldau.shell.node.doors import Doors
+from moldau.transport.network import TcpNetwork
 
 DEFAULT_MEMORY_BYTES = 4 << 30
 

@@ -11,9 +11,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
-from moldau.shell.node.http_endpoint import LOOPBACK_NAMES, HttpAnswer, HttpConnection, HttpEndpoint
 from moldau.shell.node.loop_watch import LoopWatch
 from moldau.shell.node.status import NodeStatus
+from moldau.transport.http_endpoint import LOOPBACK_NAMES, HttpAnswer, HttpConnection, HttpEndpoint
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from moldau.ports import Clock
     from moldau.shell.network.connection_group import ConnectionGroup
-    from moldau.shell.network.listener import Listener, Network
     from moldau.telemetry import Telemetry
+    from moldau.transport.network import Listener, Network
 
 
 class Operations:
@@ -87,7 +87,7 @@ class Operations:
                 return HttpAnswer(HTTPStatus.OK, b"ready\n")
             return HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {reason}\n".encode())
         if path == "/metrics":
-            from moldau.shell.node.metrics.exposition import CONTENT_TYPE
+            from moldau.transport.exposition import CONTENT_TYPE
 
             return HttpAnswer(HTTPStatus.OK, await self._metrics(), CONTENT_TYPE)
         return HttpAnswer(HTTPStatus.NOT_FOUND, b"here are /metrics, /live and /ready\n")

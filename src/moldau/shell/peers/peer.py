@@ -16,8 +16,8 @@ from moldau.client.async_driver import AsyncConnection
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import KafkaError, MoldauError, ProtocolError
-from moldau.shell.network.listener import Network
 from moldau.shell.peers.outages import Outage, reason
+from moldau.transport.network import Network
 from moldau.wire.protocol.api_keys import ApiKey, declared_api
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest

@@ -21,9 +21,9 @@ from moldau.core.raft.voter_protocol import encode_change
 from moldau.core.raft.voters import ReplicaKey, VoterSet
 from moldau.errors import ProtocolError
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Network
 from moldau.shell.peers.outages import Outages
 from moldau.shell.peers.peer import NoAnswerError, NobodyListensError, Peer
+from moldau.transport.network import Network
 from moldau.types import BrokerId
 
 _FIRST_BOOTSTRAP_ID = -2

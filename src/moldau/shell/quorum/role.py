@@ -54,7 +54,6 @@ from moldau.errors import (
 )
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.quorum.applied import AppliedMetadata
 from moldau.shell.quorum.channel import QuorumChannel
@@ -71,6 +70,7 @@ from moldau.shell.quorum.snapshot_files import found_snapshots, oldest_needed
 from moldau.shell.quorum.snapshots import Committed, Snapshots
 from moldau.shell.quorum.stored_quorum import load_quorum, new_quorum
 from moldau.shell.quorum.voter_requests import change_voters
+from moldau.transport.network import Network
 from moldau.types import BrokerId, Buffer, Uuid
 
 

@@ -22,9 +22,9 @@ from moldau.core.raft.voter_protocol import (
 )
 from moldau.core.raft.voters import ReplicaKey
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.listener import Network
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.shell.quorum.raft_driver import RaftDriver
+from moldau.transport.network import Network
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.raft_records import VotersRecordVoter

@@ -15,8 +15,8 @@ from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.cluster import TopicFacts
 from moldau.products.console.cluster_state import ClusterWatch, read_state
 from moldau.products.console.sampler import NOTHING
-from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from moldau.errors import kafka_error
 from moldau.shell.broker.coordinator_times import LoadTimes, Verifications
-from moldau.shell.node.metrics.exposition import Samples
 from moldau.shell.node.metrics.groups import add_groups
 from moldau.shell.node.metrics.table import TABLE
 from moldau.shell.node.metrics.transactions import add_transactions
+from moldau.transport.exposition import Samples
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest

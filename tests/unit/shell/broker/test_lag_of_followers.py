@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.shell.node.metrics.exposition import Samples
 from moldau.shell.node.metrics.groups import add_groups
 from moldau.shell.node.metrics.table import TABLE
+from moldau.transport.exposition import Samples
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

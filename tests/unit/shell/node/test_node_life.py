@@ -16,9 +16,9 @@ from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.workers import ThreadWorkers
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
+from moldau.transport.network import TcpNetwork
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest

@@ -19,13 +19,13 @@ from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.workers import ThreadWorkers
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
-from moldau.shell.node.http_endpoint import MAX_CONNECTIONS, HttpAnswer, HttpConnection, HttpEndpoint
 from moldau.shell.node.metrics.reference_page import reference_page
 from moldau.shell.node.metrics.table import TABLE
 from moldau.shell.node.status import BrokerState
+from moldau.transport.http_endpoint import MAX_CONNECTIONS, HttpAnswer, HttpConnection, HttpEndpoint
+from moldau.transport.network import TcpNetwork
 
 pytestmark = pytest.mark.asyncio
 

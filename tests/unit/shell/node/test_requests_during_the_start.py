@@ -16,9 +16,9 @@ from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.connection_group import EARLY_BYTES
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
+from moldau.transport.network import TcpNetwork
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.framing import frame

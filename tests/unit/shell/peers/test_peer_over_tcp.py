@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from moldau.core.metadata.image import BrokerListener
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.transport.network import TcpNetwork
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.answering_node import AnsweringNode
 

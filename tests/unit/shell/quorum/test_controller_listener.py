@@ -15,18 +15,18 @@ from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.clock import SystemClock
-from moldau.shell.io.tcp import TCP
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.shell.quorum.controller_registration import register_controller, registration_of
 from moldau.shell.quorum.handlers.table import served_apis
 from moldau.testing import Cluster
+from moldau.transport.network import TcpNetwork
+from moldau.transport.tcp import TCP
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, ApiKey, declared_api
 from moldau.wire.protocol.framing import frame

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from moldau.shell.io.clock import SystemClock
-from moldau.shell.network.listener import TcpNetwork
+from moldau.transport.network import TcpNetwork
 from tests.support.quorum_of_three import QuorumNode, QuorumOfThree, quota, quotas_of
 
 PATIENCE_S = 60.0

@@ -16,12 +16,12 @@ from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.shell.node.recover import recover_alone
 from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
+from moldau.transport.network import TcpNetwork
 from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.wire.protocol.messages.raft_records import Endpoint

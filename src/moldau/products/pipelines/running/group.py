@@ -19,7 +19,7 @@ from moldau.ports import Dialer
 from moldau.products.pipelines.core.note import is_noted, others_in
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.sources.topic import TopicSource
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.messages.groups_classic import DescribedGroupMember, DescribeGroupsRequest
 

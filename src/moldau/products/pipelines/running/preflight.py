@@ -16,7 +16,7 @@ from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, GroupError, check_groups
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.targets.topic import TopicTarget
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -35,8 +35,8 @@ from moldau.products.pipelines.running.generations import first_offsets
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
 from moldau.products.pipelines.sources.records import RecordSource
-from moldau.shell.io.tcp import TCP
 from moldau.spark import is_connect
+from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from moldau.products.pipelines.running.supervision import (
     Supervised,
 )
 from moldau.products.pipelines.sources.records import RecordSource
-from moldau.shell.io.tcp import TCP
+from moldau.transport.tcp import TCP
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession

@@ -24,11 +24,11 @@ from moldau.shell.broker.traffic import (
 from moldau.shell.io.process_stats import disk_space, process_stats
 from moldau.shell.network.server_connection import EXPIRED_CONNECTIONS
 from moldau.shell.node.loop_watch import BOUNDS_S
-from moldau.shell.node.metrics.exposition import Samples, labels_text
 from moldau.shell.node.metrics.groups import add_groups
 from moldau.shell.node.metrics.table import FROM_TELEMETRY, TABLE
 from moldau.shell.node.metrics.transactions import add_transactions
 from moldau.telemetry import BOUND_REACHED
+from moldau.transport.exposition import Samples, labels_text
 from moldau.wire.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

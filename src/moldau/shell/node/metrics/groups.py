@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.shell.node.metrics.exposition import Samples, labels_text
 from moldau.shell.node.metrics.table import GROUP_STATES
 from moldau.shell.node.metrics.transactions import add_load_times
+from moldau.transport.exposition import Samples, labels_text
 
 if TYPE_CHECKING:
     from moldau.core.groups.committed_offsets import OffsetsByPartition

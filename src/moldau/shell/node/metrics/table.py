@@ -24,7 +24,7 @@ from moldau.shell.broker.traffic import (
     REPLICATION_BYTES_IN,
     REPLICATION_BYTES_OUT,
 )
-from moldau.shell.node.metrics.exposition import Metric
+from moldau.transport.exposition import Metric
 
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
 from moldau.core.transactions.state import TransactionState
-from moldau.shell.node.metrics.exposition import Samples, labels_text
+from moldau.transport.exposition import Samples, labels_text
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from moldau.shell.network.listener import PortTakenError, TcpNetwork
+from moldau.transport.network import PortTakenError, TcpNetwork
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from typing import Protocol
 
 from moldau.core.config.listeners import is_wildcard
-from moldau.shell.io.held_port import hold_port
+from moldau.transport.held_port import hold_port
 
 ANY_PORT_TRIES = 20
 """A port that the system picks may be taken between the picking and the listening, where many connections are made."""
