@@ -24,9 +24,9 @@ import psutil
 from benchmarks.loaders import one_record
 from benchmarks.peers import Peer, PeerError
 from benchmarks.run import Figures, say, short
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import create_topic, list_topics
-from moldau.transport.tcp import TCP
+from moldau.client.protocol.access import ClusterAccess
+from moldau.transport.access import open_admin
 
 CONNECTIONS, IN_FLIGHT, REQUESTS, VALUE_BYTES = 25, 8, 150_000, 100
 START_S = 60.0
@@ -76,7 +76,7 @@ def brokers(count: int, folder: Path) -> Iterator[Brokers]:
 
 def make_topics(served: Brokers) -> list[str]:
     """One topic of one replica for each loader, on a broker of its own where there are two. The brokers that lead."""
-    with ClusterAdmin(TCP, ",".join(served.addresses), client_id="bench", request_timeout_ms=10_000) as admin:
+    with open_admin(ClusterAccess(",".join(served.addresses), client_id="bench", request_timeout_ms=10_000)) as admin:
         rows = admin.cluster().brokers
         for topic, row in zip(TOPICS, (rows[0], rows[-1]), strict=True):
             create_topic(admin, topic, assignment=[(row.node_id,)])

@@ -15,8 +15,9 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.partitions import elect_leaders
 from moldau.client.admin.quorum import describe_quorum
 from moldau.client.admin.topics import TopicDescription, create_topic, list_topics
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 
 NODE_IDS = (1, 2, 3)
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
@@ -110,7 +111,7 @@ class ThreeNodes:
             node.stop()
 
     def admin(self) -> ClusterAdmin:
-        return ClusterAdmin(TCP, self.bootstrap_servers, client_id="bench", request_timeout_ms=5_000)
+        return open_admin(ClusterAccess(self.bootstrap_servers, client_id="bench", request_timeout_ms=5_000))
 
     def wait_for(self, condition: Callable[[ClusterAdmin], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
         """Until it holds; who does not answer is asked again. Raises PeerError."""

@@ -22,7 +22,8 @@ import time
 from typing import Any
 
 from moldau.client.blocking.connection import ClientConnection
-from moldau.transport.tcp import TCP
+from moldau.client.protocol.access import ClusterAccess
+from moldau.transport.access import open_connection
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
@@ -62,7 +63,9 @@ class Broker:
         deadline = time.perf_counter() + START_TIMEOUT_S
         while True:
             try:
-                return ClientConnection(TCP, "127.0.0.1", self.port, request_timeout_ms=START_TIMEOUT_S * 1_000)
+                return open_connection(
+                    ClusterAccess("127.0.0.1", request_timeout_ms=START_TIMEOUT_S * 1_000), "127.0.0.1", self.port
+                )
             except Exception:
                 if time.perf_counter() > deadline:
                     raise

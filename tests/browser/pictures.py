@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console, Group
 from selenium.webdriver import Chrome
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.demo import display, job
 from tests.browser.conftest import BrokerWithPage, open_browser
 
@@ -52,7 +53,7 @@ def draw() -> None:
     browser.set_window_size(WIDTH, HEIGHT)
     browser.get(running.page)  # charts begin with the first viewer
     with tempfile.TemporaryDirectory() as output:
-        settings = job.DemoSettings(SECONDS, Path(output) / "demo", bootstrap_servers=running.address)
+        settings = job.DemoSettings(SECONDS, Path(output) / "demo", access=ClusterAccess(running.address))
         photographer = threading.Thread(target=lambda: sitter.is_due.wait(300) and photograph(browser))
         photographer.start()
         code = job.run(settings, Console(file=io.StringIO(), force_terminal=True, width=COLUMNS))

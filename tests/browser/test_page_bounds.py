@@ -16,10 +16,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from selenium.webdriver.support.ui import WebDriverWait
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.service.service import MAX_STREAMS
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from moldau.types import TopicPartition
 from tests.browser.conftest import WAIT_S, BrokerWithPage
 from tests.support.running_broker import RunningBroker
@@ -97,7 +97,7 @@ def test_the_partition_that_is_named_is_read_and_the_page_says_what_is_not(runni
 
 
 def test_a_group_is_updated_under_the_address_of_its_page(running: BrokerWithPage, wide: str) -> None:
-    with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
+    with open_admin(ClusterAccess(running.address, client_id="test", request_timeout_ms=10_000)) as admin:
         for group in ("a%41", "aA"):
             commit(admin, group, {TopicPartition(wide, 0): 0})
     assert 'data-live="/groups/a%2541"' in get(running.page, "/groups/a%2541")[2]
@@ -108,7 +108,7 @@ def test_the_page_of_a_group_with_a_long_id_stays_that_of_this_group() -> None:
     group = "řeka" * 150  # more than 1,000 characters as an address
     maker = AdminClient({"bootstrap.servers": running.address})
     maker.create_topics([NewTopic("long", 1, 1)])["long"].result(WAIT_S)
-    with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
+    with open_admin(ClusterAccess(running.address, client_id="test", request_timeout_ms=10_000)) as admin:
         commit(admin, group, {TopicPartition("long", 0): 0})
     sent = f"/groups/{quote(group)}"
     assert f'data-live="{sent}"' in get(running.page, sent)[2]
@@ -117,7 +117,7 @@ def test_the_page_of_a_group_with_a_long_id_stays_that_of_this_group() -> None:
 
 
 def test_the_id_of_a_group_may_hold_a_line_break(running: BrokerWithPage, wide: str) -> None:
-    with ClusterAdmin(TCP, running.address, client_id="test", request_timeout_ms=10_000) as admin:
+    with open_admin(ClusterAccess(running.address, client_id="test", request_timeout_ms=10_000)) as admin:
         commit(admin, "a\nb", {TopicPartition(wide, 0): 0})
     status, _, body = get(running.page, "/groups/a%0Ab")
     assert status == 200

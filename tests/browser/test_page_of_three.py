@@ -9,10 +9,10 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import create_topic
-from moldau.transport.tcp import TCP
+from moldau.client.protocol.access import ClusterAccess
+from moldau.transport.access import open_admin
 from moldau.types import TopicPartition
 from tests.browser.conftest import WAIT_S, page_of
 from tests.support.cluster_of_three import NODE_IDS, PARTITIONS, TOPIC, cluster_of_three, moldau_command
@@ -71,7 +71,7 @@ def test_a_dead_broker_partitions_without_a_replica_and_a_move_come_and_go_by_th
     ):
         cluster.create_topic()
         cluster.produce("one", 100)
-        with ClusterAdmin(TCP, cluster.bootstrap_servers, client_id="test") as admin:
+        with open_admin(ClusterAccess(cluster.bootstrap_servers, client_id="test")) as admin:
             create_topic(admin, "moved", assignment=[(1, 2)])
         cluster.wait_in_sync()
         browser.get(f"{page}/brokers")
@@ -86,7 +86,7 @@ def test_a_dead_broker_partitions_without_a_replica_and_a_move_come_and_go_by_th
         assert [row[1] for row in behind(rows)] == [str(number) for number in range(PARTITIONS)]
         assert all("3" in row[3] and "3" not in row[4] for row in behind(rows))
 
-        with ClusterAdmin(TCP, cluster.bootstrap_servers, client_id="test") as admin:
+        with open_admin(ClusterAccess(cluster.bootstrap_servers, client_id="test")) as admin:
             reassign(admin, {TopicPartition("moved", 0): (1, 3)})
         rows = wait_for(browser, lambda rows: "moves" in rows)
         assert rows["moves"] == [["moved", "0", "1, 3, 2", "3", "2"]]

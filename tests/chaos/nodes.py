@@ -17,9 +17,10 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.quorum import add_voter, describe_quorum, remove_voter
 from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import list_topics
+from moldau.client.protocol.access import ClusterAccess
 from moldau.core.config.replicated import replicated
 from moldau.errors import KafkaError
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from tests.chaos.namespaces import Namespaces, SmallDisk
 from tests.chaos.proxies import Proxies
@@ -307,7 +308,7 @@ def what_lacks(addresses: Mapping[int, str], voters: Sequence[int]) -> str:
 
 
 def admin_of(address: str) -> ClusterAdmin:
-    return ClusterAdmin(TCP, address, client_id="chaos", request_timeout_ms=10_000)
+    return open_admin(ClusterAccess(address, client_id="chaos", request_timeout_ms=10_000))
 
 
 def _text(point: tuple[str, int]) -> str:

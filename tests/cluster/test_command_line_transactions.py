@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Producer
 
-from moldau.client.admin.client import ClusterAdmin
+from moldau.client.protocol.access import ClusterAccess
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
 
@@ -108,7 +108,7 @@ def test_a_transaction_that_nobody_will_end_is_found_and_ended_by_hand() -> None
         data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(0, batch),)),)
         request = ProduceRequest(transactional_id="gone", acks=-1, timeout_ms=30_000, topic_data=data)
         cluster.produce(topic, b"before")
-        with ClusterAdmin(TCP, servers, client_id="test") as admin:
+        with open_admin(ClusterAccess(servers, client_id="test")) as admin:
             response = admin.connection_to(1).request(request, max_version=LAST_THAT_DOES_NOT_JOIN)
         assert response.responses[0].partition_responses[0].error_code == 0
         (found,) = json.loads(run_against(servers, "find-hanging", "--json"))

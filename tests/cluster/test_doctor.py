@@ -12,10 +12,10 @@ import pytest
 
 from moldau.cli.diagnosis import is_loopback
 from moldau.cli.main import main
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import ListedGroup, list_groups
+from moldau.client.protocol.access import ClusterAccess
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 
 
 class Report:
@@ -85,7 +85,7 @@ def test_there_and_back_leaves_nothing_behind(examine) -> None:
 
 
 def _groups(cluster: Cluster) -> list[ListedGroup]:
-    with ClusterAdmin(TCP, cluster.bootstrap_servers, client_id="test") as admin:
+    with open_admin(ClusterAccess(cluster.bootstrap_servers, client_id="test")) as admin:
         return list_groups(admin, only_consumers=False)
 
 

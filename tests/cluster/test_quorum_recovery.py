@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import list_topics
+from moldau.client.protocol.access import ClusterAccess
 from moldau.core.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, decode_offsets
 from moldau.errors import KafkaError
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from tests.support.cluster_of_three import (
     NODE_IDS,
     PARTITIONS,
@@ -195,7 +195,7 @@ def test_a_survivor_that_had_not_caught_up_says_from_where_its_partitions_may_la
 
         def is_back() -> bool:
             try:
-                with ClusterAdmin(TCP, address, client_id="test") as admin:
+                with open_admin(ClusterAccess(address, client_id="test")) as admin:
                     is_out = all(1 not in row.isr for row in list_topics(admin)[TOPIC].partitions)
                     return admin.cluster().broker_ids() == list(NODE_IDS) and is_out
             except KafkaError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from confluent_kafka import Producer, ThrottleEvent
 
-from moldau.client.blocking.connection import ClientConnection
+from moldau.client.protocol.access import ClusterAccess
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_connection
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterQuotaEntity,
@@ -26,7 +26,7 @@ def test_a_producer_is_told_its_waits_and_keeps_about_its_rate() -> None:
         entry = AlterQuotaEntry(
             (AlterQuotaEntity("client-id", "limited"),), (AlterQuotaOperation("producer_byte_rate", float(LIMIT)),)
         )
-        connection = ClientConnection(TCP, host, int(port))
+        connection = open_connection(ClusterAccess(host), host, int(port))
         answer = connection.request(AlterClientQuotasRequest((entry,)))
         connection.close()
         assert [row.error_code for row in answer.entries] == [0]

@@ -11,6 +11,7 @@ import pytest
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC, Setting, describe_configs
+from moldau.client.protocol.access import ClusterAccess
 from moldau.core.config.broker_alteration import SettingLayers
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
 from moldau.core.config.describing import (
@@ -21,7 +22,7 @@ from moldau.core.config.describing import (
     describe_topic,
 )
 from moldau.core.config.setting import Source
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka, create_topics
 
 pytestmark = NEEDS_APACHE_KAFKA
@@ -38,7 +39,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterAdmin]:
     scratch = tmp_path_factory.mktemp("kafka")
     with apache_kafka(scratch, scratch / "data") as servers:
         create_topics(servers)
-        with ClusterAdmin(TCP, servers, client_id="moldau-tests") as admin:
+        with open_admin(ClusterAccess(servers, client_id="moldau-tests")) as admin:
             yield admin
 
 

@@ -188,7 +188,7 @@ def start_copies(
     """A query for each of these topics: it copies the first topic that the page reads, to its end."""
     subscribed = str(next(page.queries[0].topics()).topic)
     return [
-        start_copy(spark, page.bootstrap_servers, subscribed, one, copy_checkpoint(page, one), records_per_batch)
+        start_copy(spark, str(page.access), subscribed, one, copy_checkpoint(page, one), records_per_batch)
         for one in topics
     ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.demo.feed import level_of
 from moldau.products.demo.metrics import MachineMetrics
 from moldau.products.demo.planted import PlantedSeries
@@ -121,4 +122,4 @@ def test_the_demo_tells_a_cluster_that_is_not_there_in_one_sentence(tmp_path: Pa
     from moldau.products.demo.job import DemoError, DemoSettings, run
 
     with pytest.raises(DemoError, match=r"^cannot reach -nowhere-:9092: there is no host '-nowhere-'$"):
-        run(DemoSettings(seconds=10, output=tmp_path / "out", bootstrap_servers="-nowhere-:9092"))
+        run(DemoSettings(seconds=10, output=tmp_path / "out", access=ClusterAccess("-nowhere-:9092")))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint, write_whole
 from moldau.products.pipelines.page.page import load_page
 from moldau.products.pipelines.running.group import GroupOffsets
@@ -53,7 +54,7 @@ targets:
 
         read = []
         for one, offsets in ((cluster, {name: 3}), (other, {name: 2, more: 1})):
-            with closing(GroupOffsets(one.bootstrap_servers, query.group)) as group:
+            with closing(GroupOffsets(ClusterAccess(one.bootstrap_servers), query.group)) as group:
                 ends = {TopicPartition(topic, 0): offset for topic, offset in offsets.items()}
                 read.append(offset_to_dict(StreamOffset(ends, group.topic_ids(list(offsets)))))
         claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name)

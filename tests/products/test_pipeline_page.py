@@ -164,7 +164,7 @@ def test_each_target_is_a_query_with_places_of_its_own(shop, tmp_path: Path):
         ("shop.raw", state / "raw", "moldau.shop.raw", "shop.raw", ["prices"]),
     ]
     assert [flow.name for flow in page.queries[1].step.flows] == ["big", "counts"]
-    assert page.queries[2].sources["prices"].bootstrap_servers == "b:2"
+    assert str(page.queries[2].sources["prices"].access) == "b:2"
 
 
 def test_of_a_source_that_several_read_the_first_keeps_the_dead_letters(shop):
@@ -201,7 +201,7 @@ def test_one_query_cannot_read_topics_of_one_name_on_two_clusters(shop, orders: 
 
 def test_a_topic_target_may_be_on_a_cluster_of_its_own(shop):
     page = shop(SHOP.replace("topic: counts,", "topic: counts, bootstrap_servers: 'c:3,d:4',"))
-    assert [(one.bootstrap_servers, one.places) for one in page.queries[1:]] == [
+    assert [(str(one.access), one.places) for one in page.queries[1:]] == [
         ("c:3,d:4", ("topic counts on c:3,d:4",)),
         ("a:1", ("topic raw",)),
     ]
@@ -219,7 +219,7 @@ def test_one_list_of_addresses_is_one_cluster_however_it_is_written(shop, server
         return text.replace("b:2", sources).replace("topic: raw", f"topic: raw, bootstrap_servers: '{target}'")
 
     raw = shop(on("b:2", servers)).queries[2]
-    assert (raw.bootstrap_servers, raw.places) == ("[::1]:9092,a:1", ("topic raw",))
+    assert (str(raw.access), raw.places) == ("[::1]:9092,a:1", ("topic raw",))
     assert raw.target.describe()[0] == "topic raw"
     assert shop(on("b:2", "c:3,b:2")).queries[2].places == ("topic raw on b:2,c:3",)
     circle = on(f"'{servers}'", servers).replace("prices-.*", "r.*")

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, claim_checkpoint
 from moldau.products.pipelines.core.note import metadata_of, note_of
 from moldau.products.pipelines.formats.registry import RegistryError
@@ -141,7 +142,7 @@ def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
     """The note of another one would take the place of that by which a sink knows its newest batch."""
     servers, topic = cluster.bootstrap_servers, cluster.topic(partitions=2)
     wanted = page(servers, topic, cluster.topic(), "group: shared")
-    offsets = GroupOffsets(servers, "shared")
+    offsets = GroupOffsets(ClusterAccess(servers), "shared")
 
     def commit(partition: int, pipeline: str, page: str) -> None:
         note = note_of(page, pipeline, "worker-7", None, [])
@@ -170,7 +171,7 @@ def test_topic_and_group_of_a_target_are_looked_at_in_its_own_cluster(cluster: C
         check_cluster(wanted)
         with pytest.raises(PreflightError, match=f"topic '{source}' does not exist on {servers}"):
             check_cluster(page(cluster.bootstrap_servers, source, f"{source}, bootstrap_servers: '{servers}'"))
-        with closing(GroupOffsets(servers, "far")) as offsets:
+        with closing(GroupOffsets(ClusterAccess(servers), "far")) as offsets:
             note = note_of("shop", "shop", "worker-7", None, [])
             offsets.commit({TopicPartition(sink, 0): 0}, metadata_of(1, note.text()))
         with pytest.raises(PreflightError, match=rf"group 'far' shows .* 'shop' is.*--bootstrap-server {servers}$"):
@@ -193,7 +194,9 @@ def test_two_names_of_one_cluster_are_refused(cluster: Cluster):
 def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
     """A task's client is new, and would give up after the time of a first contact."""
     times = times_of(page("b:1", more="first_contact_timeout: 1 second\nretry_timeout: 1 minute"))
-    assert times.options() == {"firstContactTimeoutMs": "60000", "retryTimeoutMs": "60000"}
+    assert times.of(ClusterAccess("b:1")) == ClusterAccess(
+        "b:1", first_contact_timeout_ms=60_000, retry_timeout_ms=60_000
+    )
 
 
 def page_with(sink: str, name: str, directory: Path) -> PipelinePage:
@@ -251,7 +254,7 @@ def test_a_topic_is_made_once(cluster: Cluster):
 def test_a_group_s_offsets_are_committed_and_read_back(cluster: Cluster):
     topic = cluster.topic(partitions=2)
     cluster.produce(topic, "a", "b", partition=1)
-    offsets = GroupOffsets(cluster.bootstrap_servers, "g")
+    offsets = GroupOffsets(ClusterAccess(cluster.bootstrap_servers), "g")
     offsets.commit({TopicPartition(topic, 1): 1})
     assert offsets.bounds([topic]) == {TopicPartition(topic, 0): (0, 0), TopicPartition(topic, 1): (0, 2)}
     assert offsets.bounds(["none"]) == {}

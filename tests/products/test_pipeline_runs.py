@@ -15,8 +15,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from moldau.cli.main import main
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import read_committed
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import GroupIdNotFoundError, KafkaError
 from moldau.products.pipelines.checkpoints.checkpoint import (
     CheckpointError,
@@ -38,7 +38,7 @@ from moldau.products.pipelines.running.group import GroupError, GroupOffsets
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.spark.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from moldau.types import TopicPartition
 from tests.support.talking_process import line_of, running
 
@@ -157,7 +157,7 @@ def test_the_status_says_how_far_each_query_is_and_what_a_run_would_do(page: Pat
 def test_while_a_cluster_is_away_the_status_tells_the_rest(page: Path, capsys: pytest.CaptureFixture[str]):
     finish_batch(page, 0, 7, {"0": 2, "1": 1})
     text = page.read_text()
-    servers = load_page(page).bootstrap_servers
+    servers = str(load_page(page).access)
     page.write_text(text.replace(servers, "127.0.0.1:1") + "first_contact_timeout: 100 milliseconds\n")
     code, text, error = told(capsys, "status", str(page), "--json")
     standing = json.loads(text)
@@ -279,7 +279,7 @@ def test_a_reset_that_a_group_does_not_show_tells_what_it_has_done(
 
 def test_a_reset_takes_no_group_from_another_pipeline(cluster: Cluster, page: Path, capsys: pytest.CaptureFixture[str]):
     loaded = load_page(page)
-    offsets = GroupOffsets(cluster.bootstrap_servers, loaded.queries[1].group)
+    offsets = GroupOffsets(ClusterAccess(cluster.bootstrap_servers), loaded.queries[1].group)
     offsets.commit({TopicPartition(loaded.name, 0): 2}, metadata_of(7, note_of("other", "other", "a", None, []).text()))
     code, _, error = told(capsys, "reset", str(page), "--to", "latest", "--execute")
     group = loaded.queries[1].group
@@ -326,7 +326,7 @@ def far(page: Path) -> Iterator[tuple[Cluster, PipelineQuery, TopicPartition]]:
 
 def note_there(other: Cluster, query: PipelineQuery, partition: TopicPartition, page: str, pipeline: str) -> None:
     """What a target leaves in its own cluster with batch 7, where none of its sources is."""
-    with closing(GroupOffsets(other.bootstrap_servers, query.group)) as group:
+    with closing(GroupOffsets(ClusterAccess(other.bootstrap_servers), query.group)) as group:
         group.commit({partition: 0}, metadata_of(7, note_of(page, pipeline, "a", None, []).text()))
 
 
@@ -349,7 +349,7 @@ def test_a_reset_takes_the_note_of_the_old_generation_from_the_cluster_of_a_targ
     """Else the page of that cluster would show batch 7 until the new generation has come as far."""
     other, query, partition = far
     note_there(other, query, partition, load_page(page).name, query.name)
-    with ClusterAdmin(TCP, other.bootstrap_servers, client_id="test") as admin:
+    with open_admin(ClusterAccess(other.bootstrap_servers, client_id="test")) as admin:
 
         def noted() -> list[str]:
             return [position.metadata for position in read_committed(admin, query.group).values()]
@@ -465,7 +465,7 @@ def test_the_status_says_which_topics_of_a_checkpoint_are_gone_or_were_made_anew
 ):
     page, first, second = two_topics
     (query,) = load_page(page).queries
-    with closing(GroupOffsets(cluster.bootstrap_servers, query.group)) as group:
+    with closing(GroupOffsets(ClusterAccess(cluster.bootstrap_servers), query.group)) as group:
         read = StreamOffset({TopicPartition(one, 0): 3 for one in (first, second)}, group.topic_ids([first, second]))
     claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name)
     write_whole(query.checkpoint / "offsets" / "7", f"v1\n{{}}\n{json.dumps(offset_to_dict(read))}")

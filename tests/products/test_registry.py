@@ -23,6 +23,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 from google.type import money_pb2
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.formats.protobuf import ProtobufFormat
 from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.proto_files import compile_protos
@@ -432,9 +433,9 @@ def test_a_topic_that_would_lose_schemas_is_refused(servers: str, topic: str) ->
     for name, partitions, policy in ((f"{topic}-1", 2, "compact"), (f"{topic}-2", 1, "delete")):
         admin.create_topics([NewTopic(name, partitions, 1, config={"cleanup.policy": policy})])[name].result(30)
     with pytest.raises(TopicError, match="has 2 partitions"):
-        SchemasTopic(servers, f"{topic}-1")
+        SchemasTopic(ClusterAccess(servers), f"{topic}-1")
     with pytest.raises(TopicError, match=r"has cleanup\.policy=delete"):
-        SchemasTopic(servers, f"{topic}-2")
+        SchemasTopic(ClusterAccess(servers), f"{topic}-2")
 
 
 # --- the topic ---

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.runner import Onlooker, run_pipeline
 from moldau.products.pipelines.targets.target import TargetQuery
@@ -173,4 +174,4 @@ def target_query(tmp_path) -> TargetQuery:
     offsets = tmp_path / "checkpoint" / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "9").touch()
-    return TargetQuery("p", "p", offsets.parent, "c1", "group", "127.0.0.1:1", "p")
+    return TargetQuery("p", "p", offsets.parent, "c1", "group", ClusterAccess("127.0.0.1:1"), "p")

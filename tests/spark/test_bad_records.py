@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.transactions import describe_transaction
 from moldau.client.blocking.offsets import committed_offsets
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from tests.support.hostile_batches import GZIP, batch_of, record
 from tests.support.wire import RawConnection
 from tests.support.wire_produce import batch
@@ -51,7 +51,7 @@ def bootstrap_servers(data_dir: Path) -> Iterator[str]:
 def assert_aborted(bootstrap_servers: str) -> Iterator[Callable[[str], None]]:
     """`assert_aborted(name)`: that transactional id has nothing open, and its group no offset."""
     times = {"connect_timeout_ms": 5_000, "request_timeout_ms": 5_000, "retry_timeout_ms": 5_000}
-    admin = ClusterAdmin(TCP, bootstrap_servers, client_id="test", **times)
+    admin = open_admin(ClusterAccess(bootstrap_servers, client_id="test", **times))
 
     def check(name: str) -> None:
         while (found := describe_transaction(admin, name)).state == "PrepareAbort":

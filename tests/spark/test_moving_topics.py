@@ -384,7 +384,8 @@ def test_a_task_that_starts_while_the_broker_is_away_tries_for_as_long_as_one_th
     end = stream.plan()
     assert end is not None
     tasks = stream.reader.partitions(through_text(stream.reader.initialOffset()), dict(end))
-    hasty = msgspec.structs.replace(stream.reader.options, first_contact_timeout_ms=1)
+    options = stream.reader.options
+    hasty = msgspec.structs.replace(options, access=msgspec.structs.replace(options.access, first_contact_timeout_ms=1))
     with cluster.faults.disconnect("ApiVersions", times=3) as away:
         reader = TopicStreamReader(hasty, 2)
         assert sum(batch.num_rows for task in tasks for batch in reader.read(task)) == 2

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.note import read_notes
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from tests.support.talking_process import line_of
 
 START_S = 120.0
@@ -36,7 +36,7 @@ def first_value(servers: str, topic: str) -> bytes | None:
 def board_port(servers: str, name: str) -> int | None:
     """As the pipeline has left it in the cluster, in the transaction of the batch that is read by now. In the group
     that transaction may end a moment later than in the topic: `require_stable` waits for it."""
-    with ClusterClient(TCP, servers) as client:
+    with open_client(ClusterAccess(servers)) as client:
         committed = committed_offsets(client, f"moldau.{name}", require_stable=True)
     note = read_notes(position.metadata for position in committed.values()).pipeline
     return note.board_port if note is not None else None

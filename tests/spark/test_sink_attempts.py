@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar.reader import read_topic
 from moldau.columnar.writer import TopicWriter
 from moldau.spark.options import SinkOptions
@@ -69,7 +70,7 @@ def test_a_stage_that_ran_twice_aborts_its_batch(spark, new_topic, bootstrap_ser
 def test_a_partition_that_no_report_tells_of_aborts_the_batch(new_topic, bootstrap_servers, read_back):
     """The rows of an attempt that was lost went to another partition than those of the attempt that reports."""
     topic = new_topic(3)
-    options = SinkOptions(bootstrap_servers, topic=topic)
+    options = SinkOptions(access=ClusterAccess(bootstrap_servers), topic=topic)
 
     def write(transaction: SinkTransaction, partition: int, attempt: int):
         rows = pa.table({"value": [f"of attempt {attempt}"], "partition": pa.array([partition], pa.int32())})
@@ -95,7 +96,9 @@ def test_a_partition_that_no_report_tells_of_aborts_the_batch(new_topic, bootstr
 def test_a_driver_that_was_fenced_leaves_no_note_of_the_batch_that_it_left_out(new_topic, bootstrap_servers):
     """It slept while another driver took over, which may have written further batches since."""
     topic = new_topic()
-    options = SinkOptions(bootstrap_servers, topic=topic, transactional_id=f"job-{topic}", batch_id=0)
+    options = SinkOptions(
+        access=ClusterAccess(bootstrap_servers), topic=topic, transactional_id=f"job-{topic}", batch_id=0
+    )
     first = begin_transaction(options, is_streaming=False)
     with TopicWriter(bootstrap_servers, topic, producer=first.producer) as writer:
         writer.write(pa.table({"value": ["a"]}))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.metadata import PartitionLeader, TopicMetadata
 from moldau.client.protocol.transactions import TransactionalProducer
 from moldau.columnar.writer import Written
@@ -34,7 +35,7 @@ from moldau.wire.protocol.messages.api_versions import ApiVersion, ApiVersionsRe
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
 from tests.support.answering_node import AnsweringNode
 
-NOWHERE = SinkOptions("127.0.0.1:1", first_contact_timeout_ms=1, retry_timeout_ms=1)
+NOWHERE = SinkOptions(access=ClusterAccess("127.0.0.1:1", first_contact_timeout_ms=1, retry_timeout_ms=1))
 TRANSACTION = SinkTransaction(TransactionalProducer("job", 1, 0), "job", 60_000, began_ms=0, query="q")
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 HERE, THERE = Uuid(b"h" * 16), Uuid(b"t" * 16)
@@ -97,7 +98,9 @@ def test_a_cluster_without_such_transactions_is_refused_with_the_delivery_that_i
     async def begin() -> None:
         async with await asyncio.get_running_loop().create_server(node.accept, "127.0.0.1", 0) as server:
             node.port = server.sockets[0].getsockname()[1]
-            options = SinkOptions(f"127.0.0.1:{node.port}", topic="t", transaction_timeout_ms=1_000)
+            options = SinkOptions(
+                access=ClusterAccess(f"127.0.0.1:{node.port}"), topic="t", transaction_timeout_ms=1_000
+            )
             await asyncio.to_thread(begin_transaction, options, is_streaming=False)
 
     with pytest.raises(OptionError, match=r"need transaction.version 2 .* set delivery to at_least_once"):

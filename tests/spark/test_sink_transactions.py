@@ -8,13 +8,13 @@ import shutil
 
 import pytest
 
-from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets
 from moldau.client.blocking.transactions import begin_producer
+from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar.reader import read_topic
 from moldau.spark import by_target_partition
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from moldau.types import TopicPartition
 
 
@@ -46,7 +46,7 @@ def apart(bootstrap_servers):
 @pytest.fixture
 def positions(bootstrap_servers):
     def read(group: str):
-        with ClusterClient(TCP, bootstrap_servers) as client:
+        with open_client(ClusterAccess(bootstrap_servers)) as client:
             return committed_offsets(client, group)
 
     return read
@@ -86,7 +86,7 @@ def test_a_batch_whose_commit_spark_did_not_note_is_not_written_again(
         TopicPartition(source, 1): 100,
     }
     assert {at.metadata for at in found.values()} == {json.dumps({"query": query_of(tmp_path), "batch": 0})}
-    with ClusterClient(TCP, bootstrap_servers) as client:
+    with open_client(ClusterAccess(bootstrap_servers)) as client:
         # as a client leaves the note that copies the offsets of the group and ends each text with a NUL
         for partition, at in found.items():
             commit_offsets(client, group, {partition: at.offset}, at.metadata + "\0")
@@ -278,7 +278,7 @@ def test_a_second_driver_fences_the_first(spark, new_topic, read_back, bootstrap
 
     def take_over(batches):
         for batch in batches:
-            with ClusterClient(TCP, bootstrap_servers) as client:
+            with open_client(ClusterAccess(bootstrap_servers)) as client:
                 begin_producer(client, f"job-{topic}", 60_000)
             yield batch
 

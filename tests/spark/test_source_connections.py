@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
 from moldau.spark import reading
-from moldau.spark.client_pool import ClientPool, ClientSettings
+from moldau.spark.client_pool import ClientPool
 from moldau.testing import Cluster
 from tests.spark.streams import Stream
 
@@ -21,15 +22,9 @@ def cluster() -> Iterator[Cluster]:
     reading.CLIENTS.close()
 
 
-def settings_of(cluster: Cluster, client_id: str = "a") -> ClientSettings:
-    return ClientSettings(
-        cluster.bootstrap_servers,
-        client_id=client_id,
-        connect_timeout_ms=10_000,
-        request_timeout_ms=10_000,
-        first_contact_timeout_ms=10_000,
-        retry_timeout_ms=10_000,
-        had_contact=True,
+def access_of(cluster: Cluster, client_id: str = "a") -> ClusterAccess:
+    return ClusterAccess(
+        cluster.bootstrap_servers, client_id=client_id, request_timeout_ms=10_000, retry_timeout_ms=10_000
     )
 
 
@@ -75,7 +70,7 @@ def test_a_connection_that_the_broker_closed_is_replaced_without_an_error(cluste
     stream = Stream(cluster, subscribe=topic, startingOffsets="earliest")
     cluster.produce(topic, b"a")
     assert stream.batch() == [b"a"]
-    with reading.CLIENTS.borrow(_idle_settings()) as client:
+    with reading.CLIENTS.borrow(_idle_access()) as client:
         idle = client.any_connection()
         assert not idle.has_ended()
     cluster.restart()
@@ -87,23 +82,23 @@ def test_a_connection_that_the_broker_closed_is_replaced_without_an_error(cluste
     assert not caplog.records
 
 
-def _idle_settings() -> ClientSettings:
+def _idle_access() -> ClusterAccess:
     return reading.CLIENTS._idle[-1][0]
 
 
 def test_a_client_that_met_an_error_does_not_come_back(cluster: Cluster):
     pool = ClientPool()
-    with pytest.raises(KafkaError), pool.borrow(settings_of(cluster)) as client:
+    with pytest.raises(KafkaError), pool.borrow(access_of(cluster)) as client:
         client.topic("never-made")
-    with pool.borrow(settings_of(cluster)) as other:
+    with pool.borrow(access_of(cluster)) as other:
         assert other is not client
 
 
-def test_two_at_a_time_never_share_a_client_and_only_equal_settings_share_one(cluster: Cluster):
+def test_two_at_a_time_never_share_a_client_and_only_an_equal_access_shares_one(cluster: Cluster):
     pool = ClientPool()
-    with pool.borrow(settings_of(cluster)) as first, pool.borrow(settings_of(cluster)) as second:
+    with pool.borrow(access_of(cluster)) as first, pool.borrow(access_of(cluster)) as second:
         assert first is not second
-    with pool.borrow(settings_of(cluster)) as again, pool.borrow(settings_of(cluster, "b")) as stranger:
+    with pool.borrow(access_of(cluster)) as again, pool.borrow(access_of(cluster, "b")) as stranger:
         assert again in (first, second)
         assert stranger not in (first, second)
     pool.close()
@@ -113,7 +108,7 @@ def test_the_pool_is_bounded_and_closes_what_was_idle_for_longest(cluster: Clust
     pool = ClientPool(most_idle=2)
     connections = {}
     for name in ("a", "b", "c"):
-        with pool.borrow(settings_of(cluster, name)) as client:
+        with pool.borrow(access_of(cluster, name)) as client:
             connections[name] = client.any_connection()
     assert [connection.is_open for connection in connections.values()] == [False, True, True]
     pool.close()
@@ -122,14 +117,14 @@ def test_the_pool_is_bounded_and_closes_what_was_idle_for_longest(cluster: Clust
 
 def test_a_forked_child_has_no_connection_of_its_parent(cluster: Cluster):
     pool = ClientPool()
-    with pool.borrow(settings_of(cluster)) as client:
+    with pool.borrow(access_of(cluster)) as client:
         connection = client.any_connection()
     child = os.fork()
     if child == 0:
-        with pool.borrow(settings_of(cluster)) as mine:
+        with pool.borrow(access_of(cluster)) as mine:
             os._exit(0 if mine is not client and not connection.is_open else 1)
     assert os.waitpid(child, 0)[1] == 0
-    with pool.borrow(settings_of(cluster)) as again:
+    with pool.borrow(access_of(cluster)) as again:
         assert again is client
         assert again.any_connection() is connection
         assert again.list_topics() == {}

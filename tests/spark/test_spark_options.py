@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.spark.options import (
     EARLIEST,
     LATEST,
@@ -37,7 +38,7 @@ def test_a_stream_starts_at_latest_and_a_batch_at_earliest():
 def test_option_names_are_case_insensitive():
     options = {"KAFKA.BOOTSTRAP.SERVERS": "a:1", "SubScribe": "x, y,x", "failondataloss": "FALSE"}
     parsed = parse_source_options(options, is_streaming=True)
-    assert parsed.bootstrap_servers == "a:1"
+    assert parsed.access.bootstrap_servers == "a:1"
     assert parsed.subscription == Subscription(topics=("x", "y"))
     assert parsed.fail_on_data_loss is False
 
@@ -364,9 +365,13 @@ def test_the_sink_passes_through_what_its_client_can_do():
         "kafka.security.protocol": "plaintext",
     }
     parsed = read_sink(given)
-    assert (parsed.client_id, parsed.request_timeout_ms, parsed.connect_timeout_ms) == ("orders-job", 7_000, 3_000)
+    assert parsed.access == ClusterAccess(
+        "localhost:9092", "orders-job", request_timeout_ms=7_000, connect_timeout_ms=3_000
+    )
     plain = read_sink({})
-    assert (plain.client_id, plain.request_timeout_ms, plain.connect_timeout_ms) == ("moldau-spark", 30_000, 10_000)
+    assert plain.access == ClusterAccess(
+        "localhost:9092", "moldau-spark", request_timeout_ms=30_000, connect_timeout_ms=10_000
+    )
     for name, value in (
         ("kafka.client.id", " "),
         ("kafka.request.timeout.ms", "soon"),
@@ -391,7 +396,9 @@ def test_what_the_client_can_do_is_passed_through():
             "maxRecordsPerPartition": "500",
         },
     )
-    assert (parsed.client_id, parsed.request_timeout_ms, parsed.connect_timeout_ms) == ("orders-job", 7_000, 3_000)
+    assert parsed.access == ClusterAccess(
+        "localhost:9092", "orders-job", request_timeout_ms=7_000, connect_timeout_ms=3_000
+    )
     assert (parsed.fetch_max_bytes, parsed.check_crcs, parsed.isolation) == (65_536, False, "read_uncommitted")
     assert parsed.max_records_per_partition == 500
     assert parse().isolation == "read_committed"
@@ -413,3 +420,10 @@ def test_the_least_and_the_most_of_a_batch_must_fit_together():
         parse(is_streaming=True, minOffsetsPerTrigger="10", maxOffsetsPerTrigger="9")
     with pytest.raises(OptionError, match=r"maxTriggerDelay.*minOffsetsPerTrigger"):
         parse(is_streaming=True, maxTriggerDelay="1m")
+
+
+def test_the_options_of_an_access_read_back_as_that_access():
+    access = ClusterAccess("a:1,b:2", "job", 2, 3, 4, 5)
+    assert parse_source_options({**BASE, **access.spark_options()}, is_streaming=True).access == access
+    assert parse_sink_options(access.spark_options()).access == access
+    assert ClusterAccess("a").spark_options() == {"kafka.bootstrap.servers": "a:9092"}

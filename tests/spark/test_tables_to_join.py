@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.formats.text import JsonFormat
 from moldau.products.pipelines.sources.topic import TopicSource
 
@@ -17,7 +18,7 @@ from moldau.products.pipelines.sources.topic import TopicSource
 @pytest.mark.parametrize("read_as", [{}, {"stops": True}, {"as_table": True}])
 def test_spark_parses_each_record_once_whatever_filters_there_are(spark, read_as):
     decoder = JsonFormat(schema="user string, amount double")
-    source = TopicSource(bootstrap_servers="nowhere:1", topic="t", format="json", decoder=decoder, **read_as)
+    source = TopicSource(access=ClusterAccess("nowhere:1"), topic="t", format="json", decoder=decoder, **read_as)
     records = spark.createDataFrame([], source.GIVEN_COLUMNS)
     rows = source.rows(records, "parsed").where("amount > 1 and user <> 'ann'").selectExpr("amount * 2", "user")
     assert rows._jdf.queryExecution().optimizedPlan().toString().count("from_json") == 1

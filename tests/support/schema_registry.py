@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from starlette.types import Receive, Scope, Send
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.registry.routes import Routes, error, not_found
 from moldau.products.registry.topic import SchemasTopic
 from moldau.products.service.admission import this_machine
@@ -19,7 +20,7 @@ class SchemaRegistry:
 
     def __init__(self, bootstrap_servers: str, topic: str = "_schemas") -> None:
         self.asked: list[str] = []
-        self.topic = SchemasTopic(bootstrap_servers, topic)
+        self.topic = SchemasTopic(ClusterAccess(bootstrap_servers), topic)
         service = Service("registry", this_machine)
         app = service.app(Routes(self.topic).routes(), not_found, error=error)
 

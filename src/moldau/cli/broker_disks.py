@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 if TYPE_CHECKING:
+    from moldau.client.protocol.access import ClusterAccess
     from moldau.wire.protocol.messages.cluster import DescribeClusterBroker
     from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsResult
 
@@ -18,26 +21,24 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 Disks = tuple["DescribeLogDirsResult", ...]
 
 
-def disks_of(brokers: Iterable[DescribeClusterBroker]) -> dict[int, Disks | None]:
+def disks_of(access: ClusterAccess, brokers: Iterable[DescribeClusterBroker]) -> dict[int, Disks | None]:
     """The log directories of each broker, without their replicas; None of one that does not answer."""
     asked = list(brokers)
+    own = replace(access, connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS)
     if not asked:
         return {}
     with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(asked))) as threads:
-        answers = threads.map(lambda row: _ask(row.host, row.port), asked)
+        answers = threads.map(lambda row: _ask(own, row.host, row.port), asked)
         return dict(zip((row.broker_id for row in asked), answers, strict=True))
 
 
-def _ask(host: str, port: int) -> Disks | None:
-    from moldau.client.blocking.connection import ClientConnection
+def _ask(access: ClusterAccess, host: str, port: int) -> Disks | None:
     from moldau.errors import MoldauError
-    from moldau.transport.tcp import TCP
+    from moldau.transport.access import open_connection
     from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
 
     try:
-        with ClientConnection(
-            TCP, host, port, connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS
-        ) as connection:
+        with open_connection(access, host, port) as connection:
             return connection.request(DescribeLogDirsRequest(topics=())).results
     except MoldauError:
         return None

@@ -14,6 +14,7 @@ from moldau.types import hint
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
+    from moldau.client.protocol.access import ClusterAccess
 
 CLIENT_ID = "moldau-cli"
 BOOTSTRAP_VARIABLE = "MOLDAU_BOOTSTRAP_SERVER"
@@ -94,46 +95,44 @@ class _Format(argparse.Action):
 def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
     from moldau.cli.strangers import stranger_at
-    from moldau.client.admin.client import ClusterAdmin, is_unreachable
+    from moldau.client.admin.client import is_unreachable
     from moldau.errors import KafkaError, ProtocolError
-    from moldau.transport.tcp import TCP
+    from moldau.transport.access import open_admin
 
-    check_bootstrap_server(arguments)
+    access = access_of(arguments)
     try:
-        with ClusterAdmin(TCP, arguments.bootstrap_server, client_id=CLIENT_ID) as admin:
+        with open_admin(access) as admin:
             yield admin
     except KafkaError as error:
         if is_unreachable(error):
             where = str(error).removeprefix("cannot reach ")
             raise CommandError(f"no broker answers at {where}") from error
         if error.name in ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"):
-            raise CommandError(stranger_at(arguments.bootstrap_server) or str(error)) from error
+            raise CommandError(stranger_at(access) or str(error)) from error
         raise CommandError(str(error)) from error
     except ProtocolError as error:
         if isinstance(error.__cause__, UnicodeEncodeError):
             raise error.__cause__ from error  # a word of the command line, and no answer
-        who = stranger_at(arguments.bootstrap_server)
+        who = stranger_at(access)
         raise CommandError(who or f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
 
 
 def is_view_new(arguments: argparse.Namespace) -> bool:
     """Whether an active controller answers, after what was asked of a broker; else standard error says that the broker
     shows what it knew last."""
-    from moldau.client.admin.client import ClusterAdmin
     from moldau.client.admin.quorum import has_controller
     from moldau.errors import KafkaError
-    from moldau.transport.tcp import TCP
+    from moldau.transport.access import open_admin
 
-    servers = arguments.bootstrap_server
-    with ClusterAdmin(TCP, servers, client_id=CLIENT_ID, answer_timeout_ms=CONTROLLER_PATIENCE_MS) as admin:
+    with open_admin(access_of(arguments), answer_timeout_ms=CONTROLLER_PATIENCE_MS) as admin:
         try:
             is_new = has_controller(admin)
         except KafkaError:
             is_new = False
     if not is_new:
         print(
-            f"moldau: no controller answers (is a majority of them running?): {servers} shows what it knew last, and "
-            "brokers that have died since still seem to serve",
+            f"moldau: no controller answers (is a majority of them running?): {arguments.bootstrap_server} shows what "
+            "it knew last, and brokers that have died since still seem to serve",
             file=sys.stderr,
         )
     return is_new
@@ -201,14 +200,20 @@ def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: b
 
 def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str, object]:
     """Settings of a confluent-kafka client: quiet, because a failure becomes one sentence of ours."""
-    return {"bootstrap.servers": arguments.bootstrap_server, "log_level": 0, "client.id": CLIENT_ID, **extra}
+    return {**access_of(arguments).librdkafka(), "log_level": 0, **extra}
 
 
-def check_bootstrap_server(arguments: argparse.Namespace) -> None:
-    from moldau.client.protocol.metadata import parse_bootstrap_servers
+def access_of(arguments: argparse.Namespace) -> ClusterAccess:
+    """To the cluster that the command names. Raises CommandError."""
+    return access_to(arguments.bootstrap_server).named(CLIENT_ID)
+
+
+def access_to(bootstrap_servers: str) -> ClusterAccess:
+    """Raises CommandError for what is no address."""
+    from moldau.client.protocol.access import ClusterAccess
 
     try:
-        parse_bootstrap_servers(arguments.bootstrap_server)
+        return ClusterAccess(bootstrap_servers)
     except ValueError as error:
         raise CommandError(str(error)) from error
 

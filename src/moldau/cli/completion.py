@@ -130,18 +130,15 @@ def _address(before: Sequence[str]) -> str:
 
 def names_at(address: str, kind: str) -> list[str]:
     """The topics or groups of a cluster; nothing where no broker answers within half a second."""
-    from moldau.client.blocking.connection import ClientConnection
-    from moldau.client.protocol.metadata import parse_bootstrap_servers
+    from moldau.client.protocol.access import ClusterAccess
     from moldau.errors import MoldauError
-    from moldau.transport.tcp import TCP
+    from moldau.transport.access import open_connection
     from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
     from moldau.wire.protocol.messages.metadata import MetadataRequest
 
     try:
-        host, port = parse_bootstrap_servers(address)[0]
-        with ClientConnection(
-            TCP, host, port, client_id=CLIENT_ID, connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS
-        ) as connection:
+        access = ClusterAccess(address, CLIENT_ID, connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS)
+        with open_connection(access, *access.addresses()[0]) as connection:
             if kind == "group":
                 groups = connection.request(ListGroupsRequest())
                 return [group.group_id for group in groups.groups]

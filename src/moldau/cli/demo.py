@@ -49,17 +49,19 @@ def run_demo(arguments: argparse.Namespace) -> int:
     if arguments.file is not None and not arguments.file.is_file():
         print(f"moldau demo: there is no file {arguments.file}", file=sys.stderr)
         return 2
+    from moldau.client.protocol.access import ClusterAccess
     from moldau.products.demo.job import DemoSettings, run
 
-    settings = DemoSettings(
-        seconds=arguments.seconds,
-        output=arguments.output,
-        file=arguments.file,
-        bootstrap_servers=arguments.bootstrap_servers,
-    )
+    given = arguments.bootstrap_servers
     try:
+        settings = DemoSettings(
+            seconds=arguments.seconds,
+            output=arguments.output,
+            file=arguments.file,
+            access=None if given is None else ClusterAccess(given),
+        )
         return run(settings)
-    except MoldauError as error:
+    except (MoldauError, ValueError) as error:
         print(f"moldau demo: {error}", file=sys.stderr)
         return 1
 

@@ -16,11 +16,12 @@ import msgspec
 
 from moldau.cli.strangers import speaks_http, speaks_tls
 from moldau.client.blocking.connection import ClientConnection
+from moldau.client.protocol.access import ClusterAccess, join_addresses
 from moldau.core.clocks import CLOCK_SKEW_MS, clock_skew_ms
 from moldau.core.config.listeners import Endpoint, parse_endpoints
 from moldau.errors import MoldauError
 from moldau.products.features import features_not_served
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_connection
 from moldau.types import counted
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -48,7 +49,13 @@ class Finding(msgspec.Struct, frozen=True):
 class Diagnosis:
     """Asks one cluster, and collects what it finds."""
 
-    def __init__(self, host: str, port: int, *, timeout_ms: int, tell: Callable[[Finding], None]) -> None:
+    def __init__(
+        self, access: ClusterAccess, host: str, port: int, *, timeout_ms: int, tell: Callable[[Finding], None]
+    ) -> None:
+        """`host`, `port`: one of the bootstrap servers of the access."""
+        own = msgspec.structs.replace(access, bootstrap_servers=join_addresses([(host, port)]))
+        self._librdkafka = {**own.librdkafka(), "log_level": 0}
+        self._access = msgspec.structs.replace(own, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
         self._host = host
         self._port = port
         self._timeout_ms = timeout_ms
@@ -84,7 +91,7 @@ class Diagnosis:
         self._own_id, self._listeners = own
         reachable = [self._reaches(broker) for broker in brokers]
         if round_trip and brokers and all(reachable):
-            self._round_trip(where, [broker.node_id for broker in brokers])
+            self._round_trip([broker.node_id for broker in brokers])
         elif not round_trip and not self.has_failed:
             self._find("clock", "ok", "not compared, and nothing was written: --round-trip does both")
 
@@ -128,14 +135,7 @@ class Diagnosis:
     def _speaks_kafka(self, where: str) -> ClientConnection | None:
         started = time.monotonic()
         try:
-            connection = ClientConnection(
-                TCP,
-                self._host,
-                self._port,
-                client_id="moldau-doctor",
-                connect_timeout_ms=self._timeout_ms,
-                request_timeout_ms=self._timeout_ms,
-            )
+            connection = open_connection(self._access, self._host, self._port)
         except MoldauError as error:
             if speaks_tls(self._host, self._port, self._timeout_ms):
                 self._find(
@@ -244,11 +244,8 @@ class Diagnosis:
 
     def _other_cluster(self, host: str, port: int) -> str | None:
         """Why what answers at an advertised address is not the cluster that advertised it; None if it is."""
-        timeout_ms = self._timeout_ms
         try:
-            with ClientConnection(
-                TCP, host, port, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
-            ) as there:
+            with open_connection(self._access, host, port) as there:
                 answer = there.request(MetadataRequest(topics=()))
         except MoldauError as error:
             return f"no Kafka broker answers there ({error})"
@@ -258,7 +255,7 @@ class Diagnosis:
 
     # -- there and back
 
-    def _round_trip(self, where: str, brokers: list[int]) -> None:
+    def _round_trip(self, brokers: list[int]) -> None:
         """Writes a record to each partition of a topic of its own, one for each broker; reads one, deletes the topic.
         The records get the times of the brokers."""
         from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -266,7 +263,7 @@ class Diagnosis:
 
         topic = f"moldau-doctor-{time.time_ns()}"
         timeout_s = self._timeout_ms / 1000
-        settings = {"bootstrap.servers": where, "log_level": 0, "client.id": "moldau-doctor"}
+        settings = self._librdkafka
         admin = AdminClient(settings)
         config = {"message.timestamp.type": "LogAppendTime"}
         try:

@@ -6,12 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, seconds
-from moldau.cli.cluster import BOOTSTRAP_DEFAULT, default_bootstrap_server
-from moldau.cli.output import CommandError, print_json
+from moldau.cli.cluster import BOOTSTRAP_DEFAULT, access_to, default_bootstrap_server
+from moldau.cli.output import print_json
 
 if TYPE_CHECKING:
     from moldau.cli.diagnosis import Finding
 
+CLIENT_ID = "moldau-doctor"
 DEFAULT_TIMEOUT_S = 5.0
 _MARKS = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}
 
@@ -45,18 +46,14 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def doctor(arguments: argparse.Namespace) -> int:
     """Exit code 0 if a client on this machine can work with the cluster, 1 if not."""
     from moldau.cli.diagnosis import Diagnosis
-    from moldau.client.protocol.metadata import parse_bootstrap_servers
 
     address = arguments.address or arguments.bootstrap_server or default_bootstrap_server()
-    try:
-        servers = parse_bootstrap_servers(address)
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    access = access_to(address).named(CLIENT_ID)
     findings: list[Finding] = []
     has_failed = False
-    for host, port in servers:
+    for host, port in access.addresses():
         diagnosis = Diagnosis(
-            host, port, timeout_ms=int(arguments.timeout * 1000), tell=_say_nothing if arguments.json else _say
+            access, host, port, timeout_ms=int(arguments.timeout * 1000), tell=_say_nothing if arguments.json else _say
         )
         diagnosis.run(round_trip=arguments.round_trip)
         findings += diagnosis.findings

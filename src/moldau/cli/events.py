@@ -35,8 +35,6 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def follow(arguments: argparse.Namespace) -> int:
-    from moldau.transport.tcp import TCP
-
     known: dict[int, Facts] = {}
     with cluster_admin(arguments) as admin:
         admin.cluster()  # where no broker answers from the start, the address is wrong
@@ -48,7 +46,7 @@ def follow(arguments: argparse.Namespace) -> int:
             known = now
             if not arguments.follow:
                 return 0
-            TCP.pause(POLL_MS)
+            time.sleep(POLL_MS / 1_000)
 
 
 def _facts_of_all(admin: ClusterAdmin) -> dict[int, Facts]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -140,7 +141,6 @@ def _end_throttles_of(admin: ClusterAdmin, going: Mapping[TopicPartition, Reassi
 def wait_until_moved(admin: ClusterAdmin, partitions: Collection[TopicPartition]) -> None:
     """Returns when none of them is being moved any more; says how far that is."""
     from moldau.client.admin.partitions import list_reassignments
-    from moldau.transport.tcp import TCP
 
     left = len(partitions)
     while left:
@@ -150,4 +150,4 @@ def wait_until_moved(admin: ClusterAdmin, partitions: Collection[TopicPartition]
             print(f"{now_left} of {len(partitions)} partitions are still moving", flush=True)
         left = now_left
         if left:
-            TCP.pause(POLL_MS)
+            time.sleep(POLL_MS / 1_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_registry_argument, check_bootstrap_server, require_registry
+from moldau.cli.cluster import access_to, add_registry_argument, require_registry
 from moldau.cli.service import add_service_arguments, listen_as_told
 
 DEFAULT_PAGE_PORT = 9080
@@ -24,12 +24,12 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def page(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
-    check_bootstrap_server(arguments)
+    access = access_to(arguments.bootstrap_server)
     if arguments.registry is not None:
         require_registry("`--registry`")
     listening = listen_as_told(arguments)
     from moldau.products.console.service import serve
 
     print(f"page http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
-    serve(arguments.bootstrap_server, listening, registry=arguments.registry)
+    serve(access, listening, registry=arguments.registry)
     return 0

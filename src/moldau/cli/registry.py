@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import check_bootstrap_server, explained, require_registry
+from moldau.cli.cluster import access_to, explained, require_registry
 from moldau.cli.output import CommandError
 from moldau.cli.service import add_service_arguments, listen_as_told
 from moldau.cli.up import DEFAULT_REGISTRY_PORT
@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def registry(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
-    check_bootstrap_server(arguments)
+    access = access_to(arguments.bootstrap_server)
     require_registry("`moldau registry`")
     listening = listen_as_told(arguments)
     from moldau.products.registry.service import serve
@@ -37,7 +37,7 @@ def registry(arguments: argparse.Namespace) -> int:
 
     try:
         with explained(arguments):
-            topic = SchemasTopic(arguments.bootstrap_server, arguments.topic)
+            topic = SchemasTopic(access, arguments.topic)
     except MoldauError as error:
         raise CommandError(str(error)) from error
     print(f"registry http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)

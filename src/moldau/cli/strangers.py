@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.client.protocol.access import ClusterAccess
 
 PROBE_TIMEOUT_MS = 2_000
 
 
-def stranger_at(bootstrap_servers: str) -> str | None:
+def stranger_at(access: ClusterAccess) -> str | None:
     """A sentence on the first address that speaks TLS or HTTP; None where neither does."""
-    from moldau.client.protocol.metadata import parse_bootstrap_servers
-
-    for host, port in parse_bootstrap_servers(bootstrap_servers):
+    for host, port in access.addresses():
         if speaks_tls(host, port, PROBE_TIMEOUT_MS):
             return f"{host}:{port} speaks TLS, and these commands do not: use a PLAINTEXT listener"
         if speaks_http(host, port, PROBE_TIMEOUT_MS):

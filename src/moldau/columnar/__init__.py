@@ -9,6 +9,7 @@ from moldau.extras import require_extra
 
 require_extra("moldau.columnar", "columnar")
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar.decode import TOPIC_SCHEMA, DecodeSettings
 from moldau.columnar.reader import PartitionRange, RangeReader, ReaderSettings, read_range, read_topic, resolve_ranges
 from moldau.columnar.transactional_writer import TransactionalWriter
@@ -16,6 +17,7 @@ from moldau.columnar.writer import TopicWriter, Written, write_table
 
 __all__ = [
     "TOPIC_SCHEMA",
+    "ClusterAccess",
     "DecodeSettings",
     "PartitionRange",
     "RangeReader",

@@ -19,6 +19,7 @@ import pyarrow as pa
 from moldau.client.blocking.cluster import Backoff, ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import list_offsets
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import (
     EARLIEST_LOCAL_FROM,
     EARLIEST_LOCAL_TIMESTAMP,
@@ -28,10 +29,10 @@ from moldau.client.protocol.offsets import (
     READ_UNCOMMITTED,
     by_topic,
 )
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, NO_SUCH_TOPIC, RETRY_TIMEOUT_MS
+from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -82,15 +83,12 @@ class ReaderSettings(msgspec.Struct, frozen=True):
     `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation),
     INCONSISTENT_TOPIC_ID where a topic was made anew, and UNKNOWN_TOPIC_OR_PARTITION where it was deleted; "skip" logs
     that and goes on with what is left. A range that ends behind the log counts as gone there once nothing has come for
-    the client's `retry_timeout_ms`. The two times and `had_contact` are those of a ClusterClient.
+    the client's `retry_timeout_ms`.
     """
 
     isolation: Isolation = "read_committed"
     batch_bytes: int = DEFAULT_BATCH_BYTES
     on_data_loss: OnDataLoss = "fail"
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS
-    had_contact: bool = False
     decode: DecodeSettings = DecodeSettings()
 
 
@@ -98,7 +96,7 @@ class ReaderSettings(msgspec.Struct, frozen=True):
 
 
 def read_topic(
-    bootstrap_servers: str | Sequence[str],
+    access: ClusterAccess | str,
     topic: str,
     *,
     start: OffsetsSpec = "earliest",
@@ -109,28 +107,25 @@ def read_topic(
     include_headers: bool = True,
     check_crcs: bool = True,
     on_data_loss: OnDataLoss = "fail",
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Reads a topic up to the end offsets taken at this call, as Arrow batches of `decode.TOPIC_SCHEMA`.
 
     Records of one partition come in order; partitions are mixed batch by batch. `partitions` picks some of them.
+    `access`: how the cluster is reached; a text is the bootstrap servers.
     `on_data_loss`: what happens when records are deleted after this call and before they are read (ReaderSettings), or
     when a start offset lies behind the log's end: the topic was made anew, or cut, since the offset was noted.
     Raises UNKNOWN_TOPIC_OR_PARTITION for what does not exist, ValueError for a wrong argument, OFFSET_OUT_OF_RANGE for
-    a start behind the end, and KafkaError if no broker answers within `first_contact_timeout_ms`, all at the call.
-    The iterator raises KafkaError for a broker that is lost for longer than `retry_timeout_ms`, and ProtocolError for a
-    malformed batch.
+    a start behind the end, and KafkaError if no broker answers within the `first_contact_timeout_ms` of the access, all
+    at the call. The iterator raises KafkaError for a broker that is lost for longer than its `retry_timeout_ms`, and
+    ProtocolError for a malformed batch.
     """
     settings = ReaderSettings(
         isolation=isolation,
         batch_bytes=batch_bytes,
         on_data_loss=on_data_loss,
-        first_contact_timeout_ms=first_contact_timeout_ms,
-        retry_timeout_ms=retry_timeout_ms,
         decode=DecodeSettings(include_headers=include_headers, check_crcs=check_crcs),
     )
-    client = _client(bootstrap_servers, settings)
+    client = open_client(ClusterAccess.of(access))
     try:
         ranges = resolve_ranges(
             client,
@@ -148,16 +143,6 @@ def read_topic(
     return _close_after(client, reader)
 
 
-def _client(bootstrap_servers: str | Sequence[str], settings: ReaderSettings) -> ClusterClient:
-    return ClusterClient(
-        TCP,
-        bootstrap_servers,
-        first_contact_timeout_ms=settings.first_contact_timeout_ms,
-        retry_timeout_ms=settings.retry_timeout_ms,
-        had_contact=settings.had_contact,
-    )
-
-
 def _close_after(client: ClusterClient, reader: RangeReader) -> Generator[pa.RecordBatch, None, None]:
     with client, reader:
         for _, batch in reader:
@@ -165,14 +150,14 @@ def _close_after(client: ClusterClient, reader: RangeReader) -> Generator[pa.Rec
 
 
 def read_range(
-    bootstrap_servers: str | Sequence[str],
+    access: ClusterAccess | str,
     ranges: PartitionRange | Sequence[PartitionRange],
     settings: ReaderSettings = ReaderSettings(),  # noqa: B008  # a frozen value
 ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """Reads known ranges, of one topic or of several, with a client of its own. Raises ValueError for two ranges of one
-    partition."""
+    """Reads known ranges, of one topic or of several, with a client of its own. `access`: as of `read_topic`.
+    Raises ValueError for two ranges of one partition."""
     with (
-        _client(bootstrap_servers, settings) as client,
+        open_client(ClusterAccess.of(access)) as client,
         RangeReader(client, [ranges] if isinstance(ranges, PartitionRange) else ranges, settings) as reader,
     ):
         yield from reader

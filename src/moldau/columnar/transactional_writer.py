@@ -7,21 +7,20 @@ Kafka 4.0 and later with `transaction.version` 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
 
-from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
 from moldau.client.blocking.transactions import begin_producer, commit_offsets_in_transaction, end_transaction
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
 from moldau.columnar.encode import DEFAULT_BATCH_BYTES
 from moldau.columnar.writer import TopicWriter, Written
 from moldau.errors import KafkaError, kafka_error
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from moldau.types import TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -41,7 +40,7 @@ class TransactionalWriter:
 
     def __init__(
         self,
-        bootstrap_servers: str | Sequence[str],
+        access: ClusterAccess | str,
         transactional_id: str,
         topic: str | None = None,
         *,
@@ -49,36 +48,24 @@ class TransactionalWriter:
         compression: str = "none",
         compression_level: int | None = None,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
-        client_id: str = "moldau",
-        request_timeout_ms: int = 30_000,
-        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
-        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
     ) -> None:
         """Fences an earlier writer of `transactional_id`. The broker aborts a transaction that is open for longer than
         `transaction_timeout_ms`.
 
         Raises INVALID_TRANSACTION_TIMEOUT above `transaction.max.timeout.ms`, UNSUPPORTED_VERSION without transactions
-        v2, and KafkaError if no broker answers within `first_contact_timeout_ms`.
+        v2, and KafkaError if no broker answers within the `first_contact_timeout_ms` of the access. `access`: how the
+        cluster is reached; a text is the bootstrap servers.
         """
-        self._client = ClusterClient(
-            TCP,
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            first_contact_timeout_ms=first_contact_timeout_ms,
-            retry_timeout_ms=retry_timeout_ms,
-        )
+        access = ClusterAccess.of(access)
+        self._client = open_client(access)
         try:
             self._producer = begin_producer(self._client, transactional_id, transaction_timeout_ms)
             self._writer = TopicWriter(
-                bootstrap_servers,
+                access,
                 topic,
                 compression=compression,
                 compression_level=compression_level,
                 batch_bytes=batch_bytes,
-                client_id=client_id,
-                request_timeout_ms=request_timeout_ms,
-                retry_timeout_ms=retry_timeout_ms,
                 had_contact=True,
                 producer=self._producer,
             )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import msgspec
@@ -21,10 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
+from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import init_producer_id
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.transactions import PRODUCE_FROM, TransactionalProducer
 from moldau.columnar.claims import Claim, check_claims
 from moldau.columnar.encode import (
@@ -41,7 +40,7 @@ from moldau.columnar.origins import largest_row, origin_text
 from moldau.columnar.partitioner import StickyPartitions, partitions_of_keys
 from moldau.columnar.varints import IntArray
 from moldau.errors import KafkaError, kafka_error
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.produce import (
@@ -136,27 +135,23 @@ class TopicWriter:
 
     def __init__(
         self,
-        bootstrap_servers: str | Sequence[str],
+        access: ClusterAccess | str,
         topic: str | None = None,
         *,
         compression: str = "none",
         compression_level: int | None = None,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
-        client_id: str = "moldau",
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
-        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
         had_contact: bool = False,
         producer: TransactionalProducer | None = None,
         keyless_partition: int | None = None,
         claim: int = 0,
     ) -> None:
-        """Raises KafkaError if no broker answers within `first_contact_timeout_ms`.
+        """Raises KafkaError if no broker answers within the `first_contact_timeout_ms` of the access.
 
-        `had_contact`: see ClusterClient. `producer`: all is written in the open transaction of this producer, which its
-        TransactionalWriter ends; no two writers of one producer may write to the same partition. `keyless_partition`:
-        where rows without key and partition go, modulo the partitions of the topic, in place of sticky runs.
+        `access`: how the cluster is reached; a text is the bootstrap servers. `had_contact`: see ClusterClient.
+        `producer`: all is written in the open transaction of this producer, which its TransactionalWriter ends; no two
+        writers of one producer may write to the same partition. `keyless_partition`: where rows without key and
+        partition go, modulo the partitions of the topic, in place of sticky runs.
         `claim`: above 0, a number that no other writer of this producer has; of several that write to one partition
         only the first then goes on, and every other one gets OUT_OF_ORDER_SEQUENCE_NUMBER (see `claims`).
         """
@@ -164,17 +159,9 @@ class TopicWriter:
         self._compression: Compression = compression_from_name(compression)
         self._compression_level = compression_level
         self._batch_bytes = batch_bytes
-        self._request_timeout_ms = request_timeout_ms
-        self._client = ClusterClient(
-            TCP,
-            bootstrap_servers,
-            client_id=client_id,
-            connect_timeout_ms=connect_timeout_ms,
-            request_timeout_ms=request_timeout_ms,
-            first_contact_timeout_ms=first_contact_timeout_ms,
-            retry_timeout_ms=retry_timeout_ms,
-            had_contact=had_contact,
-        )
+        access = ClusterAccess.of(access)
+        self._request_timeout_ms = access.request_timeout_ms
+        self._client = open_client(access, had_contact=had_contact)
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
         self._keyless_partition = keyless_partition
         self._claim = claim
@@ -224,7 +211,7 @@ class TopicWriter:
 
         Raises ValueError for columns of other types and for two of one name, UNKNOWN_TOPIC_OR_PARTITION for a topic
         that does not exist and that the cluster does not make by itself, KafkaError for what a broker refuses, or when
-        nothing moves for `retry_timeout_ms`.
+        nothing moves for the `retry_timeout_ms` of the access.
         """
         check_names(data.schema.names)
         for batch in data.to_batches() if isinstance(data, pa.Table) else [data]:
@@ -542,23 +529,14 @@ def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def write_table(
-    bootstrap_servers: str | Sequence[str],
+    access: ClusterAccess | str,
     topic: str,
     data: pa.Table | pa.RecordBatch,
     *,
     compression: str = "none",
     batch_bytes: int = DEFAULT_BATCH_BYTES,
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
 ) -> Mapping[TopicPartition, Written]:
     """Writes a table and waits until it is acknowledged: the offsets that each partition got. Raises as TopicWriter."""
-    with TopicWriter(
-        bootstrap_servers,
-        topic,
-        compression=compression,
-        batch_bytes=batch_bytes,
-        first_contact_timeout_ms=first_contact_timeout_ms,
-        retry_timeout_ms=retry_timeout_ms,
-    ) as writer:
+    with TopicWriter(access, topic, compression=compression, batch_bytes=batch_bytes) as writer:
         writer.write(data)
         return writer.flush()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType as StructType
     from rich.console import Console
 
+    from moldau.client.protocol.access import ClusterAccess
     from moldau.spark.query_watch import QueryWatch
 
 from moldau.extras import require_extra
@@ -47,11 +48,11 @@ __all__ = [
 ]
 
 
-def by_target_partition(frame: DataFrame, bootstrap_servers: str, topic: str, **times: int) -> DataFrame:
+def by_target_partition(frame: DataFrame, access: ClusterAccess | str, topic: str) -> DataFrame:
     """The rows so distributed that each partition of `topic` has one task: see `moldau.spark.target_partitions`."""
     from moldau.spark import target_partitions
 
-    return target_partitions.by_target_partition(frame, bootstrap_servers, topic, **times)
+    return target_partitions.by_target_partition(frame, access, topic)
 
 
 def decoding_format(

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
-from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS
-from moldau.client.protocol.metadata import parse_bootstrap_servers
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.access import (
+    FIRST_CONTACT_TIMEOUT_MS,
+    LARGEST_CLIENT_NUMBER,
+    RETRY_TIMEOUT_MS,
+    AccessError,
+    ClusterAccess,
+)
 from moldau.errors import MoldauError
 from moldau.spark.refused_options import CLIENT_PREFIX, Side, why_refused
 from moldau.types import TopicPartition
@@ -29,9 +33,6 @@ FETCH_MAX_BYTES = 4 * 1024 * 1024
 """Of one Fetch answer, and so of the Arrow batches: larger ones are no faster, and wait longer for the first row."""
 
 LARGEST_FETCH_BYTES = 1 << 30
-LARGEST_CLIENT_NUMBER = 0x7FFFFFFF
-"""Kafka's clients have numbers of 32 bits, and so have requests."""
-
 MAX_TRIGGER_DELAY_MS = 15 * 60_000
 """As in Spark's connector."""
 
@@ -132,23 +133,13 @@ class Subscription(msgspec.Struct, frozen=True):
     partitions: tuple[TopicPartition, ...] = ()
 
 
-class ClientOptions(msgspec.Struct, frozen=True):
-    """What both sides say of their clients. The four times are those of a ClusterClient."""
-
-    bootstrap_servers: str
-    client_id: str = DEFAULT_CLIENT_ID
-    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
-    request_timeout_ms: int = REQUEST_TIMEOUT_MS
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS
-
-
-class SourceOptions(ClientOptions, frozen=True, kw_only=True):
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A source's options after checking. `use_latest_after_last_timestamp`: a starting time after the last record
     means the end of the partition instead of an error. `starting_group`: the group at whose committed offsets reading
     starts; `start` then holds for the partitions without one. A stream begins no batch below `min_offsets_per_trigger`
     until the last one is `max_trigger_delay_ms` ago."""
 
+    access: ClusterAccess
     subscription: Subscription
     start: StartOrEnd
     end: StartOrEnd
@@ -167,13 +158,14 @@ class SourceOptions(ClientOptions, frozen=True, kw_only=True):
     check_crcs: bool = True
 
 
-class SinkOptions(ClientOptions, frozen=True, kw_only=True):
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A sink's options after checking. `transactional_id`, `transaction_timeout_ms`, `group_id`: where None, the sink
     chooses. `group_note`: a text that stands beside the group's offsets. `source_topics`: regular expressions of the
     whole names of those source topics that are on the sink's cluster. `checkpoint_location`: of the streaming query.
     `batch_id`: of the micro-batch that `foreachBatch` got. `write_id`: one transaction for each task of a batch write,
     which a second write with this id does not repeat."""
 
+    access: ClusterAccess
     topic: str | None = None
     compression_type: str = "none"
     delivery: str = EXACTLY_ONCE
@@ -198,18 +190,18 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             if name.lower() in given:
                 _refuse(name, "is for streams: a batch reads all of its range")
+    access = _access(given)
     start = _parse_start_or_end(given, "starting", LATEST if is_streaming else EARLIEST)
     end = _parse_start_or_end(given, "ending", LATEST)
     if not is_streaming:
         _check_batch_bounds(start, end)
-    _check_protocol(given)
     least, most = _positive(given, "minOffsetsPerTrigger"), _positive(given, "maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         _refuse("minOffsetsPerTrigger", f"is {least}, more than maxOffsetsPerTrigger, which is {most}")
     if least is None and "maxtriggerdelay" in given:
         _refuse("maxTriggerDelay", "needs minOffsetsPerTrigger: without it no batch is delayed")
     return SourceOptions(
-        **_client_options(given),
+        access=access,
         subscription=_parse_subscription(given),
         start=start,
         end=end,
@@ -238,7 +230,7 @@ def wants_headers(options: Mapping[str, str]) -> bool:
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Raises OptionError. Without `topic` every row must name its own in a column `topic`."""
     given = _known_options(options, SINK_OPTIONS, "sink")
-    _check_protocol(given)
+    access = _access(given)
     delivery = _choice(given, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE))
     for name in _TRANSACTION_OPTIONS:
         if delivery == AT_LEAST_ONCE and name.lower() in given:
@@ -249,7 +241,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         if "write_id" in given and name.lower() in given:
             _refuse(name, "has no meaning beside write_id, which names the transactions and groups of its ranges")
     return SinkOptions(
-        **_client_options(given),
+        access=access,
         topic=_not_empty(given, "topic"),
         compression_type=_choice(given, "kafka.compression.type", COMPRESSION_TYPES),
         delivery=delivery,
@@ -264,21 +256,19 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     )
 
 
-def _client_options(given: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of ClientOptions."""
-    return {
-        "bootstrap_servers": _bootstrap_servers(given),
-        "client_id": _not_empty(given, "kafka.client.id") or DEFAULT_CLIENT_ID,
-        "connect_timeout_ms": _positive(given, "kafka.socket.connection.setup.timeout.ms") or CONNECT_TIMEOUT_MS,
-        "request_timeout_ms": _positive(given, "kafka.request.timeout.ms") or REQUEST_TIMEOUT_MS,
-        "first_contact_timeout_ms": _positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
-        "retry_timeout_ms": _positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
-    }
-
-
-def _check_protocol(given: Mapping[str, str]) -> None:
-    if given.get("kafka.security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
-        _refuse("kafka.security.protocol", "must be PLAINTEXT: TLS and SASL are not built yet")
+def _access(given: Mapping[str, str]) -> ClusterAccess:
+    """What both sides say of their clients."""
+    said = {name.removeprefix(CLIENT_PREFIX): given[name] for name in given if name.startswith(CLIENT_PREFIX)}
+    client_id = _not_empty(given, f"{CLIENT_PREFIX}client.id") or DEFAULT_CLIENT_ID
+    try:
+        access = ClusterAccess.from_properties({**said, "client.id": client_id})
+    except AccessError as error:
+        _refuse(f"{CLIENT_PREFIX}{error.name}", error.reason)
+    return msgspec.structs.replace(
+        access,
+        first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
+        retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
+    )
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> str:
@@ -317,15 +307,6 @@ def _required(given: Mapping[str, str], name: str) -> str:
     if not value:
         _refuse(name, "must be set")
     return value
-
-
-def _bootstrap_servers(given: Mapping[str, str]) -> str:
-    servers = _required(given, "kafka.bootstrap.servers")
-    try:
-        parse_bootstrap_servers(servers)
-    except ValueError as error:
-        _refuse("kafka.bootstrap.servers", f"must be host:port,...: {error}")
-    return servers
 
 
 def _not_empty(given: Mapping[str, str], name: str) -> str | None:

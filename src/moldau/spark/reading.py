@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from moldau.columnar.decode import DecodeSettings
 from moldau.columnar.reader import PartitionRange, RangeReader, ReaderSettings
 from moldau.errors import KafkaError
-from moldau.spark.client_pool import ClientPool, client_settings
+from moldau.spark.client_pool import ClientPool
 from moldau.spark.offsets import DataLossError
 from moldau.spark.options import SourceOptions
 from moldau.types import ZERO_UUID
@@ -90,7 +90,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
         ),
     )
     try:
-        with CLIENTS.borrow(client_settings(options, had_contact=True)) as client:
+        with CLIENTS.borrow(options.access) as client:
             for span in ranges:
                 if span.topic_id == ZERO_UUID:
                     # only the id would show that what the client remembers is another topic of the same name

@@ -22,12 +22,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from msgspec.structs import asdict
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.errors import KafkaError, kafka_error
-from moldau.spark.client_pool import client_settings
 from moldau.spark.in_words import told_in_words
 from moldau.spark.options import EXACTLY_ONCE, OptionError, SinkOptions
 from moldau.spark.transactions import (
@@ -106,8 +104,8 @@ def _write_all(
     """What each partition got, all of it acknowledged. `shared`: what a TopicWriter needs in a transaction."""
     from moldau.columnar.writer import TopicWriter
 
-    settings = asdict(client_settings(options, had_contact=had_contact))
-    with TopicWriter(topic=options.topic, compression=options.compression_type, **settings, **shared) as writer:
+    topic, compression = options.topic, options.compression_type
+    with TopicWriter(options.access, topic, compression=compression, had_contact=had_contact, **shared) as writer:
         try:
             for batch in batches:
                 writer.write(batch)

@@ -13,6 +13,7 @@ broker's record batches by `moldau.columnar`; no record becomes a Python object 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,6 @@ from moldau.spark.options import (
 )
 from moldau.spark.reading import SCHEMA, SCHEMA_WITH_HEADERS, Decoding, read_ranges
 from moldau.spark.topics import SubscribedTopics
-from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         elif (before.offsets, before.topic_ids) == (now.offsets, now.topic_ids):
             # nothing is new: the same text, for Spark compares texts
             return start
-        self._last_batch_ms = TCP.monotonic_ms()
+        self._last_batch_ms = _monotonic_ms()
         return planning.offset_to_dict(now)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -314,14 +314,14 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         Spark calls this one batch late, and not for the last batch of a bounded run: a pipeline publishes by itself
         (moldau.products.pipelines). Each batch waits for it, so a coordinator that is away is left alone for a while.
         """
-        if self.options.group_id is None or TCP.monotonic_ms() < self._commit_due_ms:
+        if self.options.group_id is None or _monotonic_ms() < self._commit_due_ms:
             return
         try:
             self._topics.commit(self.options.group_id, planning.offset_from_dict(end).offsets)
         except KafkaError as error:
             # it is for looking at only: the stream goes on by its checkpoint
             logger.warning("the progress was not committed to group %s: %s", self.options.group_id, error)
-            self._commit_due_ms = TCP.monotonic_ms() + COMMIT_AGAIN_MS
+            self._commit_due_ms = _monotonic_ms() + COMMIT_AGAIN_MS
 
     def stop(self) -> None:
         if self._cluster is not None:
@@ -348,7 +348,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
             begin,
             now.offsets,
             min_offsets=self.options.min_offsets_per_trigger,
-            since_last_batch_ms=TCP.monotonic_ms() - self._last_batch_ms,
+            since_last_batch_ms=_monotonic_ms() - self._last_batch_ms,
             max_delay_ms=self.options.max_trigger_delay_ms,
         )
 
@@ -427,3 +427,7 @@ def _tell_of_waiting(ranges: Sequence[PartitionRange], latest: Mapping[TopicPart
 def _warn(losses: Sequence[str]) -> None:
     for loss in losses:
         logger.warning("records were lost, and failOnDataLoss is false: %s", loss)
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

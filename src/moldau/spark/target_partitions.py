@@ -16,14 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar.encode import binary_column
 from moldau.columnar.partitioner import partitions_of_keys
 from moldau.columnar.varints import IntArray
 from moldau.spark.connect import is_connect
 from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,14 +30,7 @@ if TYPE_CHECKING:
 PARTITION = "partition"
 
 
-def by_target_partition(
-    frame: DataFrame,
-    bootstrap_servers: str,
-    topic: str,
-    *,
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
-) -> DataFrame:
+def by_target_partition(frame: DataFrame, access: ClusterAccess | str, topic: str) -> DataFrame:
     """The rows of `frame`, which are to be written to `topic`, so distributed that each target partition has one task.
 
     For batches and for streams. A result with a column `key` or `partition` gets a `partition` for each row: a
@@ -47,15 +39,10 @@ def by_target_partition(
     partitions afterwards, and the sink gives each task its own.
 
     The number of partitions is that of now: after it has been raised, a running stream goes on with the old number.
-    Raises KafkaError where the topic or the cluster is not there.
+    `access`: how the cluster is reached; a text is the bootstrap servers. Raises KafkaError where the topic or the
+    cluster is not there.
     """
-    with ClusterClient(
-        TCP,
-        bootstrap_servers,
-        client_id=DEFAULT_CLIENT_ID,
-        first_contact_timeout_ms=first_contact_timeout_ms,
-        retry_timeout_ms=retry_timeout_ms,
-    ) as client:
+    with open_client(ClusterAccess.of(access).named(DEFAULT_CLIENT_ID)) as client:
         count = len(client.topic_to_write(topic).partitions)
     return spread(frame, count)
 

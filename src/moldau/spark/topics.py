@@ -10,9 +10,9 @@ from moldau.client.protocol.offsets import READ_UNCOMMITTED
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.columnar.reader import ISOLATION_LEVELS
 from moldau.errors import KafkaError, kafka_error
-from moldau.spark.client_pool import client_settings
 from moldau.spark.offsets import StartError, subscribed_partitions
 from moldau.spark.options import LATEST, SourceOptions
+from moldau.transport.access import open_client
 from moldau.types import TopicPartition, Uuid
 
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ class SubscribedTopics:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._client = client_settings(options).connect()
+        self._client = open_client(options.access)
 
     def __enter__(self) -> SubscribedTopics:
         return self

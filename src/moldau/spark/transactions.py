@@ -46,9 +46,9 @@ from moldau.client.protocol.transactions import GroupMember, TransactionalProduc
 from moldau.columnar.writer import Written
 from moldau.errors import KafkaError, MoldauError
 from moldau.spark.checkpoint_offsets import batch_ends, query_id
-from moldau.spark.client_pool import client_settings
 from moldau.spark.offsets import StreamOffset, read_by_all, recreated_topics
 from moldau.spark.options import OptionError, SinkOptions
+from moldau.transport.access import open_client
 from moldau.types import TopicPartition
 
 logger = logging.getLogger("moldau.spark")
@@ -152,7 +152,7 @@ def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransa
             "or set delivery to at_least_once"
         )
     group_id = options.group_id or transactional_id
-    with client_settings(options).connect() as client:
+    with open_client(options.access) as client:
         timeout_ms = options.transaction_timeout_ms or transaction_max_timeout_ms(client, transactional_id)
         began_ms = _wall_ms()
         try:
@@ -210,7 +210,7 @@ def commit_transaction(
             _check_ends(options, first, batch_id)
             _note_run(options, first)
             return
-        with client_settings(options, had_contact=True).connect() as client:
+        with open_client(options.access, had_contact=True) as client:
             offsets = _positions(client, options, batch_id, written)
             if offsets or written:
                 _check_partitions(client, transaction, written)
@@ -234,7 +234,7 @@ def abort_transaction(
         if transaction is None:
             begin_transaction(options, is_streaming=True)
             return
-        with client_settings(options, had_contact=True).connect() as client:
+        with open_client(options.access, had_contact=True) as client:
             end_transaction(client, transaction.producer, committed=False)
     except MoldauError as error:
         # nothing was written, or the transaction is aborted already: by the driver that fenced this one, or by its time
@@ -294,7 +294,7 @@ def _check_ends(options: SinkOptions, report: TaskReport, batch_id: int | None) 
     if options.checkpoint_location is None:
         return
     transaction = report.transaction
-    with client_settings(options, had_contact=True).connect() as client:
+    with open_client(options.access, had_contact=True) as client:
         planned = _positions(client, options, batch_id, {})
         noted = committed_offsets(client, transaction.group_id) if planned else {}
     for partition, position in noted.items():
@@ -312,7 +312,7 @@ def _note_run(options: SinkOptions, report: TaskReport) -> None:
     newest = transaction.note_of(query)
     if options.batch_id is None or report.run is None or newest.get("batch") != report.batch_id:
         return
-    with client_settings(options, had_contact=True).connect() as client:
+    with open_client(options.access, had_contact=True) as client:
         offsets = {
             partition: position.offset
             for partition, position in committed_offsets(client, transaction.group_id).items()
@@ -406,7 +406,7 @@ def write_range(
         records = sum(at.record_count for at in written.values())
         if written:
             note = {**_note(options, write_id, number), "records": records}
-            with client_settings(options, had_contact=True).connect() as client:
+            with open_client(options.access, had_contact=True) as client:
                 _commit(client, transaction, _end_of_one(written), note)
     except BaseException as error:
         abort_transaction(own, (), transaction)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.client.blocking.connection import ClientConnection
-from moldau.transport.tcp import TCP
+from moldau.client.protocol.access import ClusterAccess
+from moldau.transport.access import open_connection
 from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka, create_topics, produce, read_all
 
@@ -42,7 +42,7 @@ def moldau(directories: Sequence[Path]) -> Iterator[str]:
 def places(servers: str) -> dict[tuple[str, int], str]:
     """Where each partition of the tests lies, by the name of the directory."""
     host, _, port = servers.rpartition(":")
-    with ClientConnection(TCP, host, int(port)) as connection:
+    with open_connection(ClusterAccess(host), host, int(port)) as connection:
         answer = connection.request(DescribeLogDirsRequest(topics=None))
     return {
         (topic.name, partition.partition_index): Path(result.log_dir).name

@@ -18,9 +18,9 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 
 from moldau.cli.main import main
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.configs import BROKER, describe_configs
-from moldau.transport.tcp import TCP
+from moldau.client.protocol.access import ClusterAccess
+from moldau.transport.access import open_admin
 from tests.conformance.kafka_tools.cases import files
 from tests.conformance.kafka_tools.dump_cases import log_files
 from tests.conformance.kafka_tools.formatter_cases import coordinator_records
@@ -204,7 +204,7 @@ def _transact(servers: str, words: Sequence[str], until_the_end: ExitStack) -> N
 def _until(servers: str, words: Sequence[str], _: ExitStack) -> None:
     """An Apache broker takes over what was altered when it has read it from its metadata log."""
     deadline = time.monotonic() + TIMEOUT_S
-    with ClusterAdmin(TCP, servers, client_id="moldau-tests") as admin:
+    with open_admin(ClusterAccess(servers, client_id="moldau-tests")) as admin:
         while True:
             settings = {row.name: row.value for row in describe_configs(admin, BROKER, ["1"])["1"]}
             if settings[words[0]] == words[1]:

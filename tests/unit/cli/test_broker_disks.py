@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.cli.broker_disks import disk_in_words, disks_of, size
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import ERROR_CODES
 from moldau.testing import Cluster
 from moldau.wire.protocol.messages.cluster import DescribeClusterBroker
@@ -49,6 +50,6 @@ def test_a_broker_that_is_gone_is_told_apart_from_one_without_sizes() -> None:
     with Cluster() as cluster:
         host, _, port = cluster.bootstrap_servers.rpartition(":")
         rows = [DescribeClusterBroker(1, host, int(port)), DescribeClusterBroker(2, "127.0.0.1", 9)]
-        disks = disks_of(rows)
+        disks = disks_of(ClusterAccess(cluster.bootstrap_servers), rows)
     assert disks[2] is None
     assert [one.error_code for one in disks[1] or ()] == [0]

@@ -41,6 +41,27 @@ def test_a_protocol_that_is_not_spoken_is_refused_and_nothing_goes_out_in_the_cl
 
 
 @pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("request.timeout.ms=soon", "request.timeout.ms must be a whole number above 0, not 'soon'"),
+        ("default.api.timeout.ms=0", "default.api.timeout.ms must be a whole number above 0, not '0'"),
+        ("socket.connection.setup.timeout.ms=-1", "socket.connection.setup.timeout.ms must be a whole number above 0"),
+    ],
+)
+def test_a_time_that_is_none_is_refused_by_its_name(
+    setting: str, told: str, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(config).write_text(setting)
+    assert run_tool(CLUSTER[0], [*CLUSTER[1:], "--command-config", config]) == 1
+    assert capsys.readouterr().err.startswith(told)
+
+
+def test_an_address_that_is_none_is_refused_in_words_of_kafka(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_tool(CLUSTER[0], ["cluster-id", "-b", "a:b"]) == 1
+    assert capsys.readouterr().err.startswith("Invalid url in bootstrap.servers: a:b")
+
+
+@pytest.mark.parametrize(
     ("words", "old", "told"),
     [
         (ELECT_ALL, "--admin.config", 'Option "[admin.config]" can\'t be used with option "[command-config]"'),

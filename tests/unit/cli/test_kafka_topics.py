@@ -10,6 +10,7 @@ import pytest
 from moldau.cli.kafka.options import parse
 from moldau.cli.kafka.topics import OPTIONS, describe
 from moldau.client.admin.client import ClusterAdmin
+from moldau.client.protocol.access import ClusterAccess
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from moldau.wire.protocol.messages.metadata import (
@@ -49,6 +50,6 @@ def test_the_replicas_that_a_reassignment_adds_are_not_missed(
             error_message=None, topics=(OngoingTopicReassignment("t", (moving,)),)
         )
 
-    with ClusterAdmin(ScriptedBrokers({("one", 9092): script}), "one:9092", client_id="test") as admin:
+    with ClusterAdmin(ScriptedBrokers({("one", 9092): script}), ClusterAccess("one:9092", client_id="test")) as admin:
         describe(parse(OPTIONS, WORDS), admin)
     assert ("Topic: t" in capsys.readouterr().out) == is_reported

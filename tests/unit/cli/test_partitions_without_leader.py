@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
 from moldau.client.admin.topics import create_topic, list_topics
+from moldau.client.protocol.access import ClusterAccess
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from moldau.types import TopicPartition
 
 IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 500}
@@ -26,7 +26,7 @@ def run(*words: str) -> tuple[int, list[str]]:
 def test_a_topic_and_a_group_are_described_without_it() -> None:
     with Cluster(brokers=3, settings=IMPATIENT) as cluster:
         servers = cluster.bootstrap_servers
-        with ClusterAdmin(TCP, servers, client_id="test") as admin:
+        with open_admin(ClusterAccess(servers, client_id="test")) as admin:
             create_topic(admin, "orders", assignment=((1,), (3,)))
             cluster.produce("orders", *[b"x"] * 5, partition=0)
             commit(admin, "readers", {TopicPartition("orders", 0): 3, TopicPartition("orders", 1): 0})

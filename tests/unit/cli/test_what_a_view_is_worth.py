@@ -7,11 +7,11 @@ import json
 import pytest
 
 from moldau.cli.main import main
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import create_topic, list_topics
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster_state import read_state
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 
 IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 500}
 
@@ -30,7 +30,7 @@ def test_a_partition_without_a_leader_is_told_though_its_only_replica_is_in_sync
     with Cluster(brokers=3, settings=IMPATIENT) as cluster:
         servers = cluster.bootstrap_servers
         whole = "every partition has a leader, and every replica is in sync\n"
-        with ClusterAdmin(TCP, servers, client_id="test") as admin:
+        with open_admin(ClusterAccess(servers, client_id="test")) as admin:
             create_topic(admin, "orders", assignment=((3,), (1,)))
             assert run(capsys, "partitions", "describe", "--under-replicated", "-b", servers) == (0, "", whole)
             cluster.kill(3)
@@ -62,7 +62,7 @@ def test_a_broker_that_died_with_the_majority_of_controllers_does_not_seem_to_se
         code, out, err = run(capsys, "partitions", "describe", "--under-replicated", "-b", own)
         assert "no controller answers" in err
         assert code == 1
-        with ClusterAdmin(TCP, own, client_id="test") as admin:
+        with open_admin(ClusterAccess(own, client_id="test")) as admin:
             assert not read_state(admin, ()).has_controller  # and the page says so
         cluster.revive()
 

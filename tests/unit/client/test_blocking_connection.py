@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from moldau.client.blocking.connection import ClientConnection
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError, ProtocolError
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_connection
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.framing import frame
@@ -97,7 +97,7 @@ def test_an_old_broker_answers_the_versions_question_in_version_0(serve):
             return api_versions_answer(0, correlation_id, metadata=(0, 5))
         return metadata_answer(version, correlation_id)
 
-    with ClientConnection(TCP, "127.0.0.1", serve(old).port) as connection:
+    with open_connection(ClusterAccess("127.0.0.1"), "127.0.0.1", serve(old).port) as connection:
         assert connection.version_of(ApiKey.METADATA) == 5
         assert connection.version_of(ApiKey.METADATA, max_version=3) == 3
         assert connection.request(MetadataRequest()).cluster_id == "c"
@@ -106,7 +106,7 @@ def test_an_old_broker_answers_the_versions_question_in_version_0(serve):
 
 
 def test_requests_may_be_pipelined_and_are_answered_in_order(serve):
-    with ClientConnection(TCP, "127.0.0.1", serve(ordinary).port) as connection:
+    with open_connection(ClusterAccess("127.0.0.1"), "127.0.0.1", serve(ordinary).port) as connection:
         for _ in range(10):
             connection.send(MetadataRequest(), 9)
         assert connection.in_flight == 10
@@ -116,7 +116,7 @@ def test_requests_may_be_pipelined_and_are_answered_in_order(serve):
 
 
 def test_a_buffer_of_the_callers_is_used_where_the_answer_fits(serve):
-    with ClientConnection(TCP, "127.0.0.1", serve(ordinary).port) as connection:
+    with open_connection(ClusterAccess("127.0.0.1"), "127.0.0.1", serve(ordinary).port) as connection:
         buffer = bytearray(10_000)
         for size, is_used in ((10_000, True), (8, False)):
             connection.send(MetadataRequest(), 9)
@@ -151,7 +151,7 @@ def test_what_is_no_answer_closes_the_connection(serve, answer, error, word):
             return api_versions_answer(version, correlation_id)
         return answer(api_key, version, correlation_id)
 
-    connection = ClientConnection(TCP, "127.0.0.1", serve(script).port, request_timeout_ms=150)
+    connection = open_connection(ClusterAccess("127.0.0.1", request_timeout_ms=150), "127.0.0.1", serve(script).port)
     with pytest.raises(error, match=word):
         connection.request(MetadataRequest())
     assert not connection.is_open
@@ -162,7 +162,7 @@ def test_what_is_no_answer_closes_the_connection(serve, answer, error, word):
 def test_who_accepts_and_says_nothing_is_waited_for_as_long_as_for_a_connection(serve):
     broker = serve(lambda api_key, version, correlation_id: b"")
     with pytest.raises(KafkaError, match="did not answer within 100 ms"):
-        ClientConnection(TCP, "127.0.0.1", broker.port, connect_timeout_ms=100)
+        open_connection(ClusterAccess("127.0.0.1", connect_timeout_ms=100), "127.0.0.1", broker.port)
 
 
 def test_a_broker_that_refuses_the_versions_question_is_refused(serve):
@@ -171,4 +171,4 @@ def test_a_broker_that_refuses_the_versions_question_is_refused(serve):
         return frame(encode_response_header(correlation_id, 0), body)
 
     with pytest.raises(KafkaError, match="refused ApiVersions"):
-        ClientConnection(TCP, "127.0.0.1", serve(refusing).port)
+        open_connection(ClusterAccess("127.0.0.1"), "127.0.0.1", serve(refusing).port)

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.protocol.retries import (
-    ABSENT_TOPIC_TIMEOUT_MS,
-    FIRST_CONTACT_TIMEOUT_MS,
-    RETRY_TIMEOUT_MS,
-    RetrySchedule,
-    UnknownHostError,
-)
+from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.retries import ABSENT_TOPIC_TIMEOUT_MS, RetrySchedule, UnknownHostError
 from moldau.errors import KafkaError, kafka_error
 
 LOST = kafka_error("NETWORK_EXCEPTION", "lost the connection")

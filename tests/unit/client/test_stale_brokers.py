@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.client.blocking.cluster import METADATA_MAX_AGE_MS, ClusterClient
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.messages.metadata import (
@@ -45,7 +46,7 @@ def leader_that_answers(client: ClusterClient) -> int:
 @pytest.mark.parametrize("bootstrap", ["one:9092", "one:9092,two:9092", "nowhere:9092,one:9092"])
 def test_another_broker_is_asked_after_an_error_that_is_worth_a_retry(bootstrap: str) -> None:
     brokers = ScriptedBrokers({ADDRESSES[1]: knows(OLD), ADDRESSES[2]: knows(NEW), ADDRESSES[3]: knows(NEW)})
-    with ClusterClient(brokers, bootstrap) as client:
+    with ClusterClient(brokers, ClusterAccess(bootstrap)) as client:
         assert leader_that_answers(client) == NEW
     assert brokers.now_ms < 1_000
 
@@ -53,7 +54,7 @@ def test_another_broker_is_asked_after_an_error_that_is_worth_a_retry(bootstrap:
 def test_a_broker_that_is_not_reached_is_tried_once_while_another_answers() -> None:
     """Each try at a machine that is gone takes the whole time for a connection."""
     brokers = ScriptedBrokers({ADDRESSES[1]: knows(OLD), ADDRESSES[3]: knows(OLD)})
-    with ClusterClient(brokers, "one:9092", retry_timeout_ms=5_000) as client:
+    with ClusterClient(brokers, ClusterAccess("one:9092", retry_timeout_ms=5_000)) as client:
         with pytest.raises(KafkaError, match="tried for"):
             leader_that_answers(client)
         assert brokers.dialled.count(ADDRESSES[2]) == 1
@@ -62,7 +63,7 @@ def test_a_broker_that_is_not_reached_is_tried_once_while_another_answers() -> N
 
 def test_a_broker_that_was_not_reached_is_tried_again_although_another_answers() -> None:
     brokers = ScriptedBrokers({ADDRESSES[1]: knows(OLD)})
-    with ClusterClient(brokers, "one:9092", retry_timeout_ms=60_000) as client:
+    with ClusterClient(brokers, ClusterAccess("one:9092", retry_timeout_ms=60_000)) as client:
         client.refresh(["t"])
         client.close()
         brokers.scripts[ADDRESSES[3]] = brokers.scripts.pop(ADDRESSES[1])  # "one" goes, "two" was never there
@@ -75,7 +76,7 @@ def test_the_connection_to_the_only_broker_is_kept_after_an_error() -> None:
     brokers = ScriptedBrokers({("only", 9092): knows(OLD)})
     tries = iter((kafka_error("COORDINATOR_LOAD_IN_PROGRESS"), kafka_error("COORDINATOR_LOAD_IN_PROGRESS"), None))
 
-    with ClusterClient(brokers, "only:9092") as client:
+    with ClusterClient(brokers, ClusterAccess("only:9092")) as client:
 
         def ask() -> None:
             client.any_connection()
@@ -89,7 +90,7 @@ def test_the_connection_to_the_only_broker_is_kept_after_an_error() -> None:
 
 def test_a_stale_broker_does_not_take_back_a_leader_that_is_known_already() -> None:
     brokers = ScriptedBrokers({ADDRESSES[1]: knows(NEW)})
-    with ClusterClient(brokers, "one:9092") as client:
+    with ClusterClient(brokers, ClusterAccess("one:9092")) as client:
         assert client.leader_of(PARTITION).leader_id == NEW
         brokers.scripts[ADDRESSES[1]] = knows(OLD)
         client.close()
@@ -104,7 +105,7 @@ def test_a_writer_that_lives_long_sees_partitions_that_were_added() -> None:
         return lambda request: MetadataResponse(brokers=(MetadataResponseBroker(1, "one", 9092),), topics=(topic,))
 
     brokers = ScriptedBrokers({ADDRESSES[1]: has(2)})
-    with ClusterClient(brokers, "one:9092") as client:
+    with ClusterClient(brokers, ClusterAccess("one:9092")) as client:
         assert len(client.topic_to_write("t").partitions) == 2
         client.close()
         brokers.scripts[ADDRESSES[1]] = has(3)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pytest
 
-from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.transactions import TransactionalProducer
 from moldau.columnar import TopicWriter, TransactionalWriter, read_topic
 from moldau.columnar.claims import Claim, check_claims
 from moldau.errors import KafkaError
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from moldau.types import TopicPartition
 
 TOPIC = "orders"
@@ -113,7 +113,7 @@ def test_a_topic_in_whose_batches_no_claim_is_left_is_refused(moldau_own_cluster
         writer.write(rows(ROWS[:1], 0))
     claim = Claim(producer.producer_id, producer.producer_epoch, 1)
     refused = pytest.raises(KafkaError, match=r"the compression that its compression\.type names")
-    with ClusterClient(TCP, moldau_own_cluster.bootstrap_servers) as client, refused:
+    with open_client(ClusterAccess(moldau_own_cluster.bootstrap_servers)) as client, refused:
         check_claims(client, {TopicPartition(TOPIC, 0): 0}, claim)
 
 
@@ -126,7 +126,7 @@ def test_a_claim_is_read_back_from_the_new_leader_where_the_old_one_is_lost():
         servers = cluster.bootstrap_servers.split(",")[alive - 1]
         with (
             TopicWriter(servers, partition.topic, claim=7) as writer,
-            ClusterClient(TCP, servers, retry_timeout_ms=20_000) as client,
+            open_client(ClusterAccess(servers, retry_timeout_ms=20_000)) as client,
         ):
             writer.write(pa.table({"value": ["first"]}))
             writer.flush()

@@ -10,9 +10,8 @@ import confluent_kafka
 import pyarrow as pa
 import pytest
 
-from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
-from moldau.client.protocol.metadata import parse_bootstrap_servers
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.columnar import (
     TOPIC_SCHEMA,
@@ -30,7 +29,7 @@ from moldau.columnar.partitioner import partitions_of_keys
 from moldau.columnar.reader import TopicRecreatedError
 from moldau.errors import KafkaError
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from moldau.types import TopicPartition
 
 NOW_MS = 1_750_000_000_000
@@ -355,7 +354,7 @@ def test_a_start_behind_what_is_committed_is_no_loss(broker):
 
 def test_a_topic_made_again_is_not_taken_for_the_old_one(broker):
     topic = broker.create_topic(name="twice")
-    with ClusterClient(TCP, broker.bootstrap_servers) as client:
+    with open_client(ClusterAccess(broker.bootstrap_servers)) as client:
         topic_id = client.topic(topic).topic_id
     broker.delete_topic(topic)
     broker.create_topic(name="twice")
@@ -368,7 +367,7 @@ def test_a_topic_made_again_is_not_taken_for_the_old_one(broker):
 def test_a_reader_says_how_far_it_has_come(broker):
     topic = broker.create_topic(2)
     write_table(broker.bootstrap_servers, topic, table_of(2_000))
-    with ClusterClient(TCP, broker.bootstrap_servers) as client:
+    with open_client(ClusterAccess(broker.bootstrap_servers)) as client:
         ends = list_offsets(client, {TopicPartition(topic, p): LATEST_TIMESTAMP for p in range(2)})
         ranges = [PartitionRange(topic, p.partition, 0, end) for p, end in ends.items()]
         settings = ReaderSettings(batch_bytes=8_000, decode=DecodeSettings(include_headers=False))
@@ -388,7 +387,7 @@ def test_offsets_of_timestamps_and_of_groups(broker):
     topic = broker.create_topic()
     write_table(broker.bootstrap_servers, topic, table_of(100))
     partition = TopicPartition(topic, 0)
-    with ClusterClient(TCP, broker.bootstrap_servers) as client:
+    with open_client(ClusterAccess(broker.bootstrap_servers)) as client:
         at = {stamp: list_offsets(client, {partition: stamp})[partition]
               for stamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NOW_MS, NOW_MS + 42, NOW_MS + 100)}  # fmt: skip
         assert list(at.values()) == [0, 100, 0, 42, -1]
@@ -396,14 +395,6 @@ def test_offsets_of_timestamps_and_of_groups(broker):
         commit_offsets(client, "readers", {partition: 42})
         assert committed_offsets(client, "readers")[partition].offset == 42
         assert topic in client.list_topics()
-
-
-def test_bootstrap_servers_are_read_in_every_form():
-    assert parse_bootstrap_servers("a:1, b:2,") == [("a", 1), ("b", 2)]
-    assert parse_bootstrap_servers(["[::1]:9", "host"]) == [("::1", 9), ("host", 9092)]
-    for wrong in ("", "host:port", []):
-        with pytest.raises(ValueError):
-            parse_bootstrap_servers(wrong)
 
 
 def test_records_deleted_while_a_topic_is_read_are_named_or_left_out(broker):
@@ -460,11 +451,12 @@ def test_a_range_that_ends_behind_a_log_that_was_cut_is_lost_once_nothing_has_co
     topic = broker.create_topic(2)
     write_table(broker.bootstrap_servers, topic, pa.table({"value": [b"a"] * 15, "partition": [0] * 10 + [1] * 5}))
     spans = [PartitionRange(topic, 0, 0, 20), PartitionRange(topic, 1, 0, 5)]
+    hasty = ClusterAccess(broker.bootstrap_servers, retry_timeout_ms=300)
     with pytest.raises(KafkaError, match=f"{topic}-0: offsets 10 to 19 are not there: the log ends before") as caught:
-        list(read_range(broker.bootstrap_servers, spans, ReaderSettings(retry_timeout_ms=300)))
+        list(read_range(hasty, spans))
     assert caught.value.name == "OFFSET_OUT_OF_RANGE"
-    tolerant = ReaderSettings(retry_timeout_ms=300, on_data_loss="skip")
-    assert sum(batch.num_rows for _, batch in read_range(broker.bootstrap_servers, spans, tolerant)) == 15
+    tolerant = ReaderSettings(on_data_loss="skip")
+    assert sum(batch.num_rows for _, batch in read_range(hasty, spans, tolerant)) == 15
 
 
 def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_ends(caplog):
@@ -477,10 +469,8 @@ def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_
             one.write(table_of(10))
         asked = cluster.faults.delay("Fetch", ms=1, times=None)
         taken: list[tuple[TopicPartition, pa.RecordBatch]] = []
-        settings = ReaderSettings(retry_timeout_ms=300)
-        reading = threading.Thread(
-            target=lambda: taken.extend(read_range(cluster.bootstrap_servers, span, settings)), daemon=True
-        )
+        hasty = ClusterAccess(cluster.bootstrap_servers, retry_timeout_ms=300)
+        reading = threading.Thread(target=lambda: taken.extend(read_range(hasty, span)), daemon=True)
         reading.start()
         cluster.wait_for(lambda: asked.times_happened >= 5 and caplog.messages)
         writer.commit()
@@ -493,7 +483,7 @@ def test_a_range_behind_an_open_transaction_is_waited_for_until_the_transaction_
 def test_a_topic_deleted_while_it_is_read_is_said_so(broker):
     topic = broker.create_topic()
     write_table(broker.bootstrap_servers, topic, table_of(10))
-    batches = read_topic(broker.bootstrap_servers, topic, retry_timeout_ms=200)
+    batches = read_topic(ClusterAccess(broker.bootstrap_servers, retry_timeout_ms=200), topic)
     broker.delete_topic(topic)
     with pytest.raises(KafkaError, match=topic):
         list(batches)

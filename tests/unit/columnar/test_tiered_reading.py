@@ -13,7 +13,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from moldau.columnar import PartitionRange, ReaderSettings, read_range
+from moldau.client.protocol.access import ClusterAccess
+from moldau.columnar import PartitionRange, read_range
 from moldau.columnar.encode import columns_of, encode_batches
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
@@ -102,9 +103,9 @@ def broker() -> Iterator[TieringBroker]:
         serving.join(10)
 
 
-def rows(broker: TieringBroker, **choices: int) -> int:
-    settings = ReaderSettings(**choices)
-    batches: Iterator[tuple[TopicPartition, pa.RecordBatch]] = read_range(broker.bootstrap_servers, SPAN, settings)
+def rows(broker: TieringBroker, **times: int) -> int:
+    access = ClusterAccess(broker.bootstrap_servers, **times)
+    batches: Iterator[tuple[TopicPartition, pa.RecordBatch]] = read_range(access, SPAN)
     return sum(batch.num_rows for _, batch in batches)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.partitions import delete_records
-from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import committed_offsets
+from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar import TopicWriter, TransactionalWriter, read_topic, write_table
 from moldau.errors import KafkaError
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin, open_client
 from moldau.types import TopicPartition
 
 TOPIC = "orders"
@@ -29,7 +28,7 @@ def values(cluster: Cluster, topic: str = TOPIC, isolation: str = "read_committe
 
 
 def position(cluster: Cluster, group: str) -> int | None:
-    with ClusterClient(TCP, cluster.bootstrap_servers) as client:
+    with open_client(ClusterAccess(cluster.bootstrap_servers)) as client:
         found = committed_offsets(client, group).get(SOURCE)
     return None if found is None else found.offset
 
@@ -120,7 +119,9 @@ def test_a_block_whose_records_are_refused_at_its_end_aborts(moldau_own_cluster:
 
 def test_after_an_abort_that_failed_nothing_joins_its_transaction(moldau_own_cluster: Cluster) -> None:
     topic = moldau_own_cluster.topic()
-    with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "job", topic, retry_timeout_ms=200) as writer:
+    with TransactionalWriter(
+        ClusterAccess(moldau_own_cluster.bootstrap_servers, retry_timeout_ms=200), "job", topic
+    ) as writer:
         writer.begin()
         writer.write(table("lost"))
         producer = writer.share()
@@ -230,7 +231,7 @@ def test_all_partitions_of_a_topic_are_copied_and_go_on_where_they_were(moldau_o
     moldau_own_cluster.create_topic(source, partitions=3)
     moldau_own_cluster.create_topic(target)
     write_table(servers, source, pa.table({"value": ["gone"], "partition": [1]}))
-    with ClusterAdmin(TCP, servers, client_id="test") as admin:
+    with open_admin(ClusterAccess(servers, client_id="test")) as admin:
         delete_records(admin, {TopicPartition(source, 1): 1})
     for rows, expected in ((["a", "b"], ["a", "b"]), (["c"], ["a", "b", "c"])):
         write_table(servers, source, pa.table({"value": rows, "partition": list(range(len(rows)))}))

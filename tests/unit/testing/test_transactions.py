@@ -16,9 +16,10 @@ from moldau.client.admin.transactions import (
     list_transactions,
     open_transaction_at,
 )
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError as MoldauKafkaError
 from moldau.testing import Cluster, NotReachedError
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from moldau.types import TopicPartition as MoldauPartition
 from tests.unit.testing.clients import make_producer
 
@@ -35,13 +36,14 @@ def make_consumer(cluster: Cluster) -> Consumer:
 
 
 def admin_of(cluster: Cluster) -> ClusterAdmin:
-    return ClusterAdmin(
-        TCP,
-        cluster.bootstrap_servers,
-        client_id="test",
-        connect_timeout_ms=5_000,
-        request_timeout_ms=5_000,
-        retry_timeout_ms=5_000,
+    return open_admin(
+        ClusterAccess(
+            cluster.bootstrap_servers,
+            client_id="test",
+            connect_timeout_ms=5_000,
+            request_timeout_ms=5_000,
+            retry_timeout_ms=5_000,
+        )
     )
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from moldau.cli.arguments import input_path
 from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka.options import ArgumentError, Arguments
-from moldau.client.admin.client import ClusterAdmin, ControllerAdmin
+from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says, error_of
-from moldau.client.blocking.connection import REQUEST_TIMEOUT_MS
+from moldau.client.protocol.access import BOOTSTRAP_SERVERS, PLAINTEXT, AccessError, ClusterAccess, protocol_of
 from moldau.errors import KafkaError
-from moldau.transport.tcp import TCP
-
-_INT_SETTINGS = ("request.timeout.ms", "default.api.timeout.ms")
+from moldau.transport.access import open_admin as open_admin_of
+from moldau.transport.access import open_controller_admin
 
 
 def read_properties(path: str) -> dict[str, str]:
@@ -51,22 +52,23 @@ def open_admin(
     config = _config(arguments, old_config)
     if config is not None:
         settings = read_properties(config)
-    check_security(settings)
-    if timeout_ms is None:
-        text = next((settings[name] for name in _INT_SETTINGS if settings.get(name, "").isdigit()), "")
-        timeout_ms = int(text) if text else REQUEST_TIMEOUT_MS
     is_controller = arguments.has("bootstrap-controller")
     servers = arguments.required("bootstrap-controller" if is_controller else "bootstrap-server")
-    admin = ControllerAdmin if is_controller else ClusterAdmin
+    access = _access(settings, servers)
+    if timeout_ms is not None:
+        access = msgspec.structs.replace(access, request_timeout_ms=timeout_ms)
+    return open_controller_admin(access) if is_controller else open_admin_of(access)
+
+
+def _access(settings: Mapping[str, str], servers: str) -> ClusterAccess:
+    """`servers`: count more than those of the settings. Raises ArgumentError, and what `check_security` raises."""
+    check_security(settings)
     try:
-        return admin(
-            TCP,
-            servers,
-            client_id=settings.get("client.id", CLIENT_ID),
-            request_timeout_ms=timeout_ms,
-        )
-    except ValueError as error:
-        raise ArgumentError(f"Invalid url in bootstrap.servers: {servers}") from error
+        return ClusterAccess.from_properties({"client.id": CLIENT_ID, **settings, BOOTSTRAP_SERVERS: servers})
+    except AccessError as error:
+        if error.name == BOOTSTRAP_SERVERS:
+            raise ArgumentError(f"Invalid url in {BOOTSTRAP_SERVERS}: {servers}") from error
+        raise ArgumentError(str(error)) from error
 
 
 def _config(arguments: Arguments, old: str) -> str | None:
@@ -103,6 +105,6 @@ def run_on_cluster(
 
 def check_security(settings: Mapping[str, str]) -> None:
     """Refuses what would be sent in the clear although the settings ask for more."""
-    protocol = settings.get("security.protocol", "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
+    protocol = protocol_of(settings)
+    if protocol != PLAINTEXT:
         raise error_of(35, f"security.protocol={protocol} is not supported by these tools, only PLAINTEXT is")

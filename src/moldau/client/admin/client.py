@@ -10,8 +10,9 @@ import msgspec
 
 from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
+from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import ask_for_coordinator
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import GROUP_KEY
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
@@ -30,8 +31,9 @@ COORDINATOR_ON_ITS_WAY = tuple(
 )
 """The codes with which a broker says that the coordinator will answer later, or elsewhere."""
 ONLY_BROKERS = "This Admin API is not yet supported when communicating directly with the controller quorum."
-RETRY_TIMEOUT_MS = 15_000
-"""How long a coordinator or leader that is on its way is waited for."""
+MOST_RETRY_MS = 15_000
+"""How long a coordinator or leader that is on its way is waited for, unless the access has less time."""
+_MORE_THAN_THE_BROKER_MS = 5_000
 
 ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
 Result = TypeVar("Result")
@@ -53,28 +55,16 @@ class Cluster(msgspec.Struct, frozen=True):
 class ClusterAdmin:
     """Connects at first use. Every method raises KafkaError; NETWORK_EXCEPTION at once where nobody listens."""
 
-    def __init__(
-        self,
-        dialer: Dialer,
-        bootstrap_servers: str,
-        *,
-        client_id: str,
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
-        answer_timeout_ms: int | None = None,
-    ) -> None:
-        """`answer_timeout_ms`: how long an answer is waited for; None: longer than the broker waits, which has
-        `request_timeout_ms`."""
-        self.request_timeout_ms = request_timeout_ms
-        self.client = ClusterClient(
-            dialer,
-            bootstrap_servers,
-            client_id=client_id,
-            connect_timeout_ms=connect_timeout_ms,
-            request_timeout_ms=request_timeout_ms + 5_000 if answer_timeout_ms is None else answer_timeout_ms,
-            retry_timeout_ms=retry_timeout_ms,
+    def __init__(self, dialer: Dialer, access: ClusterAccess, *, answer_timeout_ms: int | None = None) -> None:
+        """`answer_timeout_ms`: how long an answer is waited for; None: longer than the broker waits, which has the
+        `request_timeout_ms` of the access."""
+        self.request_timeout_ms = access.request_timeout_ms
+        own = msgspec.structs.replace(
+            access,
+            request_timeout_ms=answer_timeout_ms or access.request_timeout_ms + _MORE_THAN_THE_BROKER_MS,
+            retry_timeout_ms=min(access.retry_timeout_ms, MOST_RETRY_MS),
         )
+        self.client = ClusterClient(dialer, own)
 
     def __enter__(self) -> ClusterAdmin:
         return self

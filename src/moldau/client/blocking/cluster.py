@@ -8,12 +8,13 @@ is decided in `client.protocol.retries`; the logger `moldau.client` gets one lin
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
-from moldau.client.protocol.metadata import ClusterMetadata, PartitionLeader, TopicMetadata, parse_bootstrap_servers
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, RetrySchedule, UnknownHostError
+from moldau.client.blocking.connection import ClientConnection
+from moldau.client.protocol.access import ClusterAccess
+from moldau.client.protocol.metadata import ClusterMetadata, PartitionLeader, TopicMetadata
+from moldau.client.protocol.retries import RetrySchedule, UnknownHostError
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.types import TopicPartition
@@ -30,29 +31,15 @@ logger = logging.getLogger("moldau.client")
 class ClusterClient:
     """Routes requests to the brokers of one cluster. Connects at first use.
 
-    Raises KafkaError: retriable ones only after `retry_timeout_ms` of trying, or after `first_contact_timeout_ms` while
-    no broker has answered yet. `had_contact`: one has, when this work was planned; see ClusterMetadata.
+    Raises KafkaError: retriable ones only after the `retry_timeout_ms` of its access, or after its
+    `first_contact_timeout_ms` while no broker has answered yet. `had_contact`: one has, when this work was planned;
+    see ClusterMetadata.
     """
 
-    def __init__(
-        self,
-        dialer: Dialer,
-        bootstrap_servers: str | Sequence[str],
-        *,
-        client_id: str = "moldau",
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
-        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
-        had_contact: bool = False,
-    ) -> None:
+    def __init__(self, dialer: Dialer, access: ClusterAccess, *, had_contact: bool = False) -> None:
         self._dialer = dialer
-        self._client_id = client_id
-        self._connect_timeout_ms = connect_timeout_ms
-        self._request_timeout_ms = request_timeout_ms
-        self._first_contact_timeout_ms = first_contact_timeout_ms
-        self._retry_timeout_ms = retry_timeout_ms
-        self._metadata = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), had_contact=had_contact)
+        self._access = access
+        self._metadata = ClusterMetadata(access.addresses(), had_contact=had_contact)
         self._connections: dict[int, ClientConnection] = {}
         self._to_lend: dict[int, ClientConnection] = {}
         self._any: ClientConnection | None = None
@@ -89,13 +76,12 @@ class ClusterClient:
         try:
             connection = ClientConnection(
                 self._dialer,
+                self._access,
                 host,
                 port,
-                client_id=self._client_id,
                 connect_timeout_ms=self._metadata.connect_timeout_ms(
-                    self._connect_timeout_ms, self._first_contact_timeout_ms
+                    self._access.connect_timeout_ms, self._access.first_contact_timeout_ms
                 ),
-                request_timeout_ms=self._request_timeout_ms,
             )
         except KafkaError as error:
             self._metadata.note_failure((host, port))
@@ -225,9 +211,9 @@ class ClusterClient:
 
     def backoff(self, *, at_most_ms: int | None = None) -> Backoff:
         """The pauses of an action that begins now; `at_most_ms`: in place of a longer `retry_timeout_ms`."""
-        timeout_ms = self._retry_timeout_ms
+        timeout_ms = self._access.retry_timeout_ms
         schedule = RetrySchedule(
-            first_contact_timeout_ms=self._first_contact_timeout_ms,
+            first_contact_timeout_ms=self._access.first_contact_timeout_ms,
             retry_timeout_ms=timeout_ms if at_most_ms is None else min(at_most_ms, timeout_ms),
             now_ms=self._dialer.monotonic_ms(),
         )

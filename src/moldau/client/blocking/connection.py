@@ -14,7 +14,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from moldau.client.protocol.connection import SOFTWARE_NAME, ClientProtocol
+from moldau.client.protocol.access import ClusterAccess
+from moldau.client.protocol.connection import ClientProtocol
 from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
@@ -22,8 +23,6 @@ from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.framing import LENGTH_SIZE, gathered
 from moldau.wire.protocol.schema import Request
 
-CONNECT_TIMEOUT_MS = 10_000
-REQUEST_TIMEOUT_MS = 30_000
 _READ_AHEAD_BYTES = 64 * 1024
 # parts up to this size are joined before they are written; larger ones (record batches) are not copied
 _JOIN_BYTES = 16 * 1024
@@ -37,19 +36,21 @@ class ClientConnection:
     def __init__(
         self,
         dialer: Dialer,
+        access: ClusterAccess,
         host: str,
         port: int,
         *,
-        client_id: str = SOFTWARE_NAME,
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        connect_timeout_ms: int | None = None,
     ) -> None:
+        """`connect_timeout_ms`: in place of that of the access."""
         self.host = host
         self.port = port
+        if connect_timeout_ms is None:
+            connect_timeout_ms = access.connect_timeout_ms
         # the versions are a part of connecting: a broker that recovers accepts, and answers only once it is done
         self.request_timeout_ms = connect_timeout_ms
         self._monotonic_ms = dialer.monotonic_ms
-        self._protocol = ClientProtocol(str(self), client_id=client_id)
+        self._protocol = ClientProtocol(str(self), client_id=access.client_id)
         self._read_ahead = b""
         self._stream: Stream | None = dialer.dial(host, port, connect_timeout_ms)
         try:
@@ -60,7 +61,7 @@ class ClientConnection:
         except BaseException:
             self.close()
             raise
-        self.request_timeout_ms = request_timeout_ms
+        self.request_timeout_ms = access.request_timeout_ms
 
     # --- closing ---
 

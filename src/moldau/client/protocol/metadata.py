@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from moldau.client.protocol.access import Address
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
 from moldau.errors import kafka_error
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
@@ -16,14 +17,9 @@ from moldau.wire.protocol.messages.metadata import (
     MetadataResponsePartition,
 )
 
-DEFAULT_PORT = 9092
-MAX_PORT = 65_535
 _MAX_REACHED = 10_000
 _ERRORS_UNTRIED = 20
 """A pause of up to a second follows each, and a machine that is gone costs ten seconds each time."""
-
-Address = tuple[str, int]
-"""Host and port."""
 
 
 class PartitionLeader(msgspec.Struct, frozen=True):
@@ -40,27 +36,6 @@ class TopicMetadata(msgspec.Struct, frozen=True):
     topic_id: Uuid
     is_internal: bool
     partitions: dict[int, PartitionLeader]
-
-
-def parse_bootstrap_servers(bootstrap_servers: str | Sequence[str]) -> list[Address]:
-    """[(host, port)] of "host:port,host:port" or a list of such; IPv6 addresses stand in brackets.
-
-    Raises ValueError where nothing is named, for a port that is none, and for a URL.
-    """
-    texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
-    servers: list[Address] = []
-    for text in (text.strip() for text in texts):
-        if not text:
-            continue
-        host, colon, port = text.rpartition(":")
-        if not colon or text.endswith("]"):
-            host, port = text, str(DEFAULT_PORT)
-        if not port.isdigit() or int(port) > MAX_PORT or "/" in host:
-            raise ValueError(f"bootstrap servers: {text!r} is not host:port")
-        servers.append((host.strip("[]"), int(port)))
-    if not servers:
-        raise ValueError("bootstrap servers: none is named")
-    return servers
 
 
 class ClusterMetadata:

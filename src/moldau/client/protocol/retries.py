@@ -11,8 +11,6 @@ import msgspec
 
 from moldau.errors import ERROR_CODES, KafkaError
 
-FIRST_CONTACT_TIMEOUT_MS = 10_000
-RETRY_TIMEOUT_MS = 300_000
 ABSENT_TOPIC_TIMEOUT_MS = 15_000
 """How long a topic that was just made may be unknown to some broker of a large cluster."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.service import serve
 
 
@@ -17,7 +18,7 @@ def main() -> None:
     arguments = parser.parse_args()
     listening = socket.socket(fileno=arguments.fd)
     serve(
-        arguments.bootstrap,
+        ClusterAccess(arguments.bootstrap),
         listening,
         registry=arguments.registry,
         is_child=True,

@@ -11,6 +11,7 @@ from operator import itemgetter
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import TIMEOUT_S, ClusterError, PartitionFacts, TopicFacts
 from moldau.products.console.core.browsing import Question
 from moldau.products.console.tail import make_consumer
@@ -52,10 +53,10 @@ class _Look(msgspec.Struct, frozen=True):
 class Browser:
     """One question's consumer; used from one thread, closed by `close`. `topic`: only with the partitions to read."""
 
-    def __init__(self, bootstrap_servers: str, topic: TopicFacts) -> None:
+    def __init__(self, access: ClusterAccess, topic: TopicFacts) -> None:
         self._topic = topic
         self._consumer = make_consumer(
-            bootstrap_servers,
+            access,
             "browse",
             {
                 "auto.offset.reset": "earliest",

@@ -21,11 +21,13 @@ from moldau.client.admin.partitions import describe_log_dirs
 from moldau.client.admin.topics import list_topics
 from moldau.client.admin.transactions import TransactionDescription, describe_open_transactions
 from moldau.client.blocking.silence import ListeningDialer, SilentBrokerError
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.ports import Dialer
 from moldau.products.features import features_not_served
 from moldau.products.pipelines.core.note import CommitNote, read_notes
+from moldau.transport.access import open_admin
 from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -197,8 +199,8 @@ def total(values: Iterable[int | None]) -> int | None:
 class Cluster:
     """One per page server; thread-safe: a question has a client of its own while it is asked."""
 
-    def __init__(self, bootstrap_servers: str, dialer: Dialer = TCP) -> None:
-        self.bootstrap_servers = bootstrap_servers
+    def __init__(self, access: ClusterAccess, dialer: Dialer = TCP) -> None:
+        self.access = access
         self._idle: list[ClusterAdmin] = []
         self._dialer = ListeningDialer(dialer)
 
@@ -399,25 +401,20 @@ class Cluster:
 
     def _open(self) -> ClusterAdmin:
         timeout_ms = int(TIMEOUT_S * 1_000)
-        try:
-            return ClusterAdmin(
-                self._dialer,
-                self.bootstrap_servers,
-                client_id=CLIENT_ID,
-                connect_timeout_ms=CONNECT_TIMEOUT_MS,
-                request_timeout_ms=timeout_ms,
-                retry_timeout_ms=timeout_ms,
-                answer_timeout_ms=timeout_ms,
-            )
-        except ValueError as error:
-            raise ClusterError(str(error)) from None
+        own = msgspec.structs.replace(
+            self.access.named(CLIENT_ID),
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            request_timeout_ms=timeout_ms,
+            retry_timeout_ms=timeout_ms,
+        )
+        return open_admin(own, answer_timeout_ms=timeout_ms, dialer=self._dialer)
 
     def _in_words(self, error: KafkaError | ProtocolError) -> str:
         if isinstance(error, ProtocolError):
-            return f"{self.bootstrap_servers} does not answer as a Kafka broker: {error}"
+            return f"{self.access} does not answer as a Kafka broker: {error}"
         # what the network reports names the address already
         is_named = error.name in UNREACHED
-        return str(error) if is_named else f"{self.bootstrap_servers}: {error}"
+        return str(error) if is_named else f"{self.access}: {error}"
 
 
 def _described(admin: ClusterAdmin, group_id: str) -> GroupDescription:

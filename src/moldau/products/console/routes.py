@@ -128,7 +128,7 @@ class Pages:
         return self.templates.get_template(name).render(values)
 
     def _frame(self) -> dict[str, Any]:
-        servers = self.cluster.bootstrap_servers
+        servers = str(self.cluster.access)
         return {"bootstrap": servers, "cluster": servers, "q": ""}
 
     def gather(
@@ -253,7 +253,7 @@ class Pages:
     def _find(self, topic: TopicFacts, question: Question) -> Found:
         asked = [each for each in topic.partitions if question.partition in (None, each.index)]
         [read] = self.cluster.with_offsets([TopicFacts(topic.name, tuple(asked[:MAX_PARTITIONS]))])
-        browser = Browser(self.cluster.bootstrap_servers, read)
+        browser = Browser(self.cluster.access, read)
         try:
             found = browser.find(question)
         finally:
@@ -374,7 +374,7 @@ class Pages:
         return self.service.stream(self._records(topic))
 
     async def _records(self, topic: TopicFacts) -> AsyncGenerator[str]:
-        tail = await run_in_threadpool(Tail, self.cluster.bootstrap_servers, topic, self.values)
+        tail = await run_in_threadpool(Tail, self.cluster.access, topic, self.values)
         last_s = 0.0
         try:
             records = tail.follow()

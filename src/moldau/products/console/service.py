@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import Cluster
 from moldau.products.console.routes import Pages
 from moldau.products.console.sampler import Sampler
@@ -14,7 +15,7 @@ from moldau.products.service.service import Service
 
 
 def serve(
-    bootstrap_servers: str,
+    access: ClusterAccess,
     listening: socket.socket,
     *,
     registry: str | None = None,
@@ -25,7 +26,7 @@ def serve(
     shown. Raises MissingExtraError."""
     values = None if registry is None else RegisteredValues(registry)
     service = Service("page", this_machine)
-    cluster = Cluster(bootstrap_servers)
+    cluster = Cluster(access)
     sampler = Sampler(cluster)
     service.wake_at_close(sampler.close)
 

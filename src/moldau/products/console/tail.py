@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, TopicFacts
 from moldau.products.console.core.shown import MAX_HEADERS, Shown, ShownRecord, show_bytes
 from moldau.products.registered_values import RegisteredValues
@@ -20,22 +21,22 @@ MAX_PER_SECOND = 50
 MAX_TAIL_PARTITIONS = 200
 
 
-def make_consumer(bootstrap_servers: str, purpose: str, settings: dict[str, object]) -> Consumer:
+def make_consumer(access: ClusterAccess, purpose: str, settings: dict[str, object]) -> Consumer:
     """A consumer that leaves nothing behind: it joins no group and commits nothing."""
     name = f"{CLIENT_ID}-{purpose}"
-    named = {"bootstrap.servers": bootstrap_servers, "client.id": name, "group.id": name}
-    return Consumer({**named, "enable.auto.commit": False, "log_level": 0, **settings})
+    own = {"group.id": name, "enable.auto.commit": False, "log_level": 0}
+    return Consumer({**access.named(name).librdkafka(), **own, **settings})
 
 
 class Tail:
     """A consumer of its own; used from one thread, closed by `close`."""
 
-    def __init__(self, bootstrap_servers: str, topic: TopicFacts, values: RegisteredValues | None = None) -> None:
+    def __init__(self, access: ClusterAccess, topic: TopicFacts, values: RegisteredValues | None = None) -> None:
         """`values`: decodes keys and values."""
         self._topic = topic
         self._values = values
         self._consumer = make_consumer(
-            bootstrap_servers,
+            access,
             "tail",
             {
                 "auto.offset.reset": "latest",

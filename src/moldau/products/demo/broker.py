@@ -20,7 +20,7 @@ class BrokerError(MoldauError):
 class ChildBroker:
     """A broker on a free port of 127.0.0.1, its data in `data_directory`, as a context manager."""
 
-    bootstrap_servers: str
+    address: str
 
     def __init__(self, data_directory: Path, log_path: Path) -> None:
         self._data_directory = data_directory
@@ -42,7 +42,7 @@ class ChildBroker:
             for line in process.stdout or ():
                 lines.append(line)
                 if line.startswith("ready "):
-                    self.bootstrap_servers = line.split()[1]
+                    self.address = line.split()[1]
                     return self
             said = "".join(lines) + self._log_path.read_text("utf-8", "replace")
             raise BrokerError(f"the broker did not start: {said.strip()[-1_000:] or 'it said nothing'}")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.demo.metrics import MachineMetrics
 from moldau.products.demo.planted import SOURCE, Plant, PlantedSeries
@@ -36,17 +37,16 @@ class FeedError(MoldauError):
 class _Sender:
     """An idempotent producer, and the first error that it met."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, access: ClusterAccess, topic: str) -> None:
         self._topic = topic
         self._failed: str | None = None
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **access.librdkafka(),
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "compression.type": "lz4",
                 "queue.buffering.max.messages": 200_000,
-                "client.id": "moldau-demo",
             },
             logger=logging.getLogger("moldau.demo"),
         )
@@ -85,13 +85,13 @@ class MetricsFeed:
     `counts`: records per key. `history`: (seconds since the start, key, value) of the planted keys, for the chart.
     """
 
-    def __init__(self, bootstrap_servers: str, topic: str, seconds: int) -> None:
+    def __init__(self, access: ClusterAccess, topic: str, seconds: int) -> None:
         self.sent = 0
         self.counts: Counter[str] = Counter()
         self.history: list[tuple[float, str, float]] = []
         self._ticks = seconds * TICKS_A_SECOND
         self._planted = PlantedSeries(self._ticks)
-        self._sender = _Sender(bootstrap_servers, topic)
+        self._sender = _Sender(access, topic)
         self._metrics = MachineMetrics()
         self._older: deque[dict[str, float]] = deque(maxlen=1)
 
@@ -147,7 +147,7 @@ class FileFeed:
     `counts`: lines per level word, counted here and not by Spark. `bytes_sent`: of all lines together.
     """
 
-    def __init__(self, bootstrap_servers: str, topic: str, seconds: int, path: Path) -> None:
+    def __init__(self, access: ClusterAccess, topic: str, seconds: int, path: Path) -> None:
         self.sent = 0
         self.bytes_sent = 0
         self.counts: Counter[str] = Counter()
@@ -155,7 +155,7 @@ class FileFeed:
         self._seconds = seconds
         self._size = path.stat().st_size
         self._first_bytes = 0
-        self._sender = _Sender(bootstrap_servers, topic)
+        self._sender = _Sender(access, topic)
 
     def open(self) -> None:
         """Sends the first line. Raises FeedError, OSError."""
@@ -196,9 +196,9 @@ def level_of(line: bytes) -> str:
     return found[1].decode("ascii").upper() if found else NO_LEVEL
 
 
-def send_closing_records(bootstrap_servers: str, topic: str, partitions: int, timestamp_ms: int) -> None:
+def send_closing_records(access: ClusterAccess, topic: str, partitions: int, timestamp_ms: int) -> None:
     """One record for each partition, late enough to close every window. Raises FeedError."""
-    sender = _Sender(bootstrap_servers, topic)
+    sender = _Sender(access, topic)
     for partition in range(partitions):
         sender.send("closing", b'{"source":"closing"}', timestamp_ms, partition)
     sender.flush()

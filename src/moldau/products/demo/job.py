@@ -19,10 +19,8 @@ from types import FrameType
 import msgspec
 from rich.console import Console
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import create_topic
-from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.protocol.retries import RETRY_TIMEOUT_MS
+from moldau.client.protocol.access import RETRY_TIMEOUT_MS, ClusterAccess
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.products.demo import verify
 from moldau.products.demo.broker import ChildBroker
@@ -41,7 +39,7 @@ from moldau.products.demo.queries import (
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.running.group import GroupError
 from moldau.products.pipelines.running.logs import logs_to
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin, open_client
 
 CLIENT_ID = "moldau-demo"
 PARTITIONS = 4
@@ -51,12 +49,12 @@ OUTPUT_MARK = ".moldau-demo"
 
 
 class DemoSettings(msgspec.Struct, frozen=True):
-    """`output` is made anew; `file` None: the machine's metrics; `bootstrap_servers` None: a broker of its own."""
+    """`output` is made anew; `file` None: the machine's metrics; `access` None: to a broker of its own."""
 
     seconds: int
     output: Path
     file: Path | None = None
-    bootstrap_servers: str | None = None
+    access: ClusterAccess | None = None
 
 
 class DemoError(MoldauError):
@@ -67,12 +65,13 @@ def run(settings: DemoSettings, console: Console | None = None) -> int:
     """The exit code: 0 if all adds up. Raises MoldauError if it cannot go on. Call it from the main thread."""
     _make_output(settings.output)
     with _sigterm_is_exit(), logs_to(settings.output / "demo.log"), ExitStack() as stack:
-        servers = settings.bootstrap_servers
-        if servers is None:
+        access = settings.access
+        if access is None:
             broker = ChildBroker(settings.output / "broker", settings.output / "broker.log")
-            servers = stack.enter_context(broker).bootstrap_servers
-        _reach(servers)
-        job = _Job(settings, servers)
+            access = ClusterAccess(stack.enter_context(broker).address)
+        access = access.named(CLIENT_ID)
+        _reach(access)
+        job = _Job(settings, access)
         display = stack.enter_context(DemoDisplay(job.facts(), console))
         try:
             job.start()
@@ -96,18 +95,18 @@ def run(settings: DemoSettings, console: Console | None = None) -> int:
 class _Job:
     """The parts of one run, in the order of its life."""
 
-    def __init__(self, settings: DemoSettings, servers: str) -> None:
+    def __init__(self, settings: DemoSettings, access: ClusterAccess) -> None:
         self._settings = settings
-        self._servers = servers
+        self._access = access
         run_name = time.strftime("demo-%H%M%S")
         self._topic = f"{run_name}.{'lines' if settings.file else 'metrics'}"
         self._windows_output = self._output(run_name, "windows")
         self._anomalies_output = self._output(run_name, "anomalies")
         self._feed: MetricsFeed | FileFeed
         if settings.file is not None:
-            self._feed = FileFeed(servers, self._topic, settings.seconds, settings.file)
+            self._feed = FileFeed(access, self._topic, settings.seconds, settings.file)
         else:
-            self._feed = MetricsFeed(servers, self._topic, settings.seconds)
+            self._feed = MetricsFeed(access, self._topic, settings.seconds)
         self._queries: list[Query] = []
         self._lags: list[int] = [1]  # nothing is known yet: something waits
         self._lost_since: float | None = None
@@ -117,12 +116,12 @@ class _Job:
 
     def facts(self) -> list[tuple[str, str]]:
         what = f"lines of {self._settings.file}" if self._settings.file else "this machine's metrics, and a replay"
-        whose = "this run's own broker" if self._settings.bootstrap_servers is None else "as given"
+        whose = "this run's own broker" if self._settings.access is None else "as given"
         outputs = [self._windows_output.topic]
         if self._settings.file is None:
             outputs.append(self._anomalies_output.topic)
         return [
-            ("cluster", f"{self._servers} ({whose})"),
+            ("cluster", f"{self._access} ({whose})"),
             ("from", f"{what}, for {self._settings.seconds} s, into topic {self._topic}"),
             ("to", f"topics {', '.join(outputs)}, and Parquet files in {self._settings.output}"),
             ("spark", "starting; without a Java on this machine it brings its own"),
@@ -134,7 +133,7 @@ class _Job:
         topics = {self._topic: PARTITIONS, self._windows_output.topic: 2}
         if isinstance(self._feed, MetricsFeed):
             topics[self._anomalies_output.topic] = 1
-        _create_topics(self._servers, topics)
+        _create_topics(self._access, topics)
         # the plan of every micro-batch is small: Spark's own adaptive re-planning costs more than it can save
         spark = open_session(
             "moldau demo",
@@ -144,9 +143,9 @@ class _Job:
         of_lines = self._settings.file is not None
         windows, anomalies = self._windows_output, self._anomalies_output
         try:
-            self._queries.append(start_windows(spark, self._servers, self._topic, windows, of_lines=of_lines))
+            self._queries.append(start_windows(spark, self._access, self._topic, windows, of_lines=of_lines))
             if not of_lines:
-                self._queries.append(start_anomalies(spark, self._servers, self._topic, anomalies))
+                self._queries.append(start_anomalies(spark, self._access, self._topic, anomalies))
         except spark_error() as error:
             raise DemoError(f"the queries did not start: {what_failed(str(error))}") from error
 
@@ -189,7 +188,7 @@ class _Job:
         self._until(display, lambda lags: not any(lags))
         self._phase = "closing"
         timestamp_ms = time.time_ns() // 1_000_000 + (WATERMARK_SECONDS + 2 * WINDOW_SECONDS) * 1_000
-        send_closing_records(self._servers, self._topic, PARTITIONS, timestamp_ms)
+        send_closing_records(self._access, self._topic, PARTITIONS, timestamp_ms)
         windows = self._queries[0]
         self._until(display, lambda lags: not any(lags) and windows.records >= self._feed.sent)
 
@@ -202,7 +201,7 @@ class _Job:
         found: list[str] = []
         windows = self._windows_output
         for where, rows in (
-            (f"topic {windows.topic}", verify.read_topic(self._servers, windows.topic)),
+            (f"topic {windows.topic}", verify.read_topic(self._access, windows.topic)),
             (f"Parquet {windows.parquet}", verify.read_parquet(windows.parquet)),
         ):
             found += verify.count_differences(where, rows, self._feed.sent, self._feed.counts)
@@ -211,12 +210,12 @@ class _Job:
         if isinstance(self._feed, MetricsFeed):
             anomalies = self._anomalies_output
             for where, rows in (
-                (f"topic {anomalies.topic}", verify.read_topic(self._servers, anomalies.topic)),
+                (f"topic {anomalies.topic}", verify.read_topic(self._access, anomalies.topic)),
                 (f"Parquet {anomalies.parquet}", verify.read_parquet(anomalies.parquet)),
             ):
                 found += verify.planted_differences(where, rows, self._feed.plants)
         for query in self._queries:
-            behind = verify.group_lag(self._servers, query.output.group, self._topic)
+            behind = verify.group_lag(self._access, query.output.group, self._topic)
             if behind:
                 found.append(f"group {query.output.group}: lag {behind:,}")
         return found
@@ -322,18 +321,18 @@ class _Job:
         )
 
 
-def _reach(servers: str) -> None:
+def _reach(access: ClusterAccess) -> None:
     """Raises DemoError in one sentence where no broker answers; Spark and the other clients would need many."""
     try:
-        with ClusterClient(TCP, servers, client_id=CLIENT_ID) as client:
+        with open_client(access) as client:
             client.retry(client.any_connection)
-    except (KafkaError, ProtocolError, ValueError) as error:
+    except (KafkaError, ProtocolError) as error:
         raise DemoError(str(error)) from error
 
 
-def _create_topics(servers: str, topics: Mapping[str, int]) -> None:
+def _create_topics(access: ClusterAccess, topics: Mapping[str, int]) -> None:
     """Creates topics of so many partitions. Raises DemoError."""
-    with ClusterAdmin(TCP, servers, client_id=CLIENT_ID) as admin:
+    with open_admin(access) as admin:
         for topic, partitions in topics.items():
             try:
                 create_topic(admin, topic, partitions=partitions, replication_factor=1)

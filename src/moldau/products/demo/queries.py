@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow.parquet as pq
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.demo import rolling
 from moldau.products.demo.feed import LEVEL, REPLAY
 from moldau.products.pipelines.checkpoints.checkpoint import FinishedBatch, newest_finished_batch
@@ -61,13 +62,13 @@ class Query:
     """A running query of the demo, and what is known of it. Its rows go to Parquet and to the topic batch by batch; a
     batch that is written again replaces its Parquet files."""
 
-    def __init__(self, result: DataFrame, output: Output, bootstrap_servers: str) -> None:
+    def __init__(self, result: DataFrame, output: Output, access: ClusterAccess) -> None:
         self.output = output
         self.rows = 0
         self.records = 0
         self._shown: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
-        self._servers = bootstrap_servers
-        self._group = GroupOffsets(bootstrap_servers, output.group)
+        self._access = access
+        self._group = GroupOffsets(access, output.group)
         self._published: FinishedBatch | None = None
         self.counter = BatchCounter()
         self._keep = threading.Lock()
@@ -84,7 +85,7 @@ class Query:
             if not rows:
                 shutil.rmtree(target)
                 return
-            write_to_topic(to_records(batch, "key"), self._servers, self.output.topic)
+            write_to_topic(to_records(batch, "key"), self._access, self.output.topic)
             with self._keep:
                 self.rows += len(rows)
                 self.records += sum(row.get("records", 0) for row in rows)
@@ -116,9 +117,9 @@ class Query:
         self._group.close()
 
 
-def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output, *, of_lines: bool) -> Query:
+def start_windows(spark: SparkSession, access: ClusterAccess, topic: str, output: Output, *, of_lines: bool) -> Query:
     source = TopicSource(
-        bootstrap_servers=bootstrap_servers,
+        access=access,
         topic=topic,
         format="binary" if of_lines else "json",
         decoder=None if of_lines else JsonFormat(schema=METRICS_SCHEMA),
@@ -126,12 +127,12 @@ def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, outpu
     )
     frame = with_watermark(source.rows(source.load(spark), DEAD_LETTERS_METRIC), source)
     sql = LINE_WINDOWS if of_lines else METRIC_WINDOWS
-    return Query(spark.sql(sql, source=frame), output, bootstrap_servers)
+    return Query(spark.sql(sql, source=frame), output, access)
 
 
-def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output) -> Query:
+def start_anomalies(spark: SparkSession, access: ClusterAccess, topic: str, output: Output) -> Query:
     decoder = JsonFormat(schema=METRICS_SCHEMA)
-    source = TopicSource(bootstrap_servers=bootstrap_servers, topic=topic, format="json", decoder=decoder)
+    source = TopicSource(access=access, topic=topic, format="json", decoder=decoder)
     frame = with_watermark(source.rows(source.load(spark), DEAD_LETTERS_METRIC), source)
     values = frame.where("value is not null").selectExpr(
         "_partition as partition", "_key as key", "_offset as offset", "_timestamp as timestamp", "value"
@@ -139,4 +140,4 @@ def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, out
     found = values.groupBy("partition").applyInPandasWithState(
         rolling.anomalies_of_partition, rolling.OUTPUT, rolling.STATE, "append", "NoTimeout"
     )
-    return Query(found, output, bootstrap_servers)
+    return Query(found, output, access)

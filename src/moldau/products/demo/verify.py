@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.demo.planted import SOURCE, Plant
 
@@ -28,9 +29,9 @@ class ReadBackError(MoldauError):
     """A topic could not be read to its end."""
 
 
-def read_topic(bootstrap_servers: str, topic: str) -> list[Row]:
+def read_topic(access: ClusterAccess, topic: str) -> list[Row]:
     """Every record of a topic of JSON objects, to the end offsets of now. Raises ReadBackError."""
-    consumer = _consumer(bootstrap_servers, "moldau.demo-count")
+    consumer = _consumer(access, "moldau.demo-count")
     rows: list[Row] = []
     try:
         numbers = consumer.list_topics(topic, timeout=READ_SECONDS).topics[topic].partitions
@@ -61,9 +62,9 @@ def read_parquet(directory: Path) -> list[Row]:
     return rows
 
 
-def group_lag(bootstrap_servers: str, group: str, topic: str) -> int:
+def group_lag(access: ClusterAccess, group: str, topic: str) -> int:
     """What any Kafka tool shows: end offsets less the group's committed offsets."""
-    consumer = _consumer(bootstrap_servers, group)
+    consumer = _consumer(access, group)
     try:
         numbers = consumer.list_topics(topic, timeout=READ_SECONDS).topics[topic].partitions
         asked = [TopicPartition(topic, number) for number in sorted(numbers)]
@@ -76,8 +77,8 @@ def group_lag(bootstrap_servers: str, group: str, topic: str) -> int:
         consumer.close()
 
 
-def _consumer(bootstrap_servers: str, group: str) -> Consumer:
-    settings = {"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False}
+def _consumer(access: ClusterAccess, group: str) -> Consumer:
+    settings = {**access.librdkafka(), "group.id": group, "enable.auto.commit": False}
     return Consumer(settings, logger=logging.getLogger("moldau.demo"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.registry.service import serve
 from moldau.products.registry.topic import DEFAULT_TOPIC, SchemasTopic
 
@@ -15,7 +16,7 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--idle-exit", type=float, default=0)
     arguments = parser.parse_args()
-    topic = SchemasTopic(arguments.bootstrap, DEFAULT_TOPIC)
+    topic = SchemasTopic(ClusterAccess(arguments.bootstrap), DEFAULT_TOPIC)
     serve(topic, socket.socket(fileno=arguments.fd), is_child=True, idle_exit_s=arguments.idle_exit)
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.registry.core.records import NoopKey, Record, encode_record
 from moldau.products.registry.core.refusals import store_failed, took_too_long
@@ -51,10 +52,11 @@ DEFAULT_TOPIC = "_schemas"
 class SchemasTopic:
     """`look` and `write` may be called by many threads."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, access: ClusterAccess, topic: str) -> None:
         """Makes the topic where there is none, and returns when all of it is in the state. Raises TopicError,
         Refusal."""
-        self._client: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "client.id": "moldau-registry"}
+        self._access = access
+        self._client: dict[str, Any] = access.named("moldau-registry").librdkafka()
         self._topic = topic
         _prepare(AdminClient({**self._client, "logger": _unheard}), topic)
         self._state = RegistryState()
@@ -123,7 +125,7 @@ class SchemasTopic:
         """Says once, until the next record, that no broker answers: the consumer itself waits in silence."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._is_away:
             self._is_away = True
-            _log.warning("%s does not answer any more; trying again", self._client["bootstrap.servers"])
+            _log.warning("%s does not answer any more; trying again", self._access)
 
     def _read(self) -> None:
         consumer = Consumer(

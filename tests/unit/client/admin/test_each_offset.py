@@ -9,6 +9,7 @@ import pytest
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.offsets import each_at_time, of_led
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.list_offsets import (
@@ -58,7 +59,7 @@ class Answers:
 def asked(answers: Answers) -> tuple[dict[int, int | str], int]:
     """By partition its offset or the name of its error; and how long that took."""
     brokers = ScriptedBrokers({ONE: answers})
-    with ClusterAdmin(brokers, "one:9092", client_id="test") as admin:
+    with ClusterAdmin(brokers, ClusterAccess("one:9092", client_id="test")) as admin:
         found = each_at_time(admin, PARTITIONS, -1)
     assert list(found) == PARTITIONS
     return {
@@ -74,7 +75,7 @@ def test_partitions_that_answer_are_told_beside_those_that_do_not() -> None:
 
 def test_a_partition_without_a_leader_is_left_out_at_once_and_one_whose_leader_is_not_reached_in_the_end() -> None:
     brokers = ScriptedBrokers({ONE: Answers()})
-    with ClusterAdmin(brokers, "one:9092", client_id="test") as admin:
+    with ClusterAdmin(brokers, ClusterAccess("one:9092", client_id="test")) as admin:
         assert of_led(admin, PARTITIONS[:2], -1) == [{PARTITIONS[0]: 10}]
         assert brokers.now_ms == 0
         ends = {PARTITIONS[0]: 10, PARTITIONS[3]: 13}
@@ -85,7 +86,9 @@ def test_a_partition_without_a_leader_is_left_out_at_once_and_one_whose_leader_i
 
 
 def test_what_is_no_matter_of_time_is_raised() -> None:
-    with ClusterAdmin(ScriptedBrokers({ONE: Answers(NOT_ALLOWED)}), "one:9092", client_id="test") as admin:
+    with ClusterAdmin(
+        ScriptedBrokers({ONE: Answers(NOT_ALLOWED)}), ClusterAccess("one:9092", client_id="test")
+    ) as admin:
         with pytest.raises(KafkaError) as raised:
             of_led(admin, PARTITIONS, -1)
         assert raised.value.code == NOT_ALLOWED

@@ -12,6 +12,7 @@ from moldau.client.admin.client import ControllerAdmin
 from moldau.client.admin.configs import SET, TOPIC, alter_configs
 from moldau.client.admin.groups import DEAD, delete_group, delete_offsets, describe_group, list_groups, state_of
 from moldau.client.admin.transactions import describe_transaction, list_transactions, terminate_transaction
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
@@ -246,6 +247,6 @@ def test_a_controller_that_resigned_meanwhile_is_asked_again_also_where_only_a_r
         return IncrementalAlterConfigsResponse(responses=(row,))
 
     brokers = ScriptedBrokers({ADDRESSES[1]: script})
-    with ControllerAdmin(brokers, "one:9092", client_id="test") as admin:
+    with ControllerAdmin(brokers, ClusterAccess("one:9092", client_id="test")) as admin:
         alter_configs(admin, TOPIC, "t", [(SET, "retention.ms", "1")])
     assert next(codes, None) is None

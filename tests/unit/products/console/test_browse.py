@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.browse import MAX_HELD_BYTES, Browser, Found
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.core.browsing import Question
@@ -20,9 +21,9 @@ def broker() -> Iterator[Cluster]:
 
 
 def newest(broker: Cluster, name: str, count: int) -> Found:
-    page = PageCluster(broker.bootstrap_servers)
+    page = PageCluster(ClusterAccess(broker.bootstrap_servers))
     [topic] = page.with_offsets([topic for topic in page.overview().topics if topic.name == name])
-    browser = Browser(broker.bootstrap_servers, topic)
+    browser = Browser(ClusterAccess(broker.bootstrap_servers), topic)
     try:
         return browser.find(Question(count=count))
     finally:

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
 from moldau.client.admin.transactions import describe_open_transactions
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.cluster import TopicFacts
 from moldau.products.console.cluster_state import ClusterWatch, read_state
 from moldau.products.console.sampler import NOTHING
 from moldau.testing import Cluster
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_admin
 from moldau.types import TopicPartition
 
 
@@ -31,7 +31,7 @@ def broker() -> Iterator[Cluster]:
 
 @pytest.fixture
 def page(broker: Cluster) -> Iterator[PageCluster]:
-    asked = PageCluster(broker.bootstrap_servers)
+    asked = PageCluster(ClusterAccess(broker.bootstrap_servers))
     yield asked
     asked.close()
 
@@ -71,7 +71,7 @@ def test_settings_that_differ_from_their_defaults_come_first(broker: Cluster, pa
 
 
 def test_a_group_without_members_has_its_lag_and_an_unknown_one_is_dead(broker: Cluster, page: PageCluster) -> None:
-    with ClusterAdmin(TCP, broker.bootstrap_servers, client_id="test") as admin:
+    with open_admin(ClusterAccess(broker.bootstrap_servers, client_id="test")) as admin:
         commit(admin, "readers", {TopicPartition("orders", 0): 3})
     assert [(each.group_id, each.state, each.protocol) for each in page.groups()] == [("readers", "Empty", "Classic")]
     group = page.group("readers")
@@ -88,7 +88,7 @@ def test_a_broker_that_was_restarted_is_asked_again_over_a_new_connection(broker
 
 def test_of_many_open_transactions_the_oldest_is_among_those_that_are_described() -> None:
     """Whatever its name is: brokers list transactions without their times."""
-    with Cluster() as broker, ClusterAdmin(TCP, broker.bootstrap_servers, client_id="test") as admin:
+    with Cluster() as broker, open_admin(ClusterAccess(broker.bootstrap_servers, client_id="test")) as admin:
         producers = []
         for name in ("the oldest", "a", "b", "c"):
             settings = {"transactional.id": name, "transaction.timeout.ms": 900_000}
@@ -135,7 +135,7 @@ def test_open_transactions_are_shown_the_oldest_first_until_they_end(broker: Clu
 def test_the_state_of_the_cluster_is_asked_once_for_each_snapshot_and_kept_while_nobody_answers() -> None:
     snapshot = msgspec.structs.replace(NOTHING, taken_s=1.0)
     with Cluster() as cluster:
-        page = PageCluster(cluster.bootstrap_servers)
+        page = PageCluster(ClusterAccess(cluster.bootstrap_servers))
         watch = ClusterWatch(page)
         seen = watch.at(snapshot)
         assert seen.state is not None

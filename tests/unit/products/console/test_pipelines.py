@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.cluster import GroupFacts, LagRow, PartitionFacts, TopicFacts
@@ -159,12 +160,12 @@ def produce(broker: Cluster, *reasons: bytes | None, **more: bytes) -> None:
 
 
 def test_the_newest_dead_letters_are_read_again_only_when_there_are_more(broker: Cluster) -> None:
-    page = PageCluster(broker.bootstrap_servers)
+    page = PageCluster(ClusterAccess(broker.bootstrap_servers))
     asked: list[str] = []
 
     def find(topic: TopicFacts, question: Question) -> Found:
         asked.append(topic.name)
-        browser = Browser(broker.bootstrap_servers, topic)
+        browser = Browser(ClusterAccess(broker.bootstrap_servers), topic)
         try:
             return browser.find(question)
         finally:

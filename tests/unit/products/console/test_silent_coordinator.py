@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.ports import Stream
 from moldau.products.console.cluster import Cluster, SilentError
 from moldau.products.console.routes import Pages
@@ -63,7 +64,7 @@ class Mute:
 
 def test_whoever_asks_for_the_group_learns_within_seconds_which_broker_is_silent() -> None:
     brokers = OneIsSilent()
-    cluster = Cluster("one:9092", brokers)
+    cluster = Cluster(ClusterAccess("one:9092"), brokers)
     with pytest.raises(SilentError, match="two:9092 does not answer"):
         cluster.group("readers")
     assert 0 < brokers.now_ms < 10_000
@@ -75,7 +76,7 @@ def test_whoever_asks_for_the_group_learns_within_seconds_which_broker_is_silent
 
 
 def test_the_page_of_the_group_names_the_broker() -> None:
-    cluster = Cluster("one:9092", OneIsSilent())
+    cluster = Cluster(ClusterAccess("one:9092"), OneIsSilent())
     sampler = Sampler(cluster)
     pages = Pages(Service("page", this_machine), cluster, sampler)
     try:

@@ -6,12 +6,13 @@ import socket
 
 import pytest
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import Cluster, ClusterError
 
 
 def ask(address: str) -> str:
     with pytest.raises(ClusterError) as error:
-        Cluster(address).overview()
+        Cluster(ClusterAccess(address)).overview()
     return str(error.value)
 
 
@@ -21,4 +22,3 @@ def test_a_cluster_that_is_not_there_is_told_by_its_reason():
         address = f"127.0.0.1:{bound.getsockname()[1]}"
         assert ask(address) == f"cannot reach {address}: connection refused, nothing listens there"
     assert ask("-nowhere-:9092") == "cannot reach -nowhere-:9092: there is no host '-nowhere-'"
-    assert ask("no:port") == "bootstrap servers: 'no:port' is not host:port"

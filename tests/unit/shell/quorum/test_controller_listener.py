@@ -8,9 +8,9 @@ from http import HTTPStatus
 
 import pytest
 
-from moldau.client.admin.client import ControllerAdmin
 from moldau.client.admin.configs import BROKER, SET, alter_configs, describe_configs
 from moldau.client.admin.topics import create_topic
+from moldau.client.protocol.access import ClusterAccess
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener
@@ -25,8 +25,8 @@ from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.shell.quorum.controller_registration import register_controller, registration_of
 from moldau.shell.quorum.handlers.table import served_apis
 from moldau.testing import Cluster
+from moldau.transport.access import open_controller_admin
 from moldau.transport.network import TcpNetwork
-from moldau.transport.tcp import TCP
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, ApiKey, declared_api
 from moldau.wire.protocol.framing import frame
@@ -189,7 +189,7 @@ def test_a_node_alone_serves_a_controllers_listener_where_listeners_names_it() -
 
 def test_topics_and_settings_are_administered_through_a_controller() -> None:
     def administer(port: int) -> None:
-        with ControllerAdmin(TCP, f"127.0.0.1:{port}", client_id="test") as admin:
+        with open_controller_admin(ClusterAccess(f"127.0.0.1:{port}", client_id="test")) as admin:
             create_topic(admin, "t", partitions=2, replication_factor=1)
             alter_configs(admin, BROKER, "1", [(SET, "log.cleaner.backoff.ms", "777")])
             described = describe_configs(admin, BROKER, ["1"])["1"]
@@ -209,14 +209,14 @@ def test_topics_are_created_through_a_controller_as_fast_as_the_quota_of_the_cli
     def create(port: int, client_id: str, *names: str) -> tuple[list[int], int]:
         """The codes, and for how many milliseconds the client has to wait."""
         request = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in names), TIMEOUT_MS)
-        with ControllerAdmin(TCP, f"127.0.0.1:{port}", client_id=client_id) as admin:
+        with open_controller_admin(ClusterAccess(f"127.0.0.1:{port}", client_id=client_id)) as admin:
             answer = admin.ask(request)
         return [topic.error_code for topic in answer.topics], answer.throttle_time_ms
 
     def administer(port: int) -> None:
         limit = AlterQuotaOperation("controller_mutation_rate", 0.01)
         limited = AlterQuotaEntry((AlterQuotaEntity("client-id", "limited"),), (limit,))
-        with ControllerAdmin(TCP, f"127.0.0.1:{port}", client_id="test") as admin:
+        with open_controller_admin(ClusterAccess(f"127.0.0.1:{port}", client_id="test")) as admin:
             assert admin.ask(AlterClientQuotasRequest((limited,))).entries[0].error_code == 0
         codes, throttle_time_ms = create(port, "limited", "a", "b", "c")
         assert codes == [0, THROTTLING_QUOTA_EXCEEDED, THROTTLING_QUOTA_EXCEEDED]

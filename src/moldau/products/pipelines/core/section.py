@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import yaml
 from yaml.constructor import ConstructorError
 
-from moldau.client.protocol.metadata import parse_bootstrap_servers
+from moldau.client.protocol.access import ClusterAccess, parse_bootstrap_servers
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
 from moldau.products.pipelines.core.places import one_list
@@ -183,12 +183,10 @@ class Section:
             self.refuse(key, f"is no name of a topic: `{name}`")
         return name
 
-    def servers(self, key: str, default: str | None = None) -> str:
-        """The addresses of a cluster's brokers, as `one_list`: so two equal texts are one cluster."""
-        if default is not None and not self.has(key):
-            return default
+    def access(self, key: str) -> ClusterAccess:
+        """To a cluster by the addresses of its brokers, as `one_list`: so two equal values are one cluster."""
         try:
-            return one_list(parse_bootstrap_servers(self.text(key)))
+            return ClusterAccess(one_list(parse_bootstrap_servers(self.text(key))))
         except ValueError as error:
             self.refuse(key, f"must be host:port, or several with commas: {error}")
 

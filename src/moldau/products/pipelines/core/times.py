@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, ClusterAccess
 
 
 class SourceTimes(msgspec.Struct, frozen=True):
@@ -13,12 +13,13 @@ class SourceTimes(msgspec.Struct, frozen=True):
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
-    def options(self) -> dict[str, str]:
-        """As options of the format `moldau`."""
-        return {
-            "firstContactTimeoutMs": str(max(1, self.first_contact_timeout_ms)),
-            "retryTimeoutMs": str(max(1, self.retry_timeout_ms)),
-        }
+    def of(self, access: ClusterAccess) -> ClusterAccess:
+        """The access with these times."""
+        return msgspec.structs.replace(
+            access,
+            first_contact_timeout_ms=max(1, self.first_contact_timeout_ms),
+            retry_timeout_ms=max(1, self.retry_timeout_ms),
+        )
 
 
 DEFAULT_TIMES = SourceTimes()

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import msgspec
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import (
     Change,
     FinishedBatch,
@@ -72,31 +73,29 @@ class QueryStanding(msgspec.Struct, frozen=True):
 
 def standing_of(page: PipelinePage) -> tuple[Holder | None, list[QueryStanding]]:
     """Who runs the page, and its queries. Changes nothing. Raises CheckpointError."""
-    away: dict[str, str] = {}
+    away: dict[ClusterAccess, str] = {}
     return holder_of(page.checkpoint), [_standing(page, query, away) for query in page.queries]
 
 
-def _standing(page: PipelinePage, query: PipelineQuery, away: dict[str, str]) -> QueryStanding:
+def _standing(page: PipelinePage, query: PipelineQuery, away: dict[ClusterAccess, str]) -> QueryStanding:
     """`away`: what is wrong with the clusters that have not answered, which are asked once only."""
     done = newest_finished_batch(query.checkpoint)
     bounds: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
     there: dict[str, TopicIds] = {}
     streams = query.streams()
     for name, source in streams.items():
-        servers = source.bootstrap_servers
-        if servers in away:
+        if source.access in away:
             continue
         try:
             with closing(
-                GroupOffsets(servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
+                GroupOffsets(source.access, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
             ) as group:
                 topics = group.topics_of(source)
                 bounds[name], there[name] = group.bounds(topics), group.topic_ids(topics)
         except GroupError as error:
-            away[servers] = str(error)
+            away[source.access] = str(error)
     own = {name: _starts(page, query, name, bounds[name], there, done) for name in there}
-    servers_of_all = [source.bootstrap_servers for source in streams.values()]
-    trouble = next((away[servers] for servers in servers_of_all if servers in away), None)
+    trouble = next((away[source.access] for source in streams.values() if source.access in away), None)
     refusal, lost = _changed_topics(page, query, there) if trouble is None else (None, ())
     return QueryStanding(
         name=query.name,
@@ -120,7 +119,7 @@ def _changed_topics(
     for name, source in query.streams().items():
         if not there[name]:
             what = f"topic {source.topic!r} does not exist" if source.topic else f"no topic matches {source.pattern!r}"
-            return f"{what} on {source.bootstrap_servers}", ()
+            return f"{what} on {source.access}", ()
         if planned < 0:
             chosen = chosen_start(page, query, name)
             before = chosen.topic_ids if isinstance(chosen, StreamOffset) else {}

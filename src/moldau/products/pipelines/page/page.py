@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import yaml
 
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, ClusterAccess
 from moldau.products.pipelines.core.case import Case
 from moldau.products.pipelines.core.note import GROUP_PREFIX
 from moldau.products.pipelines.core.plan import (
@@ -75,7 +75,7 @@ Kind = TypeVar("Kind", Source, Target)
 
 class PipelineQuery(msgspec.Struct, frozen=True):
     """One streaming query of the page, and what belongs to it alone. `sources`: by the names of their views.
-    `bootstrap_servers`: the cluster of its target, if that is a topic, else the page's: what a target commits with its
+    `access`: to the cluster of its target, if that is a topic, else the page's: what a target commits with its
     batches is in the group there. `dead_letters_of`: those of its sources whose dead letters this query keeps: of a
     source that several read, the first."""
 
@@ -83,7 +83,7 @@ class PipelineQuery(msgspec.Struct, frozen=True):
     step: Query
     sources: dict[str, Source]
     target: Target
-    bootstrap_servers: str
+    access: ClusterAccess
     checkpoint: Path
     group: str
     transactional_id: str
@@ -93,17 +93,17 @@ class PipelineQuery(msgspec.Struct, frozen=True):
     def places(self) -> tuple[str, ...]:
         """Where its rows go, in words that are the same in every page. A topic is one too, though it may have several
         writers."""
-        topic, servers = self.target.topic, self.target.bootstrap_servers
+        topic, access = self.target.topic, self.target.access
         if topic is None:
             return self.target.places()
-        return (f"topic {topic} on {servers}" if servers else f"topic {topic}",)
+        return (f"topic {topic}" if access is None else f"topic {topic} on {access}",)
 
     @property
-    def clusters_of_group(self) -> list[str]:
+    def clusters_of_group(self) -> list[ClusterAccess]:
         """Where its group shows how far it is: on the clusters of its streams, and on that of a target that is a
         topic."""
-        streams = [source.bootstrap_servers for source in self.streams().values()]
-        return list(dict.fromkeys(streams if self.target.topic is None else [self.bootstrap_servers, *streams]))
+        streams = [source.access for source in self.streams().values()]
+        return list(dict.fromkeys(streams if self.target.topic is None else [self.access, *streams]))
 
     def topics(self) -> Iterator[TopicSource]:
         return (source for source in self.sources.values() if isinstance(source, TopicSource))
@@ -115,13 +115,13 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
 
 class PipelinePage(msgspec.Struct, frozen=True):
-    """`bootstrap_servers`: the cluster of dead letters, and of the topics that name none of their own. `checkpoint`:
+    """`access`: to the cluster of dead letters, and of the topics that name none of their own. `checkpoint`:
     of all queries; the lease of the one driver is on it. `files`: what it was read from, if from files. `functions`:
     those flows that are no SQL. `cases`: the tests that the page carries. `batch_interval_ms`: micro-batches begin at
     multiples of it; 0: as soon as they can."""
 
     plan: Plan
-    bootstrap_servers: str
+    access: ClusterAccess
     queries: tuple[PipelineQuery, ...]
     checkpoint: Path
     file_name: str
@@ -180,7 +180,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     if not _is_name(name, 200):
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
     checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
-    head = PageHead(name, page.servers("bootstrap_servers"), directory, checkpoint)
+    head = PageHead(name, page.access("bootstrap_servers"), directory, checkpoint)
     if is_long:
         flows, files = (written.flows, written.files) if written else _parse_flows(page, directory)
         parts = _long_form(page, head, flows)
@@ -196,7 +196,7 @@ def _make_page(page: Section, directory: Path, written: WrittenModule | None = N
     views = [source.name for source in plan.sources]
     return PipelinePage(
         plan=plan,
-        bootstrap_servers=head.bootstrap_servers,
+        access=head.access,
         queries=queries,
         checkpoint=checkpoint,
         file_name=page.file_name,
@@ -343,10 +343,10 @@ def _queries(plan: Plan, parts: _Parts, head: PageHead, group: str, *, is_long: 
         name = step.target.name
         own = {source.name: sources[source.name] for source in step.sources}
         _refuse_mixed_offsets(step, own)
-        servers = target.bootstrap_servers or head.bootstrap_servers
-        if target.bootstrap_servers == head.bootstrap_servers:
-            target = msgspec.structs.replace(target, bootstrap_servers="")  # as one that names none: one place
-        _refuse_circle(step, own, target, servers)
+        access = target.access or head.access
+        if target.access == head.access:
+            target = msgspec.structs.replace(target, access=None)  # as one that names none: one place
+        _refuse_circle(step, own, target, access)
         dead_letters_of = tuple(name for name in own if name not in kept)
         kept.update(dead_letters_of)
         yield PipelineQuery(
@@ -354,7 +354,7 @@ def _queries(plan: Plan, parts: _Parts, head: PageHead, group: str, *, is_long: 
             step=step,
             sources=own,
             target=target,
-            bootstrap_servers=servers,
+            access=access,
             checkpoint=head.checkpoint / name if is_long else head.checkpoint,
             group=f"{group}.{name}" if is_long else group,
             transactional_id=f"{plan.name}.{name if is_long else target.topic or name}",
@@ -362,14 +362,14 @@ def _queries(plan: Plan, parts: _Parts, head: PageHead, group: str, *, is_long: 
         )
 
 
-def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, servers: str) -> None:
-    """`servers`: the cluster of the target, if that is a topic. Raises PlanError."""
+def _refuse_circle(step: Query, sources: Mapping[str, Source], target: Target, access: ClusterAccess) -> None:
+    """`access`: to the cluster of the target, if that is a topic. Raises PlanError."""
     for source in step.sources:
         read = sources[source.name]
         if not source.is_stream:
             continue
         if isinstance(read, TopicSource):
-            reads_it = target.topic is not None and read.bootstrap_servers == servers and read.reads(target.topic)
+            reads_it = target.topic is not None and read.access == access and read.reads(target.topic)
             what, other = f"writes to the topic {target.topic}", "another topic"
         else:
             # a row that takes the place of another one is not read again
@@ -387,9 +387,9 @@ def _refuse_mixed_offsets(step: Query, sources: Mapping[str, Source]) -> None:
     """A query's checkpoint and dead letters know a topic by its name alone. Raises PlanError."""
     streams = [sources[source.name] for source in step.sources if source.is_stream]
     for one, other in combinations((source for source in streams if isinstance(source, TopicSource)), 2):
-        both = _read_by_both(one, other) if one.bootstrap_servers != other.bootstrap_servers else None
+        both = _read_by_both(one, other) if one.access != other.access else None
         if both is not None:
-            what = f"`{step.target.place}` reads the {both} of {one.bootstrap_servers} and of {other.bootstrap_servers}"
+            what = f"`{step.target.place}` reads the {both} of {one.access} and of {other.access}"
             raise PlanError(step.target.line, f"{what}: one query cannot tell their offsets from each other")
 
 
@@ -403,13 +403,13 @@ def _read_by_both(one: TopicSource, other: TopicSource) -> str | None:
 
 def describe(page: PipelinePage) -> Mapping[str, str]:
     """The page in a few words, for people."""
-    facts = {"pipeline": page.name, "cluster": page.bootstrap_servers}
+    facts = {"pipeline": page.name, "cluster": str(page.access)}
     is_long = page.queries[0].checkpoint != page.checkpoint
     dead_letters: dict[str, None] = {}
     for name, source in page.sources().items():
         what = source.describe()
-        if isinstance(source, TopicSource) and source.bootstrap_servers != page.bootstrap_servers:
-            what += f", on {source.bootstrap_servers}"
+        if isinstance(source, TopicSource) and source.access != page.access:
+            what += f", on {source.access}"
         facts[f"{'table' if source.as_table else 'source'} {name}" if is_long else "from"] = what
         if source.as_table:
             when = f"every {source.refresh_ms / 1_000:g} s" if source.refresh_ms else "by each batch"

@@ -136,8 +136,8 @@ class DeadLetters:
                 ((count, largest),) = letters.selectExpr("count(*)", f"max({_LETTER_BYTES})").collect()
                 if count:
                     self._make_topic(source, span, largest)
-                    topic, servers = str(source.dead_letters), self._page.bootstrap_servers
-                    write_to_topic(letters.coalesce(1), servers, topic, times_of(self._page))
+                    access = times_of(self._page).of(self._page.access)
+                    write_to_topic(letters.coalesce(1), access, str(source.dead_letters))
                 self.count += count
             finally:
                 letters.unpersist()
@@ -151,7 +151,7 @@ class DeadLetters:
             return
         if isinstance(source, TopicSource):
             read = {one.topic for one in span.ends if source.reads(one.topic)}
-            largest = max(largest, largest_message(self._page, source.bootstrap_servers, read))
+            largest = max(largest, largest_message(self._page, source.access, read))
         make_topic(self._page, topic, partitions=1, message_bytes=largest + ROOM_BYTES)
         self._made_topics.add(topic)
 

@@ -153,12 +153,10 @@ def start_query(
         checkpoint_id=checkpoint_id,
         group=query.group,
         transactional_id=query.transactional_id,
-        bootstrap_servers=query.bootstrap_servers,
+        access=query.access,
         times=times_of(page),
         note=note,
-        source_topics=tuple(
-            source.names for source in query.streams().values() if source.bootstrap_servers == query.bootstrap_servers
-        ),
+        source_topics=tuple(source.names for source in query.streams().values() if source.access == query.access),
     )
     write: Callable[[DataFrame, int], None]
     if is_connect(result.sparkSession):

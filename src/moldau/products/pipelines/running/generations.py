@@ -104,9 +104,9 @@ def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int
 def _show(page: PipelinePage, starts: Mapping[str, Mapping[TopicPartition, int]]) -> None:
     """In the groups. Raises GroupError."""
     for query in page.queries:
-        for servers in query.clusters_of_group:
-            own = [starts[name] for name, one in query.streams().items() if one.bootstrap_servers == servers]
-            with opened_group(page, servers, query.group) as group:
+        for access in query.clusters_of_group:
+            own = [starts[name] for name, one in query.streams().items() if one.access == access]
+            with opened_group(page, access, query.group) as group:
                 group.begin({one: offset for of_source in own for one, offset in of_source.items()})
 
 
@@ -204,7 +204,7 @@ def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str
     if isinstance(start, str):
         return start
     chosen = offset_from_dict(start)
-    with opened_group(page, source.bootstrap_servers, page.queries[0].group) as cluster:
+    with opened_group(page, source.access, page.queries[0].group) as cluster:
         topics = cluster.topics_of(source)
         bounds, topic_ids = cluster.bounds(topics), cluster.topic_ids(topics)
     for lost in lost_topics(chosen.topic_ids, topic_ids):
@@ -223,12 +223,12 @@ def _starts(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
     starts: dict[str, StreamOffset] = {}
     streams = {name: source for query in page.queries for name, source in query.streams().items()}
     for name, source in streams.items():
-        with opened_group(page, source.bootstrap_servers, page.queries[0].group) as cluster:
+        with opened_group(page, source.access, page.queries[0].group) as cluster:
             topics = cluster.topics_of(source)
             topic_ids = cluster.topic_ids(topics)
             bounds = cluster.bounds(topics)
             if not bounds:
-                raise ResetError(f"{source.describe()}: there is no such topic on {source.bootstrap_servers}")
+                raise ResetError(f"{source.describe()}: there is no such topic on {source.access}")
             later = cluster.since(bounds, to) if isinstance(to, int) else {}
         offsets = {one: _offset(one, first, end, to, later) for one, (first, end) in bounds.items()}
         starts[name] = StreamOffset(offsets, topic_ids)

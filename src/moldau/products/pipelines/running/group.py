@@ -10,15 +10,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
-from moldau.client.blocking.cluster import ClusterClient
+import msgspec
+
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets, find_coordinator, list_offsets
+from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, ClusterAccess
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED, CommittedOffset
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError, kafka_error
 from moldau.ports import Dialer
 from moldau.products.pipelines.core.note import is_noted, others_in
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.transport.access import open_client
 from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.messages.groups_classic import DescribedGroupMember, DescribeGroupsRequest
@@ -44,24 +46,22 @@ class GroupOffsets:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        access: ClusterAccess,
         group: str,
         *,
         dialer: Dialer = TCP,
         first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = LOOK_TIMEOUT_MS,
     ) -> None:
-        self._servers = bootstrap_servers
         self._group = group
-        self._client = ClusterClient(
-            dialer,
-            bootstrap_servers,
-            client_id=CLIENT_ID,
+        self._access = msgspec.structs.replace(
+            access.named(CLIENT_ID),
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             first_contact_timeout_ms=first_contact_timeout_ms,
             retry_timeout_ms=retry_timeout_ms,
         )
+        self._client = open_client(self._access, dialer=dialer)
 
     def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """Raises GroupError."""
@@ -95,7 +95,7 @@ class GroupOffsets:
             raise GroupError(
                 f"group {self._group!r} shows how far the pipeline {others[0]} is, and cannot show {pipeline!r} too: "
                 f"name another one with `group`, or, if {others[0]} does not run any more, delete this one: "
-                f"moldau groups delete {self._group} --bootstrap-server {self._servers}"
+                f"moldau groups delete {self._group} --bootstrap-server {self._access}"
             )
 
     def _has_groups(self) -> bool:
@@ -172,10 +172,10 @@ class GroupOffsets:
 
 
 @contextmanager
-def opened_group(page: PipelinePage, servers: str, name: str) -> Iterator[GroupOffsets]:
+def opened_group(page: PipelinePage, access: ClusterAccess, name: str) -> Iterator[GroupOffsets]:
     """A group on one cluster, for a command."""
     group = GroupOffsets(
-        servers,
+        access,
         name,
         first_contact_timeout_ms=page.first_contact_timeout_ms,
         retry_timeout_ms=COMMAND_TIMEOUT_MS,
@@ -188,8 +188,8 @@ def check_groups(page: PipelinePage) -> None:
     """Looks at the group of each query on all clusters where it shows how far the query is. Raises GroupError, as
     `GroupOffsets.check`."""
     for query in page.queries:
-        for servers in query.clusters_of_group:
-            with opened_group(page, servers, query.group) as group:
+        for access in query.clusters_of_group:
+            with opened_group(page, access, query.group) as group:
                 group.check(page.name, query.name)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+import msgspec
+
 from moldau.client.admin.configs import BROKER, TOPIC
 from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
 from moldau.products.pipelines.core.slips import meant_by
@@ -16,7 +19,7 @@ from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, GroupError, check_groups
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.targets.topic import TopicTarget
-from moldau.transport.tcp import TCP
+from moldau.transport.access import open_client
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -104,21 +107,21 @@ def check_cluster(page: PipelinePage) -> list[str]:
 
     Gives the topics of targets that are not there, on a cluster that makes topics by itself: `make_targets`.
     """
-    clusters = {page.bootstrap_servers: None}
+    clusters = {page.access: None}
     for query in page.queries:
-        clusters |= dict.fromkeys([query.bootstrap_servers, *(source.bootstrap_servers for source in query.topics())])
-    names: dict[str, str] = {}
+        clusters |= dict.fromkeys([query.access, *(source.access for source in query.topics())])
+    names: dict[str, ClusterAccess] = {}
     absent: list[str] = []
-    for servers in clusters:
+    for access in clusters:
         try:
-            with _client(page, servers) as client:
-                _refuse_second_name(names, client, servers)
+            with _client(page, access) as client:
+                _refuse_second_name(names, client, access)
                 for query in page.queries:
-                    absent += _absent_topics(client, servers, query)
+                    absent += _absent_topics(client, access, query)
         except KafkaError as error:
             raise PreflightError(str(error)) from error
         except ProtocolError as error:
-            raise PreflightError(f"{servers} does not answer as a Kafka broker: {error}") from error
+            raise PreflightError(f"{access} does not answer as a Kafka broker: {error}") from error
     try:
         check_groups(page)
     except GroupError as error:
@@ -133,39 +136,39 @@ def make_targets(page: PipelinePage) -> None:
         if topic is None:
             continue
         try:
-            with _client(page, query.bootstrap_servers) as client:
+            with _client(page, query.access) as client:
                 client.topic_to_write(topic)
         except KafkaError as error:
             raise PreflightError(f"the topic {topic!r} could not be made: {error}") from error
 
 
-def _refuse_second_name(names: dict[str, str], client: ClusterClient, servers: str) -> None:
+def _refuse_second_name(names: dict[str, ClusterAccess], client: ClusterClient, access: ClusterAccess) -> None:
     """Raises PreflightError where the cluster has another name in the page, by which it counts as another one. `names`:
     by cluster id; takes this one."""
     answer = client.retry(lambda: client.any_connection().request(MetadataRequest(topics=())))
-    first = names.setdefault(answer.cluster_id or servers, servers)
-    if first != servers:
+    first = names.setdefault(answer.cluster_id or str(access), access)
+    if first != access:
         raise PreflightError(
-            f"{first} and {servers} are one cluster: write its `bootstrap_servers` in the same way everywhere"
+            f"{first} and {access} are one cluster: write its `bootstrap_servers` in the same way everywhere"
         )
 
 
-def _absent_topics(client: ClusterClient, servers: str, query: PipelineQuery) -> list[str]:
+def _absent_topics(client: ClusterClient, access: ClusterAccess, query: PipelineQuery) -> list[str]:
     """The topic of the target, if it is on this cluster, is not there, and can be made. Raises PreflightError."""
     for source in query.topics():
-        if source.bootstrap_servers != servers:
+        if source.access != access:
             continue
         if source.topic is None:
             if not any(source.reads(name) for name in client.list_topics()):
-                raise PreflightError(f"no topic on {servers} matches {source.pattern!r}")
+                raise PreflightError(f"no topic on {access} matches {source.pattern!r}")
         elif source.topic not in client.retry(partial(client.refresh, [source.topic])):
-            raise PreflightError(_absent(client, servers, source.topic))
+            raise PreflightError(_absent(client, access, source.topic))
     topic = query.target.topic
-    if servers != query.bootstrap_servers or topic is None or topic in client.retry(partial(client.refresh, [topic])):
+    if access != query.access or topic is None or topic in client.retry(partial(client.refresh, [topic])):
         return []
     # a cluster that makes every topic makes a misspelt one too, and nobody would read its rows
     if meant_by(topic, client.list_topics()) or not _makes_topics(client):
-        raise PreflightError(_absent(client, servers, topic))
+        raise PreflightError(_absent(client, access, topic))
     return [topic]
 
 
@@ -201,19 +204,19 @@ def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes
                     raise error
 
     try:
-        with _client(page, page.bootstrap_servers) as client:
+        with _client(page, page.access) as client:
             client.retry(lambda: create(client))
     except KafkaError as error:
         raise PreflightError(f"the topic {topic!r} could not be created: {error}") from error
 
 
-def largest_message(page: PipelinePage, servers: str, topics: Collection[str]) -> int:
+def largest_message(page: PipelinePage, access: ClusterAccess, topics: Collection[str]) -> int:
     """How large a batch of records one of these topics takes; 0 where the cluster does not say. Raises
     PreflightError."""
     asked = (DescribeConfigsResource(TOPIC, topic, (MAX_MESSAGE_BYTES,)) for topic in topics)
     request = DescribeConfigsRequest(resources=tuple(asked))
     try:
-        with _client(page, servers) as client:
+        with _client(page, access) as client:
             response = client.retry(lambda: client.any_connection().request(request))
     except KafkaError as error:
         raise PreflightError(f"the settings of {', '.join(topics)} could not be read: {error}") from error
@@ -221,20 +224,19 @@ def largest_message(page: PipelinePage, servers: str, topics: Collection[str]) -
     return max((int(one.value or 0) for one in settings if one.name == MAX_MESSAGE_BYTES), default=0)
 
 
-def _client(page: PipelinePage, servers: str) -> ClusterClient:
-    return ClusterClient(
-        TCP,
-        servers,
-        client_id=CLIENT_ID,
+def _client(page: PipelinePage, access: ClusterAccess) -> ClusterClient:
+    own = msgspec.structs.replace(
+        access.named(CLIENT_ID),
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         first_contact_timeout_ms=page.first_contact_timeout_ms,
         retry_timeout_ms=_ANSWER_TIMEOUT_MS,
     )
+    return open_client(own)
 
 
-def _absent(client: ClusterClient, servers: str, topic: str) -> str:
+def _absent(client: ClusterClient, access: ClusterAccess, topic: str) -> str:
     meant = meant_by(topic, client.list_topics())
     near = f"; did you mean {meant}?" if meant else ""
-    make = f"moldau topics create {topic} --bootstrap-server {servers}"
-    what = f"topic {topic!r} does not exist on {servers}{near}"
+    make = f"moldau topics create {topic} --bootstrap-server {access}"
+    what = f"topic {topic!r} does not exist on {access}{near}"
     return f"{what} To create it: {make}" if near else f"{what}; to create it: {make}"

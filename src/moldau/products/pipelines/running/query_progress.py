@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.ports import Dialer
 from moldau.products.pipelines.checkpoints.checkpoint import (
     BatchSpan,
@@ -71,8 +72,8 @@ class QueryProgress:
         self._counter = BatchCounter([metric_of(name) for name in kept])
         self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None
         self._groups = {
-            source.bootstrap_servers: GroupOffsets(
-                source.bootstrap_servers,
+            source.access: GroupOffsets(
+                source.access,
                 query.group,
                 dialer=dialer,
                 first_contact_timeout_ms=page.first_contact_timeout_ms,
@@ -186,35 +187,35 @@ class QueryProgress:
 
     def _publish(self, *, is_last: bool) -> int:
         """The lag, after keeping and committing what is newly finished."""
-        bounds = {servers: self._bounds(servers, group) for servers, group in self._groups.items()}
+        bounds = {access: self._bounds(access, group) for access, group in self._groups.items()}
         done = newest_finished_batch(self._query.checkpoint)
         if done is not None and self._dead_letters is not None:
             done = self._dead_letters.catch_up(done, self._counter, is_last=is_last)
         offsets = done.offsets if done else self._first_offsets(bounds)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
             metadata = metadata_of(done.batch_id, self._note)
-            for servers, group in self._groups.items():
-                if not (self._query.target.commits_offsets and servers == self._query.bootstrap_servers):
-                    here = {one: offset for one, offset in offsets.items() if one in bounds[servers]}
+            for access, group in self._groups.items():
+                if not (self._query.target.commits_offsets and access == self._query.access):
+                    here = {one: offset for one, offset in offsets.items() if one in bounds[access]}
                     group.commit(here, metadata)
             self._published = done
         return sum(lag(of_cluster, offsets) for of_cluster in bounds.values())
 
-    def _first_offsets(self, bounds: Mapping[str, Bounds]) -> dict[TopicPartition, int]:
+    def _first_offsets(self, bounds: Mapping[ClusterAccess, Bounds]) -> dict[TopicPartition, int]:
         """Where the first batch begins: what was there before waits for nobody. `bounds`: by cluster."""
         offsets: dict[TopicPartition, int] = {}
         for name, source in self._query.streams().items():
-            servers = source.bootstrap_servers
-            own = {one: range_ for one, range_ in bounds[servers].items() if source.reads(one.topic)}
-            topic_ids = self._groups[servers].topic_ids(sorted({one.topic for one in own}))
+            access = source.access
+            own = {one: range_ for one, range_ in bounds[access].items() if source.reads(one.topic)}
+            topic_ids = self._groups[access].topic_ids(sorted({one.topic for one in own}))
             offsets |= first_offsets(self._page, self._query, name, own, topic_ids)
         return offsets
 
-    def _bounds(self, servers: str, group: GroupOffsets) -> Bounds:
+    def _bounds(self, access: ClusterAccess, group: GroupOffsets) -> Bounds:
         """Of all topics that the query reads on one cluster."""
         topics: list[str] = []
         for source in self._query.streams().values():
-            if source.bootstrap_servers == servers:
+            if source.access == access:
                 topics += group.topics_of(source)
         return group.bounds(list(dict.fromkeys(topics)))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 import msgspec
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -35,11 +36,11 @@ MOST_PER_BATCH = 1_000_000_000
 
 
 class PageHead(msgspec.Struct, frozen=True):
-    """What a source takes from the page around it. `directory`: where its relative paths begin. `checkpoint`: of all
-    queries."""
+    """What a source takes from the page around it. `access`: to the page's cluster. `directory`: where its relative
+    paths begin. `checkpoint`: of all queries."""
 
     name: str
-    bootstrap_servers: str
+    access: ClusterAccess
     directory: Path
     checkpoint: Path
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.failures import FlowError, Offsets
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -72,7 +73,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     }
     ADDRESS: ClassVar = {"moldau.topic": "topic", "moldau.partition": "partition", "moldau.offset": "offset"}
 
-    bootstrap_servers: str
+    access: ClusterAccess
     topic: str | None = None
     pattern: str | None = None
     start: str = "earliest"
@@ -97,7 +98,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             key = "dead_letters" if source.has("dead_letters") else "pattern"
             source.refuse(key, "must not be the topic that is read: what does not parse would be read again")
         return cls(
-            bootstrap_servers=source.servers("bootstrap_servers", default=head.bootstrap_servers),
+            access=source.access("bootstrap_servers") if source.has("bootstrap_servers") else head.access,
             topic=topic,
             pattern=pattern,
             format=record_format,
@@ -132,12 +133,11 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         subscription = ("subscribe", self.topic) if self.topic is not None else ("subscribePattern", self.pattern)
         return (
             spark.readStream.format(self._format(spark))
-            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .options(**times.of(self.access).spark_options())
             .option(*subscription)
             .option("startingOffsets", self.start)
             .option("maxOffsetsPerTrigger", str(self.max_records or MAX_OFFSETS_PER_TRIGGER))
             .option("failOnDataLoss", "false" if self.skips_lost else "true")
-            .options(**times.options())
             .load()
         )
 
@@ -177,14 +177,13 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
         numbers = {topic: [int(number) for number in of_topic] for topic, of_topic in nested_offsets(ends).items()}
         return (
             spark.read.format("moldau")
-            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .options(**times.of(self.access).spark_options())
             .option("assign", json.dumps(numbers))
             .option("startingOffsets", offsets_to_json(starts))
             .option("endingOffsets", offsets_to_json(ends))
             .option("includeHeaders", "true")
             # what retention took away meanwhile cannot be kept any more, and is no reason to end the pipeline
             .option("failOnDataLoss", "false")
-            .options(**times.options())
             .load()
         )
 
@@ -251,12 +250,10 @@ def _records(source: TopicSource, times: SourceTimes) -> Iterator[pa.RecordBatch
     from moldau.columnar.reader import read_topic
 
     found = read_topic(
-        source.bootstrap_servers,
+        times.of(source.access),
         str(source.topic),
         include_headers=False,
         on_data_loss="skip",  # what compaction removes meanwhile was not the newest of its key
-        first_contact_timeout_ms=times.first_contact_timeout_ms,
-        retry_timeout_ms=times.retry_timeout_ms,
     )
     for batch in found:
         named = {name: batch.column(name) for name in ("key", "value", "partition", "offset", "timestamp")}

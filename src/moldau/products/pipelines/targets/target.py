@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.column_types import double_name
 from moldau.products.pipelines.core.failures import FlowError
@@ -66,14 +67,14 @@ class TargetQuery(msgspec.Struct, frozen=True):
     """Whose rows a target takes. `page`: the name of the whole pipeline; `pipeline`: the query's name, its own among
     those of the page. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where the query
     shows how far it is; `note`: what stands there beside the offsets. `source_topics`: regular expressions of the whole
-    names of the topics that the query reads on the cluster of `bootstrap_servers`."""
+    names of the topics that the query reads on the cluster of `access`."""
 
     page: str
     pipeline: str
     checkpoint: Path
     checkpoint_id: str
     group: str
-    bootstrap_servers: str
+    access: ClusterAccess
     transactional_id: str
     times: SourceTimes = DEFAULT_TIMES
     note: str = ""
@@ -94,8 +95,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic`: the one that must be there before Spark starts. `bootstrap_servers`: its cluster; empty: the
-    page's."""
+    """`topic`: the one that must be there before Spark starts. `access`: to its cluster; None: to the page's."""
 
     NAMED_BY: ClassVar[str]
     """The key of the page's target that asks for this kind."""
@@ -106,7 +106,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: str
     topic: str | None = None
-    bootstrap_servers: str = ""
+    access: ClusterAccess | None = None
 
     @classmethod
     @abstractmethod

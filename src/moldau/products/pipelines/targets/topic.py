@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
-from moldau.products.pipelines.core.times import DEFAULT_TIMES, SourceTimes
 from moldau.products.pipelines.formats import keys_of, parse_written, writable_formats
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.formats.json_text import json_of_row
@@ -46,14 +46,14 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return cls(
             mode=mode,
             topic=sink.topic("topic"),
-            bootstrap_servers=sink.servers("bootstrap_servers", default=""),
+            access=sink.access("bootstrap_servers") if sink.has("bootstrap_servers") else None,
             key=sink.text("key", default="") or None,
             delivery=delivery,
             format=parse_written(sink, directory),
         )
 
     def describe(self) -> tuple[str, str]:
-        where = f"topic {self.topic}" + (f" on {self.bootstrap_servers}" if self.bootstrap_servers else "")
+        where = f"topic {self.topic}" + (f" on {self.access}" if self.access is not None else "")
         if self.delivery == AT_LEAST_ONCE:
             return where, "at least once: a batch that a crash cuts short is written again"
         return where, "exactly once: one transaction for each batch"
@@ -72,9 +72,9 @@ class TopicTarget(Target, frozen=True, kw_only=True):
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         from moldau.spark import by_target_partition  # a page is checked without Spark
 
-        servers, topic = query.bootstrap_servers, str(self.topic)
+        access, topic = query.times.of(query.access), str(self.topic)
         if self.delivery == AT_LEAST_ONCE:
-            return lambda batch, _: write_to_topic(batch, servers, topic, query.times)
+            return lambda batch, _: write_to_topic(batch, access, topic)
         options = {
             "kafka.transactional.id": query.transactional_id,
             "kafka.group.id": query.group,
@@ -85,26 +85,20 @@ class TopicTarget(Target, frozen=True, kw_only=True):
             options["groupNote"] = query.note
 
         def write(batch: DataFrame, batch_id: int) -> None:
-            rows = by_target_partition(
-                batch,
-                servers,
-                topic,
-                first_contact_timeout_ms=query.times.first_contact_timeout_ms,
-                retry_timeout_ms=query.times.retry_timeout_ms,
-            )
-            _save(rows, servers, topic, query.times, {**options, "batchId": str(batch_id)})
+            rows = by_target_partition(batch, access, topic)
+            _save(rows, access, topic, {**options, "batchId": str(batch_id)})
 
         return write
 
 
-def write_to_topic(batch: DataFrame, bootstrap_servers: str, topic: str, times: SourceTimes = DEFAULT_TIMES) -> None:
+def write_to_topic(batch: DataFrame, access: ClusterAccess, topic: str) -> None:
     """Writes a batch of records (columns `value` and perhaps `key`), at least once; all are acknowledged then."""
-    _save(batch, bootstrap_servers, topic, times, {"delivery": AT_LEAST_ONCE})
+    _save(batch, access, topic, {"delivery": AT_LEAST_ONCE})
 
 
-def _save(rows: DataFrame, bootstrap_servers: str, topic: str, times: SourceTimes, options: Mapping[str, str]) -> None:
-    to = rows.write.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers).option("topic", topic)
-    to.options(**times.options()).options(**options).mode("append").save()
+def _save(rows: DataFrame, access: ClusterAccess, topic: str, options: Mapping[str, str]) -> None:
+    to = rows.write.format("moldau").options(**access.spark_options()).option("topic", topic)
+    to.options(**options).mode("append").save()
 
 
 def to_records(result: DataFrame, key: str | None = None, written_as: SchemaFormat | None = None) -> DataFrame:

@@ -101,7 +101,7 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
             if self.topic is None:
                 refused.collect()
             else:
-                write_to_topic(refused, query.bootstrap_servers, self.topic, query.times)
+                write_to_topic(refused, query.times.of(query.access), self.topic)
 
         return write
 

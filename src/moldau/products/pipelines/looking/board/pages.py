@@ -90,7 +90,7 @@ class BoardPages:
         queries = self._state.queries()
         lags = [state.lag for state in queries if state.lag is not None]
         return {
-            "cluster": self._state.page.bootstrap_servers,
+            "cluster": str(self._state.page.access),
             "live": "/",
             "page": self._state.page,
             "uptime_s": int(time.time() - self._state.began_s),

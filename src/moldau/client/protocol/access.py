@@ -1,0 +1,180 @@
+"""How a client gets at a cluster: its brokers, and how the client names itself and how long it waits.
+
+`ClusterAccess` is a value. It opens nothing (`moldau.transport.access` does): it is compared, is a key of pools, is
+pickled to tasks of Spark, and is told to the clients of others in their own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import force_setattr, replace
+
+from moldau.errors import MoldauError
+
+DEFAULT_PORT = 9092
+MAX_PORT = 65_535
+DEFAULT_CLIENT_ID = "moldau"
+CONNECT_TIMEOUT_MS = 10_000
+REQUEST_TIMEOUT_MS = 30_000
+FIRST_CONTACT_TIMEOUT_MS = 10_000
+RETRY_TIMEOUT_MS = 300_000
+LARGEST_CLIENT_NUMBER = 0x7FFFFFFF
+"""Kafka's clients have numbers of 32 bits, and so have requests."""
+
+BOOTSTRAP_SERVERS, CLIENT_ID, SECURITY_PROTOCOL = "bootstrap.servers", "client.id", "security.protocol"
+REQUEST_TIMEOUT, API_TIMEOUT = "request.timeout.ms", "default.api.timeout.ms"
+CONNECT_TIMEOUT = "socket.connection.setup.timeout.ms"
+PLAINTEXT = "PLAINTEXT"
+
+_LIBRDKAFKA_REQUEST_MS = (10, 300_000)
+_LIBRDKAFKA_CONNECT_MS = (1_000, LARGEST_CLIENT_NUMBER)
+"""The ranges of these settings there, which are smaller than Kafka's."""
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+class AccessError(MoldauError, ValueError):
+    """A setting by which no cluster can be reached. `name`: Kafka's; `reason`: a sentence without its subject."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class ClusterAccess(msgspec.Struct, frozen=True):
+    """`bootstrap_servers`: any brokers of the cluster, as host:port with commas; kept with every port, and each broker
+    once, in the order given. Raises ValueError where `parse_bootstrap_servers` does.
+
+    `connect_timeout_ms`: one connection, until the broker has told its versions. `request_timeout_ms`: one answer.
+    `first_contact_timeout_ms`: all tries while no broker of the cluster has ever answered. `retry_timeout_ms`: all
+    tries of one action after that.
+    """
+
+    bootstrap_servers: str
+    client_id: str = DEFAULT_CLIENT_ID
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "bootstrap_servers", join_addresses(self.addresses()))
+
+    @classmethod
+    def of(cls, given: ClusterAccess | str) -> ClusterAccess:
+        """What a caller gave; a text is the bootstrap servers. Raises ValueError."""
+        return cls(given) if isinstance(given, str) else given
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> ClusterAccess:
+        """By the names of Kafka's clients; other settings than those of an access are left alone. The time of an answer
+        is `request.timeout.ms`, else `default.api.timeout.ms`. Raises AccessError."""
+        if protocol_of(properties) != PLAINTEXT:
+            raise AccessError(SECURITY_PROTOCOL, f"must be {PLAINTEXT}: TLS and SASL are not built yet")
+        servers = properties.get(BOOTSTRAP_SERVERS, "").strip()
+        if not servers:
+            raise AccessError(BOOTSTRAP_SERVERS, "must be set")
+        request_timeout = REQUEST_TIMEOUT if REQUEST_TIMEOUT in properties else API_TIMEOUT
+        times = {
+            "connect_timeout_ms": _milliseconds(properties, CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS),
+            "request_timeout_ms": _milliseconds(properties, request_timeout, REQUEST_TIMEOUT_MS),
+        }
+        try:
+            return cls(servers, properties.get(CLIENT_ID, DEFAULT_CLIENT_ID), **times)
+        except ValueError as error:
+            raise AccessError(BOOTSTRAP_SERVERS, f"must be host:port,...: {error}") from error
+
+    def __str__(self) -> str:
+        return self.bootstrap_servers
+
+    def __repr__(self) -> str:
+        """Only of fields that are named, and no secrets."""
+        others = (f", {name}={getattr(self, name)!r}" for name in _SPARK_OPTIONS if self._says(name))
+        return f"{type(self).__name__}({self.bootstrap_servers!r}{''.join(others)})"
+
+    def addresses(self) -> list[Address]:
+        """Of the bootstrap servers, in their order."""
+        return parse_bootstrap_servers(self.bootstrap_servers)
+
+    def named(self, client_id: str) -> ClusterAccess:
+        """With this client id, unless it has one of its own."""
+        return replace(self, client_id=client_id) if self.client_id == DEFAULT_CLIENT_ID else self
+
+    def librdkafka(self) -> dict[str, object]:
+        """The settings of a client of confluent-kafka; without the times that are at their default, for which it has
+        its own."""
+        found: dict[str, object] = {BOOTSTRAP_SERVERS: self.bootstrap_servers, CLIENT_ID: self.client_id}
+        if self.request_timeout_ms != REQUEST_TIMEOUT_MS:
+            found["socket.timeout.ms"] = _within(self.request_timeout_ms, *_LIBRDKAFKA_REQUEST_MS)
+        if self.connect_timeout_ms != CONNECT_TIMEOUT_MS:
+            found[CONNECT_TIMEOUT] = _within(self.connect_timeout_ms, *_LIBRDKAFKA_CONNECT_MS)
+        return found
+
+    def spark_options(self) -> dict[str, str]:
+        """The options of `format("moldau")`, to read or to write; without those that are at their default."""
+        said = {option: getattr(self, name) for name, option in _SPARK_OPTIONS.items() if self._says(name)}
+        return {f"kafka.{BOOTSTRAP_SERVERS}": self.bootstrap_servers, **{name: str(said[name]) for name in said}}
+
+    def _says(self, name: str) -> bool:
+        """Whether the field is not at its default."""
+        return bool(getattr(self, name) != _DEFAULTS[name])
+
+
+_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ClusterAccess)}
+_SPARK_OPTIONS = {
+    "client_id": f"kafka.{CLIENT_ID}",
+    "connect_timeout_ms": f"kafka.{CONNECT_TIMEOUT}",
+    "request_timeout_ms": f"kafka.{REQUEST_TIMEOUT}",
+    "first_contact_timeout_ms": "firstContactTimeoutMs",
+    "retry_timeout_ms": "retryTimeoutMs",
+}
+
+
+def protocol_of(properties: Mapping[str, str]) -> str:
+    """`security.protocol`, as its name is written."""
+    return properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
+
+
+def parse_bootstrap_servers(bootstrap_servers: str) -> list[Address]:
+    """[(host, port)] of "host:port,host:port", each once; IPv6 addresses stand in brackets.
+
+    Raises ValueError where nothing is named, for a port that is none, and for a URL.
+    """
+    servers: list[Address] = []
+    for text in (text.strip() for text in bootstrap_servers.split(",")):
+        if not text:
+            continue
+        host, colon, port = text.rpartition(":")
+        if not colon or text.endswith("]"):
+            host, port = text, str(DEFAULT_PORT)
+        if not port.isdigit() or int(port) > MAX_PORT or "/" in host:
+            raise ValueError(f"bootstrap servers: {text!r} is not host:port")
+        servers.append((host.strip("[]"), int(port)))
+    if not servers:
+        raise ValueError("bootstrap servers: none is named")
+    return list(dict.fromkeys(servers))
+
+
+def join_addresses(addresses: list[Address]) -> str:
+    """The text that `parse_bootstrap_servers` reads."""
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
+
+
+def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) == 0:
+        raise AccessError(name, f"must be a whole number above 0, not {text!r}")
+    if int(text) > LARGEST_CLIENT_NUMBER:
+        raise AccessError(name, f"must be at most {LARGEST_CLIENT_NUMBER}, not {text}")
+    return int(text)
+
+
+def _within(value: int, least: int, most: int) -> int:
+    return min(max(value, least), most)
