@@ -14,6 +14,8 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from moldau.client.protocol.access import ClusterAccess
+
 IDLE_EXIT_S = 600
 MAX_STARTS_IN_A_ROW = 5
 STEADY_S = 60.0
@@ -23,13 +25,11 @@ STEADY_S = 60.0
 class ChildService:
     """Lives on the broker's loop from `start` to the end of the process. `module`: run with Python, with `words`."""
 
-    def __init__(
-        self, module: str, listening: socket.socket, bootstrap_servers: str, words: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, module: str, listening: socket.socket, access: ClusterAccess, words: Sequence[str] = ()) -> None:
         self._module = module
         self._words = words
         self._listening = listening
-        self._bootstrap_servers = bootstrap_servers
+        self._access = access
         self._failed_starts = 0
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class ChildService:
             "--fd",
             str(descriptor),
             "--bootstrap",
-            self._bootstrap_servers,
+            str(self._access),
             "--idle-exit",
             str(IDLE_EXIT_S),
             *self._words,

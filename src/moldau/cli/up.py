@@ -15,6 +15,7 @@ import msgspec
 from moldau.cli.arguments import Subparsers, int32, not_empty, settings_in
 from moldau.cli.cluster import require_registry, split_setting
 from moldau.cli.output import CommandError
+from moldau.client.protocol.access import ClusterAccess
 from moldau.types import hint
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def up_alone(arguments: argparse.Namespace, settings: BrokerSettings) -> int:
 
     def announce_node(node: Node) -> None:
         # where it listens is known only now: port 0 picks one
-        announce(settings, node, arguments.in_memory, beside.start(node.bootstrap_servers))
+        announce(settings, node, arguments.in_memory, beside.start(ClusterAccess(node.bootstrap_servers)))
 
     directory = None if arguments.in_memory else settings.log_directory
     return run_node(settings, data_directory=directory, on_ready=announce_node)
@@ -144,12 +145,12 @@ def up_cluster(arguments: argparse.Namespace, given: dict[str, str], directory: 
     with locked(directory):
         nodes = lay_out(directory, brokers, host, int(port), given, SystemClock(), SystemRandom())
         beside = listen_beside(arguments)
-        bootstrap_servers = ",".join(node.address for node in nodes)
+        access = ClusterAccess(",".join(node.address for node in nodes))
         return asyncio.run(
             run_nodes(
                 nodes,
                 arguments.log_format,
-                lambda processes: announce_cluster(directory, processes, beside.start(bootstrap_servers)),
+                lambda processes: announce_cluster(directory, processes, beside.start(access)),
             )
         )
 
@@ -262,7 +263,7 @@ class Beside(msgspec.Struct, frozen=True):
     page: socket.socket | None = None
     registry: socket.socket | None = None
 
-    def start(self, bootstrap_servers: str) -> dict[str, str]:
+    def start(self, access: ClusterAccess) -> dict[str, str]:
         """The addresses, by what is served there. Each process starts with its first request."""
         from moldau.cli.child_service import ChildService
 
@@ -271,10 +272,10 @@ class Beside(msgspec.Struct, frozen=True):
         if self.registry is not None:
             found["registry"] = _address(self.registry)
             words = ["--registry", found["registry"]]
-            ChildService("moldau.products.registry", self.registry, bootstrap_servers).start()
+            ChildService("moldau.products.registry", self.registry, access).start()
         if self.page is not None:
             found["page"] = _address(self.page)
-            ChildService("moldau.products.console", self.page, bootstrap_servers, words).start()
+            ChildService("moldau.products.console", self.page, access, words).start()
         return found
 
 
