@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.columnar.reader import read_topic
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.databases.iceberg import open_catalog
@@ -120,7 +121,7 @@ def write(target_query: TargetQuery, bootstrap_servers: str) -> Callable[[Any, A
 
     def write(target: Any, rows: Any) -> None:
         query = msgspec.structs.replace(
-            target_query, checkpoint_id=f"c{token_hex(4)}", bootstrap_servers=bootstrap_servers
+            target_query, checkpoint_id=f"c{token_hex(4)}", access=ClusterAccess(bootstrap_servers)
         )
         target.writer(query)(target.rows_of(rows), 0)
 
