@@ -93,8 +93,8 @@ class ClusterAccess(msgspec.Struct, frozen=True):
         return self.bootstrap_servers
 
     def __repr__(self) -> str:
-        """Only of fields that are named, and no secrets."""
-        others = (f", {name}={getattr(self, name)!r}" for name in _SPARK_OPTIONS if self._says(name))
+        """Only what _SHOWN names: no secret stands there."""
+        others = (f", {name}={getattr(self, name)!r}" for name in _SHOWN if self._says(name))
         return f"{type(self).__name__}({self.bootstrap_servers!r}{''.join(others)})"
 
     def addresses(self) -> list[Address]:
@@ -126,6 +126,7 @@ class ClusterAccess(msgspec.Struct, frozen=True):
 
 
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ClusterAccess)}
+_SHOWN = ("client_id", "connect_timeout_ms", "request_timeout_ms", "first_contact_timeout_ms", "retry_timeout_ms")
 _SPARK_OPTIONS = {
     "client_id": f"kafka.{CLIENT_ID}",
     "connect_timeout_ms": f"kafka.{CONNECT_TIMEOUT}",
