@@ -30,6 +30,8 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     """Bounds of one connection; the defaults of `moldau.*` settings; tests make them small."""
 
     max_request_bytes: int = 104_857_600
+    max_unauthenticated_bytes: int = 512 << 10
+    """Of a frame that comes before its client is authenticated."""
     max_idle_ms: int = 600_000
     frame_timeout_ms: int = 30_000
     frame_progress_bytes: int = 64 << 10

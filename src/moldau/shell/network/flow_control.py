@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.connection_state import ADMITTED, CLOSING, ConnectionState
 from moldau.shell.network.event_log import EventLog
 
 HELD_BYTES = 64 << 10
@@ -25,6 +26,10 @@ class Hold:
     """The client has used up a quota."""
     STREAMING = 4
     """An answer is written while its records are read."""
+    NOT_SERVED = 8
+    """The node does not serve yet: nothing gets the frames."""
+    WRITES_PAUSED = 16
+    """The client does not take what was sent to it: the transport is above its high water."""
 
 
 class Shared(Protocol):
@@ -40,19 +45,29 @@ class Shared(Protocol):
 class FlowControl(ABC):
     """The holds of one connection, which goes on in `_resume`."""
 
-    __slots__ = ("_held", "_holds", "_is_paused", "_is_resuming", "_muted", "_transport", "group", "is_closed")
+    __slots__ = ("_held", "_holds", "_is_paused", "_is_resuming", "_muted", "_transport", "group", "state")
 
     def __init__(self, group: Shared) -> None:
         self.group = group
         self._transport: asyncio.Transport | None = None
-        self.is_closed = False
-        self._holds = 0
+        self.state: ConnectionState = ADMITTED
+        self._holds = Hold.NOT_SERVED
         self._muted: asyncio.TimerHandle | None = None
         self._held: bytearray | None = None
         self._is_paused = False
         """The transport does not read."""
         self._is_resuming = False
         """`_resume` is called in the next turn of the loop."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended, or this side ends it."""
+        return self.state >= CLOSING
+
+    @property
+    def is_write_paused(self) -> bool:
+        """Whether the client does not take what was sent to it."""
+        return self._holds & Hold.WRITES_PAUSED != 0
 
     @abstractmethod
     def _resume(self) -> None:

@@ -20,9 +20,16 @@ class Reply(Protocol):
     """Our end of the connection: an address under which this client reaches us."""
     client_id: str
     client_id_bytes: bytes
-    is_closed: bool
-    is_write_paused: bool
-    """The client does not take what was sent to it."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended, or this side ends it."""
+        ...
+
+    @property
+    def is_write_paused(self) -> bool:
+        """Whether the client does not take what was sent to it."""
+        ...
 
     def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
         """The next place in the order of responses. `may_produce_begin`: see PendingResponse."""
@@ -53,6 +60,11 @@ class Reply(Protocol):
         """The client has said by what software it is: a name and a version."""
         ...
 
+    def authenticated(self, session: Session) -> None:
+        """The client is the one of `session`. Ends the work of an authenticator: the dispatcher gets the frames behind
+        the one that is being handled."""
+        ...
+
     def close(self) -> None:
         """Writes what was answered, then ends the connection. What is still owed or being streamed is dropped."""
         ...
@@ -63,10 +75,14 @@ class Reply(Protocol):
 
 
 class FrameHandler(Protocol):
-    """Where whole frames go: the dispatcher, or what a test puts in front of it."""
+    """Where whole frames go: the dispatcher, an authenticator, or what a test puts in front of the dispatcher."""
 
     def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
         """Takes one request, without the length in front of it; `frame` is valid until this returns. Gives the answer,
         or its place in the order of responses where it comes later; None: nothing is answered. Raises ProtocolError for
         a frame that ends the connection."""
         ...
+
+
+Authenticator = Callable[[Reply], FrameHandler]
+"""Makes what gets the frames of one new connection until it calls `authenticated` of the connection, or closes it."""

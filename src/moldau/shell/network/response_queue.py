@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.ports import LaterBytes
+from moldau.shell.network.connection_state import CLOSING
 from moldau.shell.network.flow_control import FlowControl, Hold, Shared
 from moldau.shell.network.pending_response import PendingResponse
 from moldau.shell.network.streamed_answer import StreamedAnswer
@@ -42,13 +43,11 @@ class ResponseQueue(FlowControl):
         "_writes_lists",
         "_written_bytes",
         "client_address",
-        "is_write_paused",
     )
 
     def __init__(self, group: Shared) -> None:
         super().__init__(group)
         self.client_address = ""
-        self.is_write_paused = False
         self._responses: deque[PendingResponse] = deque()
         self._blocked_bytes = 0
         self._out: list[Any] = []  # Buffer or LaterBytes
@@ -185,12 +184,12 @@ class ResponseQueue(FlowControl):
 
     def pause_writing(self) -> None:
         """Called by the transport (see asyncio.Protocol): what is not sent yet is more than its high water."""
-        self.is_write_paused = True
+        self._holds |= Hold.WRITES_PAUSED
         self.count_unsent()
 
     def resume_writing(self) -> None:
         """Called by the transport (see asyncio.Protocol): what is not sent yet is below its low water."""
-        self.is_write_paused = False
+        self._holds &= ~Hold.WRITES_PAUSED
         self.count_unsent()
         if self._is_pressed and self._transport is not None:
             self._is_pressed = False
@@ -214,12 +213,16 @@ class ResponseQueue(FlowControl):
     def close(self) -> None:
         """See Reply."""
         self._flush_out()
-        self.is_closed = True
+        self._set_closing()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Ends the connection at once: what is not sent yet is dropped."""
-        self.is_closed = True
+        self._set_closing()
         if self._transport is not None:
             self._transport.abort()
+
+    def _set_closing(self) -> None:
+        if not self.is_closed:
+            self.state = CLOSING

@@ -20,12 +20,13 @@ from struct import Struct
 from typing import Protocol, cast
 
 from moldau.errors import ProtocolError
+from moldau.shell.network.connection_state import ADMITTED, AUTHENTICATING, ENDED, RESET, SERVING
 from moldau.shell.network.event_log import escape
 from moldau.shell.network.flow_control import HELD_BYTES, Hold, Shared
 from moldau.shell.network.idle_watch import IdleWatch, Verdict
 from moldau.shell.network.long_frame import LongFrame
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.reply import FrameHandler
+from moldau.shell.network.reply import Authenticator, FrameHandler
 from moldau.shell.network.response_queue import JOIN_BYTES, ResponseQueue
 from moldau.shell.network.session import ANONYMOUS, Session
 from moldau.telemetry import BOUND_REACHED, Telemetry
@@ -75,11 +76,10 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
 
     group: Group
     __slots__ = (
+        "_authenticator",
         "_carry",
         "_frame",
         "_handler",
-        "_is_reset",
-        "_is_stopped",
         "_watch",
         "_when_lost",
         "client_id",
@@ -93,7 +93,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         "software",
     )
 
-    def __init__(self, group: Group, listener_name: str) -> None:
+    def __init__(self, group: Group, listener_name: str, authenticator: Authenticator | None = None) -> None:
         super().__init__(group)
         self.listener_name = listener_name
         self.session = Session(ANONYMOUS, "", listener_name)
@@ -103,11 +103,10 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self.received_bytes = self.frames_received = self.id = 0
         self._carry: bytes | bytearray = b""
         self._frame: LongFrame | None = None
+        self._authenticator = authenticator
         self._handler: FrameHandler | None = None
-        self._is_stopped = False
-        """The next request may not begin."""
+        """Gets the frames; None while the connection is ADMITTED."""
         self._when_lost: Callable[[bool], None] | None = None
-        self._is_reset = False
         self._watch = IdleWatch(group.limits, int(group.loop.time() * 1000))
 
     # -- transport callbacks
@@ -122,28 +121,41 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self.session = Session(ANONYMOUS, self.client_address, self.listener_name)
         local = transport.get_extra_info("sockname")
         self.local_address = (str(local[0]), int(local[1])) if local else None
-        self._handler = self.group.dispatcher
         self.id = self.group.add(self)
+        if self.group.dispatcher is not None:
+            self.begin()
         self.group.admit(self)
         # nobody serves yet? What comes is held (see `_receive`): uvloop ignores `pause_reading` in this callback
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """From the next bytes that arrive, `handler` gets the frames."""
-        self._handler = handler
+        """From the next bytes that arrive, `handler` gets the frames in place of the dispatcher."""
+        if self.state is SERVING:
+            self._handler = handler
 
     def begin(self) -> None:
-        """There is a handler now, also for what came before."""
-        self._resume_later()
+        """The node serves now: also what came before."""
+        if self.state is not ADMITTED:
+            return
+        if self._authenticator is None:
+            self.state, self._handler = SERVING, self.group.dispatcher
+        else:
+            self.state, self._handler = AUTHENTICATING, self._authenticator(self)
+        self.release(Hold.NOT_SERVED)
+
+    def authenticated(self, session: Session) -> None:
+        self.session = session
+        if self.state is AUTHENTICATING:
+            self.state, self._handler = SERVING, self.group.dispatcher
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_closed, self._is_reset = True, exc is not None
+        self.state = ENDED if exc is None else RESET
         self.group.remove(self)
         self._drop_frame()
         self._set_held(None)
         self._end_mute()
         self._abandon()
         if self._when_lost is not None:
-            self._when_lost(self._is_reset)
+            self._when_lost(self.state is RESET)
 
     def eof_received(self) -> bool:
         # What came before the end and waits only for the next turn of the loop is done: with acks=0 nobody repeats it.
@@ -201,7 +213,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._flush_out()
         if position == end or self.is_closed:
             return
-        if self._is_stopped:
+        if self._holds & Hold.NOT_SERVED or self._is_to_be_handled(view, position, end):
             if self.is_write_paused or self._has_too_many_responses():
                 self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if self.is_write_paused else PENDING_RESPONSES)
             held = bytearray(view[position:end])
@@ -212,13 +224,13 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._begin_frame(view, position, end)
 
     def _handle_frames(self, view: memoryview, end: int) -> int:
-        """Hands each whole frame to the handler; gives the position of the first byte that was not handled."""
-        handler = self._handler
-        self._is_stopped = handler is None
+        """Hands whole frames to the handler, until a request must wait; gives the position of the first byte that was
+        not handled."""
+        handler, state = self._handler, self.state
         if handler is None:
             return 0
         handle = handler.handle
-        max_bytes = self.group.limits.max_request_bytes
+        max_bytes = self._max_frame_bytes()
         position = 0
         left = FRAMES_AT_ONCE
         while end - position >= 4:
@@ -229,10 +241,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             frame_end = position + 4 + length
             if frame_end > end:
                 break
-            if (self._responses or self._holds or self.is_write_paused) and self._must_wait(
-                view[position : position + HEAD_SIZE]
-            ):
-                self._is_stopped = True
+            if (self._responses or self._holds) and self._must_wait(view[position : position + HEAD_SIZE]):
                 break
             self.frames_received += 1
             answer = handle(self, view[position + 4 : frame_end])
@@ -245,13 +254,22 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
                     self._answer(answer)
                 if self._out_bytes > JOIN_BYTES:
                     self._flush_out()
-            if self.is_closed:
-                return end
             left -= 1
-            if not left:
-                self._is_stopped = True
+            if self.state is not state or not left:
                 break
         return position
+
+    def _max_frame_bytes(self) -> int:
+        limits = self.group.limits
+        return limits.max_request_bytes if self.state is SERVING else limits.max_unauthenticated_bytes
+
+    def _is_to_be_handled(self, view: memoryview, position: int, end: int) -> bool:
+        """Whether `view[position:end]` begins with a whole frame, or with a length that ends the connection."""
+        available = end - position - LENGTH_SIZE
+        if available < 0:
+            return False
+        length: int = _read_length(view, position)[0]
+        return length <= available or length > self._max_frame_bytes()
 
     def _answer(self, answer: Answer | PendingResponse) -> None:
         """Takes what the dispatcher gave for one frame: sent at the end of this read event, or behind what is owed."""
@@ -314,7 +332,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         responses = self._responses
         if responses and not (responses[-1].may_produce_begin and frame[LENGTH_SIZE:HEAD_SIZE] == PRODUCE):
             return True
-        return self.is_write_paused or self._holds != 0 or self._handler is None or self._has_too_many_responses()
+        return self._holds != 0 or self._has_too_many_responses()
 
     def _keep(self, held: bytearray) -> None:
         """Keeps what came and may not begin; reads on while there is room, so that the end of the client is seen."""
@@ -346,7 +364,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
 
     def when_lost(self, call: Callable[[bool], None]) -> None:
         if self.is_closed:
-            call(self._is_reset)
+            call(self.state is RESET)
         else:
             self._when_lost = call
 
@@ -377,7 +395,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self.frames_received,
             0 if self._transport is None else self._transport.get_write_buffer_size(),
             # one that does not take its answers, or waits for a place, is silent itself, whatever is held for it
-            is_at_work=(is_owed or is_held) and not (self.is_write_paused or self._holds & Hold.NO_ROOM),
+            is_at_work=(is_owed or is_held) and not self._holds & (Hold.WRITES_PAUSED | Hold.NO_ROOM),
             is_incomplete=bool(self._carry) if frame is None else not frame.is_whole,
         )
         if verdict is Verdict.STUCK:

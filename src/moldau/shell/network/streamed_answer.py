@@ -24,8 +24,16 @@ class Peer(Protocol):
     """Who takes the answer."""
 
     client_address: str
-    is_closed: bool
-    is_write_paused: bool
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended, or this side ends it."""
+        ...
+
+    @property
+    def is_write_paused(self) -> bool:
+        """Whether the client does not take what was sent to it."""
+        ...
 
     def when_writable(self, resume: Callable[[], None]) -> None:
         """Calls `resume` now, or when the transport has fallen below its low water."""

@@ -1,0 +1,37 @@
+"""The states of a connection.
+
+    ADMITTED -> AUTHENTICATING -> SERVING -> CLOSING -> ENDED or RESET
+
+ADMITTED lasts until the node serves. A listener without authentication leaves AUTHENTICATING out. Every state may end
+in CLOSING, ENDED or RESET. Why a connection that is open begins no request: see Hold in flow_control.py.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class ConnectionState(enum.IntEnum):
+    """In the order in which a connection passes through them."""
+
+    ADMITTED = enum.auto()
+    """Accepted. The node does not serve yet: requests are held."""
+    AUTHENTICATING = enum.auto()
+    """An authenticator of the listener gets the frames, see `Authenticator` in reply.py."""
+    SERVING = enum.auto()
+    """The dispatcher gets the frames."""
+    CLOSING = enum.auto()
+    """This side ends the connection: nothing is read or answered any more."""
+    ENDED = enum.auto()
+    """Lost without an error: the client, or this side, has closed it."""
+    RESET = enum.auto()
+    """Lost with an error: the client may not know of it."""
+
+
+# names of the module: Python 3.11 looks up a member of an enum ten times slower
+ADMITTED = ConnectionState.ADMITTED
+AUTHENTICATING = ConnectionState.AUTHENTICATING
+SERVING = ConnectionState.SERVING
+CLOSING = ConnectionState.CLOSING
+ENDED = ConnectionState.ENDED
+RESET = ConnectionState.RESET
