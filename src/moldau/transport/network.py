@@ -11,10 +11,14 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.core.config.listeners import is_wildcard
 from moldau.transport.held_port import hold_port
+
+if TYPE_CHECKING:
+    from moldau.transport.tls import ClientTls, ServerTls
+    from moldau.transport.tls_transport import HandshakeTurns
 
 ANY_PORT_TRIES = 20
 """A port that the system picks may be taken between the picking and the listening, where many connections are made."""
@@ -46,15 +50,25 @@ class Listener(Protocol):
 class Network(Protocol):
     """Where connections come from and go to."""
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
-        """Opens a port; `host` "" and "::" mean every address, of IPv4 too. Raises OSError where that cannot be had: of
-        a real network PortTakenError where another socket has it."""
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
+        """Opens a port; `host` "" and "::" mean every address, of IPv4 too. With `tls` the protocols are those of
+        `SecuredProtocol`. Raises OSError where the port cannot be had: of a real network PortTakenError where another
+        socket has it; NotImplementedError where the network has no TLS."""
         ...
 
-    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
-        """Opens a connection; `protocol` knows of it when this returns. It is lost with an error once nothing has come
-        of the other machine for SILENCE_S, or that knows nothing of it any more. Raises OSError, UnicodeError for a
-        host that cannot be a name."""
+    async def connect(
+        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
+    ) -> asyncio.Transport:
+        """Opens a connection; `protocol` knows of it when this returns, with `tls` after the handshake. It is lost with
+        an error once nothing has come of the other machine for SILENCE_S, or that knows nothing of it any more. Raises
+        OSError (HandshakeError where TLS is not agreed on), UnicodeError or ValueError for a host that cannot be a
+        name, NotImplementedError as `listen`."""
         ...
 
 
@@ -83,9 +97,19 @@ class TcpNetwork:
 
     def __init__(self, backlog: int = 128) -> None:
         self._backlog = backlog
+        self._tls_buffer: bytearray | None = None
+        self._handshakes: HandshakeTurns | None = None
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> TcpListener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        tls: ServerTls | None = None,
+    ) -> TcpListener:
         loop = asyncio.get_running_loop()
+        if tls is not None:
+            protocol_factory = self._secured(protocol_factory, tls, loop)
         is_everywhere = is_wildcard(host) and host != "0.0.0.0"  # a socket for IPv6, and one for IPv4
         for _ in range(ANY_PORT_TRIES if port == 0 else 1):
             try:
@@ -110,10 +134,41 @@ class TcpNetwork:
                 taken = PortTakenError(error.errno, _why_taken(host, port))
         raise taken
 
-    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
-        _watch(transport.get_extra_info("socket"))
-        return transport
+    async def connect(
+        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
+    ) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
+        if tls is None:
+            transport, _ = await loop.create_connection(lambda: protocol, host, port)
+            _watch(transport.get_extra_info("socket"))
+            return transport
+        from moldau.transport.tls_transport import TlsTransport
+
+        secured = TlsTransport(protocol, tls.context, self._buffer(), host=host)
+        below, _ = await loop.create_connection(lambda: secured, host, port)
+        _watch(below.get_extra_info("socket"))
+        try:
+            await secured.handshake_done()
+        except BaseException:  # also where the caller gives up
+            secured.abort()
+            raise
+        return secured
+
+    def _secured(
+        self, factory: Callable[[], asyncio.BaseProtocol], tls: ServerTls, loop: asyncio.AbstractEventLoop
+    ) -> Callable[[], asyncio.BaseProtocol]:
+        from moldau.transport.tls_transport import HandshakeTurns, TlsTransport
+
+        turns = self._handshakes = self._handshakes or HandshakeTurns(loop)
+        buffer = self._buffer()
+        return lambda: TlsTransport(factory(), tls.context, buffer, turns=turns)
+
+    def _buffer(self) -> bytearray:
+        from moldau.transport.tls_transport import BUFFER_BYTES
+
+        if self._tls_buffer is None:
+            self._tls_buffer = bytearray(BUFFER_BYTES)
+        return self._tls_buffer
 
 
 def _watch(connected: socket.socket) -> None:

@@ -1,0 +1,85 @@
+"""`ssl.principal.mapping.rules`: from the name in a client's certificate to the name of its principal (KIP-371).
+
+    RULE:pattern/replacement/[LU], ..., DEFAULT
+
+The first rule whose pattern is the whole name gives the principal: `$1` is what the first brackets found, L and U make
+it lower or upper case. DEFAULT is the name itself. Patterns are those of Python, which are those of Java but for a few.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from moldau.core.config.setting import invalid_config
+
+SETTING = "ssl.principal.mapping.rules"
+_RULE = r"DEFAULT|RULE:(?:\\.|[^\\/])*/(?:\\.|[^\\/])*/[LU]?"
+_LIST = re.compile(rf"\s*({_RULE})\s*(?:,|$)")
+_PARTS = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)")
+_REFERENCE = re.compile(r"\\(.)|\$(\d)")
+
+
+class PrincipalRule(msgspec.Struct, frozen=True):
+    """One rule; `pattern` None: DEFAULT."""
+
+    pattern: re.Pattern[str] | None = None
+    replacement: str = ""
+    case: str = ""
+
+
+class PrincipalRules(msgspec.Struct, frozen=True):
+    """The rules of one listener, in their order."""
+
+    rules: tuple[PrincipalRule, ...]
+
+    def principal_of(self, name: str) -> str | None:
+        """The principal's name without "User:"; None: no rule fits, and Kafka closes the connection."""
+        for rule in self.rules:
+            if rule.pattern is None:
+                return name
+            found = rule.pattern.fullmatch(name)
+            if found is not None:
+                text = _replaced(rule.replacement, found)
+                return text.lower() if rule.case == "L" else text.upper() if rule.case == "U" else text
+        return None
+
+
+def parse_principal_rules(text: str) -> PrincipalRules:
+    """Raises error 40 for a text that is no list of rules."""
+    rules: list[PrincipalRule] = []
+    position, stripped = 0, text.strip()
+    while position < len(stripped):
+        item = _LIST.match(stripped, position)
+        if item is None:
+            raise invalid_config(f"Invalid rule in {SETTING}: `{stripped[position:]}`, write RULE:pattern/name/[LU]")
+        rules.append(_rule(item.group(1)))
+        position = item.end()
+    return PrincipalRules(tuple(rules) or (PrincipalRule(),))
+
+
+def _rule(text: str) -> PrincipalRule:
+    parts = _PARTS.fullmatch(text)
+    if parts is None:
+        return PrincipalRule()
+    pattern, replacement, case = parts.groups()
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise invalid_config(f"Invalid rule in {SETTING}: `{text}`, {error}") from None
+    return PrincipalRule(compiled, replacement, case)
+
+
+def _replaced(replacement: str, found: re.Match[str]) -> str:
+    """As Java's `Matcher.replaceAll`, but `$7` without a seventh pair of brackets stands for itself, as in Kafka."""
+
+    def put(reference: re.Match[str]) -> str:
+        literal, number = reference.groups()
+        if literal is not None:
+            return str(literal)
+        if int(number) > found.re.groups:
+            return str(reference.group())
+        return found.group(int(number)) or ""
+
+    return _REFERENCE.sub(put, replacement)

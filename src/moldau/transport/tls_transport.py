@@ -1,0 +1,370 @@
+"""TLS on top of another transport: ciphertext below, the plain bytes of a BufferedProtocol above.
+
+Why not the loop's own TLS. Both loops keep 256 KiB of buffers for each connection; here all connections of a network
+share one. They hide a handshake from the protocol: a connection that does not end its handshake is not counted, and
+nobody hears why one failed. And they handle all handshakes that arrive together in one turn of the loop, up to a
+millisecond each (docs/decisions/0082).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, cast
+
+from moldau.wire.protocol.framing import stranger
+
+BUFFER_BYTES = 256 << 10
+"""Of ciphertext that one read takes, shared by the connections of a loop."""
+MAX_HANDSHAKE_BYTES = 256 << 10
+"""Received and not handled, while a handshake waits for its turn; beyond them the connection is not read."""
+HANDSHAKES_PER_TURN = 4
+"""Steps of handshakes in one turn of the loop: with a key of RSA 2048 each takes a millisecond."""
+_HANDSHAKE_RECORD = 22
+_ENDED = "the connection ended during the TLS handshake"
+_PLAIN_TEXT_ALERT: Final = bytes((21, 3, 3, 0, 2, 2, 80))
+"""A fatal internal_error, as Apache Kafka answers plain text: librdkafka and our clients recognise an alert."""
+
+
+class HandshakeError(OSError):
+    """TLS could not be agreed on; the text is a sentence for the log, its foreign parts escaped."""
+
+
+class SecuredProtocol(Protocol):
+    """The protocol above the TLS of a server."""
+
+    def secured(self, certificate: bytes | None) -> None:
+        """The handshake is done. Comes after `connection_made`, before the first byte. `certificate`: that of the
+        client, DER, verified; None where it gave none. Where there is no handshake, `connection_lost` comes with a
+        HandshakeError."""
+        ...
+
+
+class HandshakeTurns:
+    """Lets the handshakes of one loop take HANDSHAKES_PER_TURN steps in each turn, in the order of their bytes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._left = HANDSHAKES_PER_TURN
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, step: Callable[[], None]) -> None:
+        """Calls `step` now or in a later turn."""
+        if self._left == HANDSHAKES_PER_TURN:
+            self._loop.call_soon(self._begin_turn)
+        if self._left and not self._waiting:
+            self._left -= 1
+            step()
+        else:
+            self._waiting.append(step)
+
+    def _begin_turn(self) -> None:
+        self._left = HANDSHAKES_PER_TURN
+        while self._waiting and self._left:
+            if self._left == HANDSHAKES_PER_TURN:
+                self._loop.call_soon(self._begin_turn)
+            self._left -= 1
+            self._waiting.popleft()()
+
+
+class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
+    """One connection: the protocol of the transport below, and the transport of the protocol above.
+
+    Of a server the protocol above is a SecuredProtocol and learns of the connection when it is accepted. Of a client it
+    learns of it when the handshake is done, see `handshake_done`.
+    """
+
+    __slots__ = (
+        "_app",
+        "_buffer",
+        "_error",
+        "_handshake",
+        "_incoming",
+        "_is_closing",
+        "_is_first",
+        "_is_paused",
+        "_is_secured",
+        "_is_waiting",
+        "_outgoing",
+        "_tls",
+        "_transport",
+        "_turns",
+    )
+
+    def __init__(
+        self,
+        app: asyncio.BaseProtocol,
+        context: ssl.SSLContext,
+        buffer: bytearray,
+        *,
+        turns: HandshakeTurns | None = None,
+        host: str | None = None,
+    ) -> None:
+        """Of a server with `turns`, else of a client that connects to `host`. `buffer` is shared with others on the
+        loop. Raises ValueError (or UnicodeError, which is one) where `host` cannot be a name."""
+        super().__init__()
+        self._app = cast(asyncio.BufferedProtocol, app)
+        self._buffer = buffer
+        self._turns = turns
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=turns is not None,
+            server_hostname=host if turns is None else None,
+        )
+        self._handshake: asyncio.Future[None] | None = None
+        """What a client waits for."""
+        self._transport: asyncio.Transport
+        self._error: Exception | None = None
+        self._is_first = turns is not None
+        """Nothing has come yet: the first byte tells TLS from plain text."""
+        self._is_secured = self._is_closing = self._is_paused = False
+        self._is_waiting = False
+        """A step of the handshake waits for its turn."""
+
+    async def handshake_done(self) -> None:
+        """Of a client, after `connection_made`: waits for the end of the handshake. Raises HandshakeError, or another
+        OSError by which the connection was lost."""
+        if self._is_secured:
+            return
+        if self._is_closing:
+            raise self._error or HandshakeError(_ENDED)
+        self._handshake = asyncio.get_running_loop().create_future()
+        await self._handshake
+
+    # -- what the transport below calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._turns is not None:
+            self._app.connection_made(self)
+        else:
+            self._shake_hands()
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._is_closing:
+            return
+        with memoryview(self._buffer) as view:
+            if self._is_first:
+                self._is_first = False
+                if view[0] != _HANDSHAKE_RECORD:
+                    self._fail_for_plain_text(bytes(view[: min(4, nbytes)]))
+                    return
+            self._incoming.write(view[:nbytes])
+        if self._is_paused:
+            self._transport.pause_reading()  # uvloop has ignored the first time, see ServerConnection
+        else:
+            self._go_on()
+
+    def eof_received(self) -> bool:
+        if self._is_secured and not self._is_closing:
+            self._app.eof_received()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closing = True
+        error = self._error or exc
+        if not self._is_secured and error is None:
+            error = self._error = HandshakeError(_ENDED)
+        if self._is_secured or self._turns is not None:
+            self._app.connection_lost(error)
+        elif self._handshake is not None and not self._handshake.done():
+            self._handshake.set_exception(error or HandshakeError(_ENDED))
+
+    def pause_writing(self) -> None:
+        if self._is_secured:
+            self._app.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._is_secured:
+            self._app.resume_writing()
+
+    # -- the handshake, and what comes after it
+
+    def _go_on(self) -> None:
+        """Does what the received bytes ask for, unless the protocol above wants nothing now."""
+        if self._is_closing or self._is_paused:
+            return
+        if self._is_secured:
+            self._deliver()
+        elif self._turns is None:
+            self._shake_hands()
+        elif not self._is_waiting:
+            self._is_waiting = True
+            self._turns.take(self._shake_hands)
+        elif self._incoming.pending > MAX_HANDSHAKE_BYTES:
+            self._transport.pause_reading()
+
+    def _shake_hands(self) -> None:
+        if self._is_waiting:
+            self._is_waiting = False
+            if self._is_closing:
+                return
+            if not self._is_paused:
+                self._transport.resume_reading()
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send_out()
+            return
+        except ssl.SSLError as error:
+            self._send_out()  # the alert
+            self._fail(HandshakeError(_sentence(error)))
+            return
+        self._is_secured = True
+        self._send_out()
+        if self._turns is not None:
+            cast(SecuredProtocol, self._app).secured(self._tls.getpeercert(binary_form=True))
+        else:
+            self._app.connection_made(self)
+            if self._handshake is not None and not self._handshake.done():
+                self._handshake.set_result(None)
+        if self._incoming.pending:
+            self._go_on()
+
+    def _deliver(self) -> None:
+        """Gives the protocol above what can be decrypted, a buffer at a time."""
+        tls, incoming, app = self._tls, self._incoming, self._app
+        is_more = True
+        while is_more and not self._is_closing and not self._is_paused:
+            buffer = memoryview(app.get_buffer(-1))
+            filled, size = 0, len(buffer)
+            is_more = True
+            has_ended = False
+            try:
+                while filled < size:
+                    count = tls.read(size - filled, buffer[filled:])  # type: ignore[arg-type]
+                    if not count:
+                        has_ended = True
+                        break
+                    filled += count  # type: ignore[operator]
+                    if not incoming.pending and not tls.pending():
+                        is_more = False
+                        break
+            except ssl.SSLWantReadError:
+                is_more = False
+            except ssl.SSLZeroReturnError:
+                has_ended = True
+            except ssl.SSLError as error:
+                buffer.release()
+                self._send_out()
+                self._fail(error)
+                return
+            buffer.release()
+            if filled:
+                app.buffer_updated(filled)
+            if has_ended:
+                if not self._is_closing:
+                    app.eof_received()
+                    self.close()
+                return
+        if self._outgoing.pending:
+            self._send_out()  # the answer to an update of the keys
+
+    def _send_out(self) -> None:
+        if self._outgoing.pending and not self._transport.is_closing():
+            self._transport.write(self._outgoing.read())
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self._is_closing = True
+        self._transport.close()
+
+    def _fail_for_plain_text(self, first_bytes: bytes) -> None:
+        self._transport.write(_PLAIN_TEXT_ALERT)
+        who = stranger(first_bytes) or "this is plain text, perhaps of a Kafka client with security.protocol=PLAINTEXT"
+        self._fail(HandshakeError(who.replace(", not Kafka's protocol", " in plain text") + "; the port speaks TLS"))
+
+    # -- what the protocol above calls
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._tls if name == "ssl_object" else self._transport.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self._is_closing or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Sends what was written, and that nothing more comes; does not wait for the answer of the other side."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._is_secured:
+            try:
+                self._tls.unwrap()
+            except ssl.SSLError:
+                pass  # the other side has not said so yet
+            self._send_out()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Ends the connection at once: what was not sent is dropped."""
+        self._is_closing = True
+        self._transport.abort()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypts and sends. What comes after `close` is dropped, as by every transport."""
+        if self._is_closing or not len(data):
+            return
+        try:
+            self._tls.write(data)
+        except ssl.SSLError as error:
+            self._fail(error)
+            return
+        self._transport.write(self._outgoing.read())
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        """`write` of all of them joined: each would have a record of its own."""
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Of ciphertext, as `get_write_buffer_size`."""
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def is_reading(self) -> bool:
+        return not self._is_paused and not self._is_closing
+
+    def pause_reading(self) -> None:
+        """Before the handshake it waits, too."""
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_paused or self._is_closing:
+            return
+        self._is_paused = False
+        self._transport.resume_reading()
+        if self._incoming.pending or self._tls.pending():
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+
+def _sentence(error: ssl.SSLError) -> str:
+    """Why a handshake failed, in words that name the usual causes."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the other side is not accepted: {error.verify_message.rstrip('.')}"
+    name = (error.reason or "").lower()
+    known = {
+        "tlsv1_alert_unknown_ca": "the other side does not know who signed our certificate",
+        "sslv3_alert_bad_certificate": "the other side rejects our certificate",
+        "sslv3_alert_certificate_unknown": "the other side rejects our certificate",
+        "sslv3_alert_certificate_expired": "the other side finds our certificate expired",
+        "tlsv13_alert_certificate_required": "the other side asks for a certificate, and we gave none",
+        "peer_did_not_return_a_certificate": "the other side gave no certificate, and one is required",
+        "unsupported_protocol": "the other side knows no version of TLS that is enabled here",
+        "tlsv1_alert_protocol_version": "the other side enables no version of TLS that is known here",
+        "no_shared_cipher": "there is no cipher suite that both sides enable",
+        "sslv3_alert_handshake_failure": "the other side accepts none of the cipher suites, or asks for a certificate",
+        "wrong_version_number": "the other side does not speak TLS",
+    }
+    return known.get(name, name.replace("_", " ") or "the TLS handshake failed")

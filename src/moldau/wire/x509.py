@@ -1,0 +1,152 @@
+"""What a node reads of an X.509 certificate (DER) that OpenSSL has verified: the name of its subject, and when it ends.
+
+Not `ssl.SSLSocket.getpeercert()`: it loses the types of values, by which Java writes the attributes that RFC 2253 has no
+keyword for, and it says nothing of a certificate of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from moldau.errors import ProtocolError
+
+_SEQUENCE: Final = 0x30
+_SET: Final = 0x31
+_VERSION: Final = 0xA0
+_UTC_TIME: Final = 0x17
+_OBJECT_IDENTIFIER: Final = 0x06
+_TEXTS: Final = {
+    0x0C: "utf-8",
+    0x13: "latin-1",
+    0x14: "latin-1",
+    0x16: "latin-1",
+    0x1B: "latin-1",
+    0x1C: "utf-32-be",
+    0x1E: "utf-16-be",
+}
+"""Types of texts: UTF8String, PrintableString, TeletexString, IA5String, GeneralString, UniversalString, BMPString."""
+_KEYWORDS: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+"""Of RFC 2253: all that Java's `X500Principal.getName()` has."""
+_ESCAPED: Final = ',=+<>#;"\\'
+
+
+def subject_name(certificate: bytes) -> str:
+    """The subject as Java's `X500Principal.getName()` writes it (RFC 2253), by which Kafka names a client:
+    "CN=alice,O=Example". Raises ProtocolError for bytes that are no certificate."""
+    return _name(_fields(certificate)[4])
+
+
+def not_after_ms(certificate: bytes) -> int:
+    """When the certificate ends, in ms since the epoch. Raises ProtocolError for bytes that are no certificate."""
+    _, (kind, end) = _elements(_content(_fields(certificate)[3], _SEQUENCE))
+    digits = end.decode("latin-1").removesuffix("Z")
+    if kind == _UTC_TIME:  # two digits of the year: 1950 to 2049 (RFC 5280)
+        digits = ("19" if digits[:2] >= "50" else "20") + digits
+    try:
+        moment = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise ProtocolError("this is no X.509 certificate") from error
+    return int(moment.timestamp() * 1_000)
+
+
+def _fields(certificate: bytes) -> list[tuple[int, bytes]]:
+    """Serial number, algorithm, issuer, validity, subject, and what follows."""
+    try:
+        signed = next(iter(_elements(_content((_SEQUENCE, _only(certificate)), _SEQUENCE))))
+        fields = list(_elements(_content(signed, _SEQUENCE)))
+        return fields[1:] if fields[0][0] == _VERSION else fields
+    except (IndexError, StopIteration) as error:
+        raise ProtocolError("this is no X.509 certificate") from error
+
+
+def _only(data: bytes) -> bytes:
+    (_, content), *_ = _elements(data)
+    return content
+
+
+def _content(element: tuple[int, bytes], kind: int) -> bytes:
+    if element[0] != kind:
+        raise ProtocolError("this is no X.509 certificate")
+    return element[1]
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Tag and content of each element of `data` (DER)."""
+    position = 0
+    while position < len(data):
+        if position + 2 > len(data):
+            raise ProtocolError("this is no X.509 certificate")
+        kind, length = data[position], data[position + 1]
+        position += 2
+        if length & 0x80:
+            size = length & 0x7F
+            length = int.from_bytes(data[position : position + size], "big")
+            position += size
+        if position + length > len(data):
+            raise ProtocolError("this is no X.509 certificate")
+        yield kind, data[position : position + length]
+        position += length
+
+
+def _name(subject: tuple[int, bytes]) -> str:
+    """The last part first, as RFC 2253 has it."""
+    parts = [_part(element) for element in _elements(_content(subject, _SEQUENCE))]
+    return ",".join(reversed(parts))
+
+
+def _part(element: tuple[int, bytes]) -> str:
+    return "+".join(_attribute(_content(each, _SEQUENCE)) for each in _elements(_content(element, _SET)))
+
+
+def _attribute(data: bytes) -> str:
+    (kind, identifier), (value_kind, value) = _elements(data)
+    if kind != _OBJECT_IDENTIFIER:
+        raise ProtocolError("this is no X.509 certificate")
+    dotted = _dotted(identifier)
+    keyword, encoding = _KEYWORDS.get(dotted), _TEXTS.get(value_kind)
+    if keyword is None or encoding is None:
+        return f"{keyword or dotted}=#{_encoded(value_kind, value).hex()}"
+    return f"{keyword}={_escaped(value.decode(encoding, 'replace'))}"
+
+
+def _encoded(kind: int, value: bytes) -> bytes:
+    size = len(value)
+    if size < 0x80:
+        return bytes((kind, size)) + value
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((kind, 0x80 | len(length))) + length + value
+
+
+def _escaped(text: str) -> str:
+    escaped = "".join(f"\\{each}" if each in _ESCAPED else "\\00" if each == "\0" else each for each in text)
+    begun = len(escaped) - len(escaped.lstrip(" "))
+    ended = len(escaped.rstrip(" "))
+    if begun == len(escaped):
+        return "\\ " * len(escaped)
+    return "\\ " * begun + escaped[begun:ended] + "\\ " * (len(escaped) - ended)
+
+
+def _dotted(identifier: bytes) -> str:
+    numbers: list[int] = []
+    number = 0
+    for byte in identifier:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    if not numbers:
+        raise ProtocolError("this is no X.509 certificate")
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
