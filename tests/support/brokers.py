@@ -42,8 +42,7 @@ from moldau.shell.network.bounds import RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.node.admission import new_admission
-from moldau.shell.node.assemble import connection_limits
+from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.doors import Doors
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.simulation.loop import ProcessKilledError, VirtualLoop, virtual_loop

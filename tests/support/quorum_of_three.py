@@ -18,8 +18,7 @@ from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.node.admission import new_admission
-from moldau.shell.node.assemble import connection_limits
+from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.storage_format import format_directory, read_meta_properties

@@ -10,10 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from moldau.errors import MoldauError
 from moldau.transport.network import Network, TcpNetwork
+
+if TYPE_CHECKING:
+    from moldau.transport.tls import ClientTls, ServerTls
 
 Post = Callable[[Callable[[], object]], None]
 """Calls something soon on the loop of one broker, from any thread."""
@@ -124,13 +127,26 @@ class _MemberNetwork:
         self._tcp = TcpNetwork(backlog)
         self._opened = opened
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Any:
-        return await self._tcp.listen(host, port, protocol_factory)
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        tls: ServerTls | None = None,
+    ) -> Any:
+        return await self._tcp.listen(host, port, protocol_factory, tls)
 
-    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+    def client_tls(self, listener_name: str) -> None:
+        """None: see Network."""
+
+    async def connect(
+        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
+    ) -> asyncio.Transport:
         other = self._links.node_at(port)
         if other is None:
-            return await self._tcp.connect(host, port, protocol)
+            return await self._tcp.connect(host, port, protocol, tls)
+        if tls is not None:
+            raise NotImplementedError("links that can be cut carry no TLS")
         link = _Link(self._links, (self._node_id, other), protocol, self._opened.discard)
         self._opened.add(link)
         try:

@@ -62,6 +62,10 @@ class Network(Protocol):
         socket has it; NotImplementedError where the network has no TLS."""
         ...
 
+    def client_tls(self, listener_name: str) -> ClientTls | None:
+        """What `connect` is to be given for an address of such a listener of another node; None: it has no TLS."""
+        ...
+
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
     ) -> asyncio.Transport:
@@ -133,6 +137,9 @@ class TcpNetwork:
                     raise OSError(error.errno, os.strerror(error.errno), f"{host}:{port}") from error
                 taken = PortTakenError(error.errno, _why_taken(host, port))
         raise taken
+
+    def client_tls(self, listener_name: str) -> None:
+        """None: this network knows of no listeners."""
 
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None

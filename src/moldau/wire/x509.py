@@ -1,7 +1,7 @@
 """What a node reads of an X.509 certificate (DER) that OpenSSL has verified: the name of its subject, and when it ends.
 
-Not `ssl.SSLSocket.getpeercert()`: it loses the types of values, by which Java writes the attributes that RFC 2253 has no
-keyword for, and it says nothing of a certificate of our own.
+Not `ssl.SSLSocket.getpeercert()`: it loses the types of values, by which Java writes the attributes that RFC 2253 has
+no keyword for, and it says nothing of a certificate of our own.
 """
 
 from __future__ import annotations

@@ -199,11 +199,18 @@ class FedNetwork:
     def __init__(self) -> None:
         self.factory: Callable[[], asyncio.BaseProtocol] | None = None
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> FedListener:
+    async def listen(
+        self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol], tls: object = None
+    ) -> FedListener:
         self.factory = protocol_factory
         return FedListener(host, port or 9092)
 
-    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+    def client_tls(self, listener_name: str) -> None:
+        """None: no listener has TLS."""
+
+    async def connect(
+        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: object = None
+    ) -> asyncio.Transport:
         raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
 
 

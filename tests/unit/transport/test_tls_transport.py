@@ -130,8 +130,12 @@ class Collector(asyncio.BufferedProtocol):
 class Served:
     """A listener that echoes, and the protocols of its connections."""
 
-    def __init__(self, listener: Listener, echoes: list[Echo], network: TcpNetwork) -> None:
+    def __init__(
+        self, listener: Listener, echoes: list[Echo], network: TcpNetwork, accepted: asyncio.Future[None]
+    ) -> None:
         self.listener, self.echoes, self.network = listener, echoes, network
+        self.accepted = accepted
+        """Done once the first connection has come."""
 
     async def connect(self, tls: ClientTls | None, host: str = "localhost") -> Collector:
         collector = Collector()
@@ -142,12 +146,16 @@ class Served:
 async def serve(tls: ServerTls, buffer_bytes: int = 1 << 16) -> Served:
     echoes: list[Echo] = []
 
+    accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
     def accept() -> Echo:
         echoes.append(Echo(buffer_bytes))
+        if not accepted.done():
+            accepted.set_result(None)
         return echoes[-1]
 
     network = TcpNetwork()
-    return Served(await network.listen("127.0.0.1", 0, accept, tls), echoes, network)
+    return Served(await network.listen("127.0.0.1", 0, accept, tls), echoes, network, accepted)
 
 
 def run(loop_class: Any, body: Callable[[], Awaitable[None]]) -> None:
@@ -210,7 +218,7 @@ def test_a_protocol_that_reads_no_more_gets_no_more(loop_class: Any) -> None:
 def test_the_certificate_of_a_client_is_verified_and_given(loop_class: Any) -> None:
     async def body() -> None:
         alice = authority().issue("CN=alice")
-        served = await serve(server(**trust(authority()), client_auth="required"))
+        served = await serve(server(None, **trust(authority()), client_auth="required"))
         collector = await served.connect(client(**identity(alice)))
         collector.transport.write(b"hello")
         await collector.until(5)
@@ -259,7 +267,7 @@ def test_both_sides_are_told_why_a_handshake_failed(
     loop_class: Any, at_server: dict[str, str], connecting: Callable[[], ClientTls], by_client: str, by_server: str
 ) -> None:
     async def body() -> None:
-        served = await serve(server(**at_server))
+        served = await serve(server(None, **at_server))
         with pytest.raises(HandshakeError, match=by_client):
             await served.connect(connecting())
         error = await served.echoes[0].lost
@@ -320,8 +328,7 @@ def test_a_client_that_leaves_in_its_handshake_is_told_of(loop_class: Any, is_be
             writer.write(b"\x16\x03\x01\x02\x00\x01")
         writer.close()
         await writer.wait_closed()
-        while not served.echoes:
-            await asyncio.sleep(0)
+        await served.accepted
         assert str(await served.echoes[0].lost) == "the connection ended during the TLS handshake"
         served.listener.close()
 

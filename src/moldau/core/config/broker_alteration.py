@@ -15,6 +15,7 @@ import msgspec
 
 from moldau.core.config.broker_settings import ROWS_BY_NAME, BrokerSettings, check_text, parse_broker_settings
 from moldau.core.config.setting import (
+    HONOURED,
     IGNORED,
     NOT_SERVED,
     PER_BROKER,
@@ -25,6 +26,7 @@ from moldau.core.config.setting import (
     invalid_value,
     parse_value,
 )
+from moldau.core.config.tls_settings import tls_setting_of
 from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 from moldau.core.config.topic_settings import validate_inherited_settings
 from moldau.errors import KafkaError, kafka_error
@@ -188,7 +190,8 @@ def _taken(layer: Mapping[str, str], notices: list[str]) -> dict[str, str]:
     """What a layer adds to the view. What was set by others and is not served is left out, and `notices` say so."""
     taken = {}
     for name in sorted(layer):
-        if name not in ROWS_BY_NAME or not is_dynamic(name) or name in CHANGED_BY_A_RESTART:
+        is_known = name in ROWS_BY_NAME or tls_setting_of(name) is not None
+        if not is_known or not is_dynamic(name) or name in CHANGED_BY_A_RESTART:
             continue
         try:
             check_text(name, layer[name])
@@ -273,6 +276,8 @@ def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
         return
     is_in_force = name in ROWS_BY_NAME and parse_value(name, row[1], text) == view.get(name)
     if is_in_force:
+        return
+    if tls_setting_of(name) is not None and row[5] == HONOURED:
         return
     if row[5] in (NOT_SERVED, REFUSED) or row[0] != name:
         raise invalid_request(f"Cannot update {name}: it is not served yet, and would have no effect")

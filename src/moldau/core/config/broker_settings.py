@@ -9,13 +9,13 @@ and named by `notices()`, as is every setting that has no effect here.
 import posixpath
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
 from moldau.core.config.broker_setting_rows import OTHER_SETTING_ROWS
 from moldau.core.config.listeners import (
-    SERVED_PROTOCOL,
+    SERVED_PROTOCOLS,
     Endpoint,
     check_advertised,
     check_listeners,
@@ -25,8 +25,11 @@ from moldau.core.config.listeners import (
     parse_endpoints,
     parse_protocol_map,
     parse_servers,
+    uses_tls,
 )
+from moldau.core.config.quorum_checks import check_quorum
 from moldau.core.config.quorum_voters import QuorumVoter, parse_voters
+from moldau.core.config.security_settings import Row, SecuritySettings
 from moldau.core.config.setting import (
     CLUSTER_WIDE,
     HONOURED,
@@ -41,6 +44,7 @@ from moldau.core.config.setting import (
     invalid_config,
     parse_value,
 )
+from moldau.core.config.tls_settings import tls_setting_of
 from moldau.core.quotas.connections import parse_overrides
 from moldau.types import hint
 
@@ -56,26 +60,11 @@ LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
 """As if no selector was set."""
 
 
-class Row(NamedTuple):
-    """What makes a field of `BrokerSettings` a setting; the cells are those of broker_setting_rows.py."""
-
-    kind: str
-    default: str | None
-    valid: str
-    scope: str
-    note: str = ""
-    held: str = ""
-    """What is counted where the setting is a bound of what is held at once: the meaning of the metric."""
-
-
-class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
     """Every honoured setting by its name with "_" for "."; `get` for any other. Times in the unit the name ends with.
 
     None stands for Kafka's null (nothing set, no default).
     """
-
-    texts: dict[str, str]
-    """What was set, as it was written; never changed."""
 
     # One setting a line; the formatter would give each cell a line of its own.
     # fmt: off
@@ -218,8 +207,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     transaction_state_log_segment_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
     transactional_id_expiration_ms: Annotated[int, Row("int", "604800000", "[1,...]", READ_ONLY)]
     # security
-    listener_security_protocol_map: Annotated[str, Row("string",
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", PER_BROKER)]
+    security_inter_broker_protocol: Annotated[str, Row("string",
+        "PLAINTEXT", "[PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]", READ_ONLY)]
     # quota
     controller_quota_window_num: Annotated[int, Row("int", "11", "[1,...]", READ_ONLY)]
     controller_quota_window_size_seconds: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
@@ -242,6 +231,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         "Bytes of answers that peers have not read")]
     moldau_frame_timeout_ms: Annotated[int, Row("int", "30000", "[1,...]", READ_ONLY,
         "closes a connection whose incomplete frame got fewer than moldau.frame.progress.bytes in this time")]
+    moldau_handshake_timeout_ms: Annotated[int, Row("int", "10000", "[1,...]", READ_ONLY,
+        "closes a connection whose TLS handshake and authentication are not done in this time")]
     moldau_frame_progress_bytes: Annotated[int, Row("int", "65536", "[1,...]", READ_ONLY)]
     moldau_connection_pending_responses: Annotated[int, Row("int", "64", "[1,...]", READ_ONLY,
         "requests of one connection that may wait for their answers at once")]
@@ -280,6 +271,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         "HOST:PORT of /metrics, /live, /ready (PORT+: or any free port); empty: none (moldau up sets it)")]
     # fmt: on
 
+    def __repr__(self) -> str:
+        """Without the values: some are secrets."""
+        return f"BrokerSettings(node.id={self.node_id}, {len(self.texts)} set)"
+
     @classmethod
     def bounds(cls) -> dict[str, str]:
         """The settings that bound what is held at once: by field, what is counted."""
@@ -311,9 +306,16 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         None where it says nothing: a node alone needs no socket for them, and opens none whose protocol is not served.
         """
         endpoint = self._of_controller("listeners")
-        protocols = parse_protocol_map(self.listener_security_protocol_map)
-        is_served = endpoint is not None and protocols.get(endpoint.name, SERVED_PROTOCOL) == SERVED_PROTOCOL
+        is_served = endpoint is not None and self.protocol_of(endpoint.name) in SERVED_PROTOCOLS
         return endpoint if is_served else None
+
+    @property
+    def tls_listeners(self) -> tuple[str, ...]:
+        """The names of the listeners that this node has, or connects to, whose protocol has TLS."""
+        own = [endpoint.name for endpoint in self.listeners]
+        controllers = [name.upper() for name in self.controller_listener_names]
+        names = dict.fromkeys([*own, *([self.inter_broker_listener] if self.is_broker else ()), *controllers])
+        return tuple(name for name in names if uses_tls(self.protocol_of(name)))
 
     @property
     def advertised_controller_endpoint(self) -> Endpoint | None:
@@ -333,9 +335,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the listener at which brokers reach each other: as in Kafka that of the security protocol, which
-        is PLAINTEXT here, if nothing is set."""
-        return self.inter_broker_listener_name or "PLAINTEXT"
+        """The name of the listener at which brokers reach each other: as in Kafka that of
+        `security.inter.broker.protocol` if nothing is set."""
+        return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     @property
     def is_controller(self) -> bool:
@@ -397,7 +399,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _rows_by_field() -> Iterator[tuple[str, Row]]:
-    for field, annotation in BrokerSettings.__annotations__.items():
+    for field, annotation in {**SecuritySettings.__annotations__, **BrokerSettings.__annotations__}.items():
         for row in getattr(annotation, "__metadata__", ()):
             yield field, row
 
@@ -421,7 +423,7 @@ def no_setting(name: str) -> str:
 
 
 def _notice(name: str) -> str | None:
-    row = ROWS_BY_NAME.get(name)
+    row = ROWS_BY_NAME.get(tls_setting_of(name) or name)
     if row is None:
         return f"{no_setting(name)}, and has no effect{setting_hint(name)}"
     served, note = row[5], row[6]
@@ -467,7 +469,7 @@ def _default_values() -> dict[str, object]:
 
 def check_text(name: str, text: str) -> None:
     """Raises error 40 for a text that the setting `name` cannot have here; an unknown name may have any."""
-    row = ROWS_BY_NAME.get(name)
+    row = ROWS_BY_NAME.get(tls_setting_of(name) or name)
     if row is None:
         return
     value = parse_value(name, row[1], text)
@@ -504,7 +506,8 @@ def _check_together(settings: BrokerSettings) -> None:
         check_registered(settings.registered_listeners, settings.inter_broker_listener)
         if not settings.is_alone:
             check_routable(settings.registered_listeners)
-    _check_quorum(settings)
+    _check_security(settings)
+    check_quorum(settings)
     _check_directories(settings)
     try:
         parse_overrides(settings.max_connections_per_ip_overrides)
@@ -525,6 +528,23 @@ def _check_together(settings: BrokerSettings) -> None:
             raise invalid_config(f"{name}: one node can hold one replica only")
 
 
+def _check_security(settings: BrokerSettings) -> None:
+    """Raises error 40 where a listener could not be secured as its settings ask."""
+    texts = settings.texts
+    if "inter.broker.listener.name" in texts and "security.inter.broker.protocol" in texts:
+        raise invalid_config("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
+    own = [endpoint.name for endpoint in settings.listeners]
+    if settings.controller_endpoint is not None:
+        own.append(settings.controller_endpoint.name)
+    for name in settings.tls_listeners:
+        tls = settings.tls_of(name)
+        if name in own and tls is not None and tls.keystore is None:
+            raise invalid_config(
+                f"listener {name} speaks TLS and has no certificate: set ssl.keystore.type=PEM and "
+                f"ssl.keystore.location, or both behind listener.name.{name.lower()}."
+            )
+
+
 def _check_directories(settings: BrokerSettings) -> None:
     directories = settings.log_directories
     if len(dict.fromkeys(directories)) != len(directories):
@@ -542,51 +562,3 @@ def _check_directories(settings: BrokerSettings) -> None:
 
 def _is_same_directory(path: str, other: str | None) -> bool:
     return other is not None and posixpath.normpath(path) == posixpath.normpath(other)
-
-
-def _check_quorum(settings: BrokerSettings) -> None:
-    """A controller of several is one of their voters, and is reached by the others; a broker alone is neither.
-
-    Raises INVALID_CONFIG in Kafka's words.
-    """
-    voters = settings.controller_quorum_voters
-    if len(settings.process_roles) == 1 and not voters and not settings.controller_quorum_bootstrap_servers:
-        raise invalid_config(
-            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
-            "controllers or controller.quorum.voters must contain a parseable set of controllers."
-        )
-    if not settings.is_controller:
-        _check_broker_alone(settings)
-        return
-    if not settings.is_broker and settings.listeners:
-        raise invalid_config(
-            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
-            "process.roles=controller"
-        )
-    if voters and settings.node_id not in [voter.node_id for voter in voters]:
-        ids = ", ".join(str(voter.node_id) for voter in voters)
-        raise invalid_config(
-            f"If process.roles contains the 'controller' role, the node id {settings.node_id} must be included in the "
-            f"set of voters controller.quorum.voters=Set({ids})"
-        )
-    if settings.controller_endpoint is None and not settings.is_whole:
-        raise invalid_config(
-            "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
-            "when running the KRaft controller role"
-        )
-
-
-def _check_broker_alone(settings: BrokerSettings) -> None:
-    """A node that is a broker alone reads the metadata log of controllers, which it must find."""
-    voters = settings.controller_quorum_voters
-    if settings.node_id in [voter.node_id for voter in voters]:
-        ids = ", ".join(str(voter.node_id) for voter in voters)
-        raise invalid_config(
-            f"If process.roles contains just the 'broker' role, the node id {settings.node_id} must not be included in "
-            f"the set of voters controller.quorum.voters=Set({ids})"
-        )
-    if settings.controller_endpoint is not None:
-        raise invalid_config(
-            "The controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
-            "running KRaft with just the broker role"
-        )

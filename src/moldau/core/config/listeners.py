@@ -10,8 +10,10 @@ import msgspec
 from moldau.core.config.setting import invalid_config, invalid_value
 
 _ENDPOINT = re.compile(r"([^:/]+)://(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]*):(-?[0-9]+)")
-SERVED_PROTOCOL = "PLAINTEXT"
+PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""In the order of their codes in the metadata."""
+SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
 
 
 def is_wildcard(host: str) -> bool:
@@ -125,13 +127,17 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     return protocols
 
 
+def uses_tls(protocol: str) -> bool:
+    """Whether connections of this security protocol begin with a TLS handshake."""
+    return protocol in ("SSL", "SASL_SSL")
+
+
 def check_protocols(listeners: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> None:
     """Raises error 40 for a listener without a protocol, or with one that is not served."""
     for endpoint in listeners:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
             raise invalid_config(f"No security protocol defined for listener {endpoint.name}")
-        if protocol != SERVED_PROTOCOL:
-            raise invalid_config(
-                f"listener {endpoint.name}: the protocol {protocol} is not served yet, only {SERVED_PROTOCOL}"
-            )
+        if protocol not in SERVED_PROTOCOLS:
+            served = " and ".join(SERVED_PROTOCOLS)
+            raise invalid_config(f"listener {endpoint.name}: the protocol {protocol} is not served yet, only {served}")

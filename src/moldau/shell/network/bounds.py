@@ -33,6 +33,8 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     max_unauthenticated_bytes: int = 512 << 10
     """Of a frame that comes before its client is authenticated."""
     max_idle_ms: int = 600_000
+    handshake_timeout_ms: int = 10_000
+    """Of a TLS handshake and of authentication, together."""
     frame_timeout_ms: int = 30_000
     frame_progress_bytes: int = 64 << 10
     max_pending_responses: int = 64

@@ -8,7 +8,7 @@ from moldau.core.beat import beat_ms
 from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.reply import Authenticator, FrameHandler
+from moldau.shell.network.reply import Authenticator, CertifiedPrincipal, FrameHandler
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
 
@@ -48,9 +48,15 @@ class ConnectionGroup:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._has_ended = False
 
-    def new_connection(self, listener_name: str, authenticator: Authenticator | None = None) -> ServerConnection:
-        """The protocol of a connection that a listener has just accepted. `authenticator`: that of the listener."""
-        return ServerConnection(self, listener_name, authenticator)
+    def new_connection(
+        self,
+        listener_name: str,
+        authenticator: Authenticator | None = None,
+        certified: CertifiedPrincipal | None = None,
+    ) -> ServerConnection:
+        """The protocol of a connection that a listener has just accepted. `authenticator`: that of the listener.
+        `certified`: of a listener with TLS."""
+        return ServerConnection(self, listener_name, authenticator, certified)
 
     def add(self, connection: ServerConnection) -> int:
         """The connection's number, by which it is known until it is removed."""

@@ -1,9 +1,10 @@
 """The states of a connection.
 
-    ADMITTED -> AUTHENTICATING -> SERVING -> CLOSING -> ENDED or RESET
+    HANDSHAKING -> ADMITTED -> AUTHENTICATING -> SERVING -> CLOSING -> ENDED or RESET
 
-ADMITTED lasts until the node serves. A listener without authentication leaves AUTHENTICATING out. Every state may end
-in CLOSING, ENDED or RESET. Why a connection that is open begins no request: see Hold in flow_control.py.
+Only connections with TLS are HANDSHAKING. ADMITTED lasts until the node serves. A listener without authentication
+leaves AUTHENTICATING out. Every state may end in CLOSING, ENDED or RESET. Why a connection that is open begins no
+request: see Hold in flow_control.py.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import enum
 class ConnectionState(enum.IntEnum):
     """In the order in which a connection passes through them."""
 
+    HANDSHAKING = enum.auto()
+    """Accepted. Nothing comes before the TLS handshake is done."""
     ADMITTED = enum.auto()
-    """Accepted. The node does not serve yet: requests are held."""
+    """The client may speak. The node does not serve yet: requests are held."""
     AUTHENTICATING = enum.auto()
     """An authenticator of the listener gets the frames, see `Authenticator` in reply.py."""
     SERVING = enum.auto()
@@ -29,6 +32,7 @@ class ConnectionState(enum.IntEnum):
 
 
 # names of the module: Python 3.11 looks up a member of an enum ten times slower
+HANDSHAKING = ConnectionState.HANDSHAKING
 ADMITTED = ConnectionState.ADMITTED
 AUTHENTICATING = ConnectionState.AUTHENTICATING
 SERVING = ConnectionState.SERVING

@@ -84,5 +84,9 @@ class FrameHandler(Protocol):
         ...
 
 
+CertifiedPrincipal = Callable[[bytes | None], str | None]
+"""Of a TLS listener: the principal ("User:NAME") of a client with this certificate (DER; None: it gave none). None: no
+principal, and the connection ends."""
+
 Authenticator = Callable[[Reply], FrameHandler]
 """Makes what gets the frames of one new connection until it calls `authenticated` of the connection, or closes it."""

@@ -20,13 +20,13 @@ from struct import Struct
 from typing import Protocol, cast
 
 from moldau.errors import ProtocolError
-from moldau.shell.network.connection_state import ADMITTED, AUTHENTICATING, ENDED, RESET, SERVING
+from moldau.shell.network.connection_state import ADMITTED, AUTHENTICATING, ENDED, HANDSHAKING, RESET, SERVING
 from moldau.shell.network.event_log import escape
 from moldau.shell.network.flow_control import HELD_BYTES, Hold, Shared
 from moldau.shell.network.idle_watch import IdleWatch, Verdict
 from moldau.shell.network.long_frame import LongFrame
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.reply import Authenticator, FrameHandler
+from moldau.shell.network.reply import Authenticator, CertifiedPrincipal, FrameHandler
 from moldau.shell.network.response_queue import JOIN_BYTES, ResponseQueue
 from moldau.shell.network.session import ANONYMOUS, Session
 from moldau.telemetry import BOUND_REACHED, Telemetry
@@ -39,6 +39,7 @@ FRAMES_AT_ONCE = 200
 """Begun for one connection before others are served: one read brings up to 18,000, of about 10 us each."""
 EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
 HIGH_WATER = "moldau.connection.high.water.bytes"
+HANDSHAKE_TIMEOUT = "moldau.handshake.timeout.ms"
 PENDING_RESPONSES = "moldau.connection.pending.responses"
 CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
@@ -78,8 +79,10 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     __slots__ = (
         "_authenticator",
         "_carry",
+        "_certified",
         "_frame",
         "_handler",
+        "_since_s",
         "_watch",
         "_when_lost",
         "client_id",
@@ -93,8 +96,19 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         "software",
     )
 
-    def __init__(self, group: Group, listener_name: str, authenticator: Authenticator | None = None) -> None:
+    def __init__(
+        self,
+        group: Group,
+        listener_name: str,
+        authenticator: Authenticator | None = None,
+        certified: CertifiedPrincipal | None = None,
+    ) -> None:
         super().__init__(group)
+        self._certified = certified
+        if certified is not None:
+            self.state = HANDSHAKING
+        self._since_s = group.loop.time()
+        """When the connection was accepted, or the node began to serve."""
         self.listener_name = listener_name
         self.session = Session(ANONYMOUS, "", listener_name)
         self.local_address: tuple[str, int] | None = None
@@ -125,6 +139,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         if self.group.dispatcher is not None:
             self.begin()
         self.group.admit(self)
+        if self.state is HANDSHAKING and self._holds & (Hold.NO_ROOM | Hold.MUTED):
+            self._pause_reading()  # a handshake costs more than a request
         # nobody serves yet? What comes is held (see `_receive`): uvloop ignores `pause_reading` in this callback
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
@@ -136,11 +152,31 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         """The node serves now: also what came before."""
         if self.state is not ADMITTED:
             return
+        self._since_s = self.group.loop.time()
         if self._authenticator is None:
             self.state, self._handler = SERVING, self.group.dispatcher
         else:
             self.state, self._handler = AUTHENTICATING, self._authenticator(self)
         self.release(Hold.NOT_SERVED)
+
+    def secured(self, certificate: bytes | None) -> None:
+        """See SecuredProtocol: the TLS handshake is done."""
+        if self.state is not HANDSHAKING or self._certified is None:
+            return
+        principal = self._certified(certificate)
+        if principal is None:
+            self._tell_failure("no rule of ssl.principal.mapping.rules gives a principal for its certificate")
+            self.close()
+            return
+        self.session = Session(principal, self.client_address, self.listener_name)
+        self.state = ADMITTED
+        if self.group.dispatcher is not None:
+            self.begin()
+
+    def _tell_failure(self, why: str) -> None:
+        address = escape(self.client_address)
+        text = f"a client at {address} was not let in on {self.listener_name}: {why}"
+        self.group.log.info("authentication failed", text, about=address)
 
     def authenticated(self, session: Session) -> None:
         self.session = session
@@ -148,6 +184,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self.state, self._handler = SERVING, self.group.dispatcher
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.state is HANDSHAKING:
+            self._tell_failure(str(exc or "it left before the TLS handshake was done"))
         self.state = ENDED if exc is None else RESET
         self.group.remove(self)
         self._drop_frame()
@@ -379,12 +417,25 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         )
         self.close()
 
+    def _is_late(self, now_ms: int) -> bool:
+        """Ends a client that has not said in time who it is: connections must not be had for nothing."""
+        limit_ms = self.group.limits.handshake_timeout_ms
+        if now_ms - self._since_s * 1_000 < limit_ms or self._holds & (Hold.NO_ROOM | Hold.MUTED):
+            return False
+        what = "the TLS handshake" if self.state is HANDSHAKING else "authentication"
+        self._tell_failure(f"{what} was not done in {limit_ms} ms")
+        self.group.telemetry.count(BOUND_REACHED, HANDSHAKE_TIMEOUT)
+        self.abort()
+        return True
+
     def sweep(self, now_ms: int) -> None:
         """Once a second: ends what is idle, and what announced a frame and does not send it."""
         watch, frame = self._watch, self._frame
         if self.is_closed:
             if watch.silent_ms(now_ms) >= CLOSE_TIMEOUT_MS:
                 self.abort()
+            return
+        if self.state < SERVING and self.state is not ADMITTED and self._is_late(now_ms):
             return
         # what is streamed waits for the peer alone
         is_owed = bool(self._responses) and not self._holds & Hold.STREAMING

@@ -6,10 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.quotas.connections import ConnectionLimits, ConnectionQuotas, parse_overrides
+from moldau.core.quotas.connections import ConnectionLimits as ConnectionCounts
+from moldau.core.quotas.connections import ConnectionQuotas, parse_overrides
 from moldau.core.quotas.rates import Windows
 from moldau.ports import Clock
 from moldau.shell.network.admission import ConnectionAdmission
+from moldau.shell.network.bounds import NEVER_MS, ConnectionLimits
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.doors import Doors
 from moldau.telemetry import Telemetry
@@ -53,13 +55,28 @@ def new_admission(
     )
 
 
-def limits_of(settings: BrokerSettings) -> ConnectionLimits:
+def limits_of(settings: BrokerSettings) -> ConnectionCounts:
     """How many connections may be there, and how fast they may come."""
-    return ConnectionLimits(
+    return ConnectionCounts(
         max_connections=settings.max_connections,
         max_connections_per_ip=settings.max_connections_per_ip,
         overrides=parse_overrides(settings.max_connections_per_ip_overrides),
         creation_rate=settings.max_connection_creation_rate,
+    )
+
+
+def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
+    """The bounds of each connection, as the settings have them. As in Kafka, a negative idle time is none."""
+    idle_ms = settings.connections_max_idle_ms
+    return ConnectionLimits(
+        max_request_bytes=settings.socket_request_max_bytes,
+        max_idle_ms=NEVER_MS if idle_ms < 0 else idle_ms,
+        handshake_timeout_ms=settings.moldau_handshake_timeout_ms,
+        frame_timeout_ms=settings.moldau_frame_timeout_ms,
+        frame_progress_bytes=settings.moldau_frame_progress_bytes,
+        max_pending_responses=settings.moldau_connection_pending_responses,
+        max_pending_response_bytes=settings.moldau_connection_pending_response_bytes,
+        write_high_water_bytes=settings.moldau_connection_high_water_bytes,
     )
 
 

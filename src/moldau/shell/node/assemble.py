@@ -13,21 +13,26 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.listeners import Endpoint, is_wildcard
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import BrokerListener
-from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.errors import InvariantError, MoldauError, StorageFailedError
-from moldau.shell.network.bounds import NEVER_MS, ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.bounds import RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.node.admission import follow_client_quotas, follow_quotas, new_admission, shares_of_connections
+from moldau.shell.node.admission import (
+    connection_limits,
+    follow_client_quotas,
+    follow_quotas,
+    new_admission,
+    shares_of_connections,
+)
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
-from moldau.shell.node.registered import RegisteredAddresses
+from moldau.shell.node.registered import RegisteredAddresses, voters_at
+from moldau.shell.node.tls import NodeTls
 from moldau.telemetry import Telemetry
-from moldau.transport.network import Listener, TcpListener
+from moldau.transport.network import Listener, Network, TcpListener
 from moldau.types import METADATA_PARTITION, BrokerId, counted
-from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
 
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
@@ -64,6 +69,8 @@ class Node:
         """Why the node stopped by itself, if it did."""
         self.stopped: asyncio.Event = asyncio.Event()
         """Set once the node serves no more, for whatever reason."""
+        self._network: Network = doors.network
+        self._tls: NodeTls | None = None
         self._listeners: list[Listener] = []
         self._directories: NodeDirectories | None = None
         self._group: ConnectionGroup | None = None
@@ -179,18 +186,24 @@ class Node:
             self.telemetry,
             new_admission(settings, self.doors, self.log, self.telemetry, max_open=for_clients),
         )
+        tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms)
+        self._network = tls.secured(self.doors.network)
+        if settings.tls_listeners:
+            self._background().spawn(tls.watch(self.doors.workers))
         for endpoint in settings.listeners:
-            factory = partial(group.new_connection, endpoint.name)
-            self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))
+            factory = partial(group.new_connection, endpoint.name, certified=tls.principal_of(endpoint.name))
+            server = tls.server(endpoint.name)
+            self._listeners.append(await self._network.listen(endpoint.host, endpoint.port, factory, server))
         if settings.controller_endpoint is not None:
-            await self._listen_for_controllers(settings.controller_endpoint, for_controllers)
+            await self._listen_for_controllers(settings.controller_endpoint, tls, for_controllers)
         return group
 
-    async def _listen_for_controllers(self, endpoint: Endpoint, max_open: int | None) -> None:
+    async def _listen_for_controllers(self, endpoint: Endpoint, tls: NodeTls, max_open: int | None) -> None:
         admission = new_admission(self.settings, self.doors, self.log, self.telemetry, max_open=max_open)
         limits = connection_limits(self.settings)
         listener = self._controller_listener = ControllerListener(limits, admission, self.log, self.telemetry)
-        port = await listener.open(self.doors.network, endpoint)
+        name = endpoint.name
+        port = await listener.open(self._network, endpoint, tls.server(name), tls.principal_of(name))
         self._controller_address = self._addresses.for_controllers(endpoint, port)
 
     async def _open_operations(self, group: ConnectionGroup) -> None:
@@ -242,11 +255,11 @@ class Node:
             workers=doors.workers,
             pauses=pauses,
             event_log=self.log,
-            network=doors.network,
+            network=self._network,
             on_invariant_broken=self._invariant_broken,
             on_directory_failed=self._directory_failed,
             health=logs.first.health,
-            configured=self._configured_voters(),
+            configured=voters_at(self._controller_address.name, self.settings),
         )
         if self._controller_listener is not None:
             self._serve_controllers(self._controller_listener, quorum, pauses)
@@ -262,12 +275,10 @@ class Node:
 
     def _make_controller_known(self, channel: ControllerChannel) -> None:
         from moldau.core.metadata.random_uuid import random_uuid
-        from moldau.shell.network.background import BackgroundTasks
         from moldau.shell.quorum.controller_registration import register_controller, registration_of
 
         registration = registration_of(self.node_id, random_uuid(self.doors.random), self._controller_address)
-        self._tasks = BackgroundTasks(asyncio.get_running_loop(), self.log, self._invariant_broken)
-        self._tasks.spawn(register_controller(registration, channel.submit, self.log))
+        self._background().spawn(register_controller(registration, channel.submit, self.log))
 
     async def _start_broker(
         self,
@@ -296,7 +307,7 @@ class Node:
             random=doors.random,
             disk=doors.disk,
             workers=doors.workers,
-            network=doors.network,
+            network=self._network,
             pauses=pauses,
             telemetry=self.telemetry,
             log=self.log,
@@ -316,14 +327,6 @@ class Node:
         )
         self.housekeeping.start()
         return broker
-
-    def _configured_voters(self) -> VoterSet | None:
-        """The voters of `controller.quorum.voters`, each at the controller's listener of that address."""
-        name, voters = self._controller_address.name, self.settings.controller_quorum_voters
-        if not voters:
-            return None
-        endpoints = {voter.node_id: VoterEndpoint(name, voter.host, voter.port) for voter in voters}
-        return configured_voters(endpoints, endpoints)
 
     def _serve_controllers(self, listener: ControllerListener, quorum: QuorumRole, pauses: Pauses) -> None:
         from moldau.shell.administration.table import controller_specs
@@ -407,7 +410,7 @@ class Node:
     def _new_channel(self, quorum: QuorumRole, timeout_ms: int) -> ControllerChannel:
         from moldau.shell.broker.controller_channel import ControllerChannel
 
-        channel = ControllerChannel(quorum, self.doors.network, timeout_ms)
+        channel = ControllerChannel(quorum, self._network, timeout_ms)
         self._channels.append(channel)
         return channel
 
@@ -428,6 +431,9 @@ class Node:
             on_invariant_broken=self._invariant_broken,
         )
         follow_quotas(dispatcher, group.admission, broker)
+        if self._tls is not None:
+            broker.dynamic_settings.on_change.append(self._tls.settings_changed)
+            self._tls.settings_changed(broker.settings)
         group.open(dispatcher)
         if self.operations is not None:
             self.operations.status.serving(quorum, broker, dispatcher)
@@ -441,6 +447,13 @@ class Node:
             broker.spawn(tell_groups(self.log, broker))
         if TRANSACTION_STATE_TOPIC in broker.image.topics_by_name:
             broker.transactions.load()
+
+    def _background(self) -> BackgroundTasks:
+        from moldau.shell.network.background import BackgroundTasks
+
+        if self._tasks is None:
+            self._tasks = BackgroundTasks(asyncio.get_running_loop(), self.log, self._invariant_broken)
+        return self._tasks
 
     # -- stopping
 
@@ -584,17 +597,3 @@ async def _in_time(farewell: Awaitable[None]) -> None:
     with contextlib.suppress(MoldauError, TimeoutError):
         async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
             await farewell
-
-
-def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
-    """The bounds of each connection, as the settings have them. As in Kafka, a negative idle time is none."""
-    idle_ms = settings.connections_max_idle_ms
-    return ConnectionLimits(
-        max_request_bytes=settings.socket_request_max_bytes,
-        max_idle_ms=NEVER_MS if idle_ms < 0 else idle_ms,
-        frame_timeout_ms=settings.moldau_frame_timeout_ms,
-        frame_progress_bytes=settings.moldau_frame_progress_bytes,
-        max_pending_responses=settings.moldau_connection_pending_responses,
-        max_pending_response_bytes=settings.moldau_connection_pending_response_bytes,
-        write_high_water_bytes=settings.moldau_connection_high_water_bytes,
-    )

@@ -15,11 +15,13 @@ from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.reply import CertifiedPrincipal
 from moldau.telemetry import Telemetry
 from moldau.transport.network import Listener, Network
 
 if TYPE_CHECKING:
     from moldau.shell.network.dispatch import Dispatcher
+    from moldau.transport.tls import ServerTls
 
 MEMORY_BYTES = 64 << 20
 """Of requests that arrive, and of answers that are not taken."""
@@ -47,10 +49,17 @@ class ControllerListener:
         self._listener: Listener | None = None
         self._dispatcher: Dispatcher | None = None
 
-    async def open(self, network: Network, endpoint: Endpoint) -> int:
-        """Gives the port, the real one where 0 was asked for. Raises OSError. Who connects waits for `serve`."""
-        factory = partial(self._group.new_connection, endpoint.name)
-        listener = self._listener = await network.listen(endpoint.host, endpoint.port, factory)
+    async def open(
+        self,
+        network: Network,
+        endpoint: Endpoint,
+        tls: ServerTls | None = None,
+        certified: CertifiedPrincipal | None = None,
+    ) -> int:
+        """Gives the port, the real one where 0 was asked for. Raises OSError. Who connects waits for `serve`.
+        `certified`: with `tls`."""
+        factory = partial(self._group.new_connection, endpoint.name, certified=certified)
+        listener = self._listener = await network.listen(endpoint.host, endpoint.port, factory, tls)
         return listener.port
 
     @property

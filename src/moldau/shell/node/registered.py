@@ -7,10 +7,22 @@ from collections.abc import Mapping
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.listeners import Endpoint, is_wildcard
 from moldau.core.metadata.image import BrokerListener
+from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.shell.io.host_name import is_loopback_name
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.doors import Doors
 from moldau.wire.protocol.messages.broker_lifecycle import RegisteredListener
+from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
+
+
+def voters_at(listener_name: str, settings: BrokerSettings) -> VoterSet | None:
+    """The voters of `controller.quorum.voters`, each at the controller's listener of that address; None: it names
+    none."""
+    voters = settings.controller_quorum_voters
+    if not voters:
+        return None
+    endpoints = {voter.node_id: VoterEndpoint(listener_name, voter.host, voter.port) for voter in voters}
+    return configured_voters(endpoints, endpoints)
 
 
 class RegisteredAddresses:
@@ -31,13 +43,21 @@ class RegisteredAddresses:
         advertised = settings.advertised_controller_endpoint or endpoint
         named = [each.host for each in settings.controller_quorum_voters if each.node_id == settings.node_id]
         if named and is_wildcard(advertised.host) and not is_wildcard(named[0]):
-            return BrokerListener(endpoint.name, named[0], advertised.port or port)
-        return BrokerListener(endpoint.name, self._host(advertised), advertised.port or port)
+            host = named[0]
+        else:
+            host = self._host(advertised)
+        protocol = settings.protocol_code_of(endpoint.name)
+        return BrokerListener(endpoint.name, host, advertised.port or port, protocol)
 
     def for_brokers(self, bound: Mapping[str, int]) -> tuple[RegisteredListener, ...]:
         """The listeners for clients and brokers. `bound`: the port that each listens at, by name."""
         return tuple(
-            RegisteredListener(endpoint.name, self._host(endpoint), endpoint.port or bound[endpoint.name])
+            RegisteredListener(
+                endpoint.name,
+                self._host(endpoint),
+                endpoint.port or bound[endpoint.name],
+                self._settings.protocol_code_of(endpoint.name),
+            )
             for endpoint in self._settings.registered_listeners
         )
 

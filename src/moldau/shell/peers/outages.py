@@ -100,8 +100,9 @@ class Outage:
         return f"{self._name} at [{host}]:{port}" if ":" in host else f"{self._name} at {host}:{port}"
 
 
-def reason(error: OSError | UnicodeError) -> str:
-    """Why a connection was not made, in the system's words: the loop's own sentences show Python tuples."""
+def reason(error: OSError | ValueError) -> str:
+    """Why a connection was not made, in the system's words: the loop's own sentences show Python tuples. ValueError,
+    and UnicodeError, which is one: the host cannot be a name."""
     if isinstance(error, socket.gaierror):
         return f"{error.strerror}"
     if isinstance(error, OSError) and error.errno:

@@ -198,7 +198,8 @@ class Peer:
         try:
             async with asyncio.timeout(try_s) as this_try:
                 self._try = this_try
-                await self._network.connect(address.host, address.port, connection)
+                tls = self._network.client_tls(address.name)
+                await self._network.connect(address.host, address.port, connection, tls)
                 served = await connection.request(
                     ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
                 )
@@ -207,7 +208,7 @@ class Peer:
         except ConnectionRefusedError as error:
             why = reason(error)
             raise NobodyListensError(f"{self._name()}: {why}") from error
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:
             why = _GIVEN_UP if self._try is None else reason(error) or f"no connection in {try_s} s"
             raise NoAnswerError(f"{self._name()}: {why}") from error
         except NoAnswerError as error:

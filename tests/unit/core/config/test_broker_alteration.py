@@ -190,9 +190,9 @@ def test_no_layer_breaks_a_broker(layer: dict[str, str]) -> None:
         ({"log.retention.ms": "0"}, True, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"listeners": "PLAINTEXT://:1"}, False, "Cannot update listeners dynamically: it changes with a restart"),
         (
-            {"listener.name.a.ssl.keystore.password": "x"},
+            {"listener.name.a.ssl.engine.factory.class": "x"},
             False,
-            "Cannot update listener.name.a.ssl.keystore.password: it is not served yet, and would have no effect",
+            "Cannot update listener.name.a.ssl.engine.factory.class: it is not served yet, and would have no effect",
         ),
     ],
 )

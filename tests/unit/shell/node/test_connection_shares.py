@@ -37,7 +37,9 @@ class TwoListeners(FedNetwork):
         super().__init__()
         self.factories: dict[int, Callable[[], Any]] = {}
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> FedListener:
+    async def listen(
+        self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol], tls: object = None
+    ) -> FedListener:
         self.factories[port] = protocol_factory
         return FedListener(host, port)
 

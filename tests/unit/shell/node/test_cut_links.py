@@ -34,7 +34,7 @@ class UnwatchedNetwork(HostNetwork):
         super().__init__(network, host)
         self._all, self._name = network, host
 
-    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> End:
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: object = None) -> End:
         return await self._all.connect(self._name, host, port, protocol)
 
 

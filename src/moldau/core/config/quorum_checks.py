@@ -1,0 +1,80 @@
+"""What Kafka's start refuses of the settings of a quorum."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from moldau.core.config.listeners import Endpoint
+from moldau.core.config.quorum_voters import QuorumVoter
+from moldau.core.config.setting import invalid_config
+
+
+class QuorumSettings(Protocol):
+    """Those of `BrokerSettings` that say who votes, and where."""
+
+    @property
+    def process_roles(self) -> tuple[str, ...]: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def controller_quorum_voters(self) -> tuple[QuorumVoter, ...]: ...
+    @property
+    def controller_quorum_bootstrap_servers(self) -> tuple[Endpoint, ...]: ...
+    @property
+    def listeners(self) -> tuple[Endpoint, ...]: ...
+    @property
+    def controller_endpoint(self) -> Endpoint | None: ...
+    @property
+    def is_controller(self) -> bool: ...
+    @property
+    def is_broker(self) -> bool: ...
+    @property
+    def is_whole(self) -> bool: ...
+
+
+def check_quorum(settings: QuorumSettings) -> None:
+    """A controller of several is one of their voters, and is reached by the others; a broker alone is neither.
+
+    Raises INVALID_CONFIG in Kafka's words.
+    """
+    voters = settings.controller_quorum_voters
+    if len(settings.process_roles) == 1 and not voters and not settings.controller_quorum_bootstrap_servers:
+        raise invalid_config(
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+            "controllers or controller.quorum.voters must contain a parseable set of controllers."
+        )
+    if not settings.is_controller:
+        _check_broker_alone(settings)
+        return
+    if not settings.is_broker and settings.listeners:
+        raise invalid_config(
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller"
+        )
+    if voters and settings.node_id not in [voter.node_id for voter in voters]:
+        ids = ", ".join(str(voter.node_id) for voter in voters)
+        raise invalid_config(
+            f"If process.roles contains the 'controller' role, the node id {settings.node_id} must be included in the "
+            f"set of voters controller.quorum.voters=Set({ids})"
+        )
+    if settings.controller_endpoint is None and not settings.is_whole:
+        raise invalid_config(
+            "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
+            "when running the KRaft controller role"
+        )
+
+
+def _check_broker_alone(settings: QuorumSettings) -> None:
+    """A node that is a broker alone reads the metadata log of controllers, which it must find."""
+    voters = settings.controller_quorum_voters
+    if settings.node_id in [voter.node_id for voter in voters]:
+        ids = ", ".join(str(voter.node_id) for voter in voters)
+        raise invalid_config(
+            f"If process.roles contains just the 'broker' role, the node id {settings.node_id} must not be included in "
+            f"the set of voters controller.quorum.voters=Set({ids})"
+        )
+    if settings.controller_endpoint is not None:
+        raise invalid_config(
+            "The controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
+            "running KRaft with just the broker role"
+        )

@@ -1,0 +1,86 @@
+"""The settings that say how listeners are secured: part of `BrokerSettings`."""
+
+# without `from __future__ import annotations`: rows are read from annotations, which would be texts
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from moldau.core.config.listeners import PLAINTEXT, SECURITY_PROTOCOLS, parse_protocol_map, uses_tls
+from moldau.core.config.setting import PER_BROKER, READ_ONLY, SettingValue, parse_value
+from moldau.core.config.tls_settings import TlsSettings, tls_settings
+
+
+class Row(NamedTuple):
+    """What makes a field of `BrokerSettings` a setting; the cells are those of broker_setting_rows.py."""
+
+    kind: str
+    default: str | None
+    valid: str
+    scope: str
+    note: str = ""
+    held: str = ""
+    """What is counted where the setting is a bound of what is held at once: the meaning of the metric."""
+
+
+class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields as those of `BrokerSettings`."""
+
+    texts: dict[str, str]
+    """What was set, as it was written; never changed."""
+
+    # fmt: off
+    listener_security_protocol_map: Annotated[str, Row("string",
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", PER_BROKER)]
+    # of TLS: those without a listener's prefix; see `tls_of`
+    ssl_cipher_suites: Annotated[tuple[str, ...], Row("list", "", "", PER_BROKER,
+        "of TLS 1.2 only suites with forward secrecy and authenticated encryption; of TLS 1.3 all or none")]
+    ssl_client_auth: Annotated[str, Row("string", "none", "[required, requested, none]", PER_BROKER)]
+    ssl_enabled_protocols: Annotated[tuple[str, ...], Row("list",
+        "TLSv1.2,TLSv1.3", "", PER_BROKER, "no others: older ones are not safe")]
+    ssl_endpoint_identification_algorithm: Annotated[str, Row("string", "https", "", PER_BROKER)]
+    ssl_key_password: Annotated[str | None, Row("password", None, "", PER_BROKER)]
+    ssl_keystore_certificate_chain: Annotated[str | None, Row("password", None, "", PER_BROKER)]
+    ssl_keystore_key: Annotated[str | None, Row("password", None, "", PER_BROKER)]
+    ssl_keystore_location: Annotated[str | None, Row("string", None, "", PER_BROKER,
+        "a file that changes is read again within 10 s")]
+    ssl_keystore_password: Annotated[str | None, Row("password", None, "", PER_BROKER)]
+    ssl_keystore_type: Annotated[str, Row("string", "JKS", "", PER_BROKER,
+        "PEM or PKCS12; a store that is really JKS is refused with the line that converts it")]
+    ssl_principal_mapping_rules: Annotated[str, Row("string", "DEFAULT", "", READ_ONLY)]
+    ssl_protocol: Annotated[str, Row("string", "TLSv1.3", "", PER_BROKER, "ssl.enabled.protocols decides")]
+    ssl_truststore_certificates: Annotated[str | None, Row("password", None, "", PER_BROKER)]
+    ssl_truststore_location: Annotated[str | None, Row("string", None, "", PER_BROKER)]
+    ssl_truststore_password: Annotated[str | None, Row("password", None, "", PER_BROKER)]
+    ssl_truststore_type: Annotated[str, Row("string", "JKS", "", PER_BROKER)]
+    # fmt: on
+
+    def protocol_of(self, listener_name: str) -> str:
+        """The security protocol of a listener of this cluster, say "SSL". As in Kafka the controller's is PLAINTEXT
+        where the map does not name it."""
+        protocols = parse_protocol_map(self.listener_security_protocol_map)
+        return protocols.get(listener_name.upper(), PLAINTEXT)
+
+    def protocol_code_of(self, listener_name: str) -> int:
+        """As the metadata has it: 0 is PLAINTEXT, 1 SSL."""
+        return SECURITY_PROTOCOLS.index(self.protocol_of(listener_name))
+
+    def tls_of(self, listener_name: str) -> TlsSettings | None:
+        """The settings of TLS for those who listen there, and for those who connect there; None: its protocol has no
+        TLS. Raises error 40 for what cannot be together."""
+        if not uses_tls(self.protocol_of(listener_name)):
+            return None
+        return tls_settings(listener_name, self.texts, _typed)
+
+
+_ROWS: dict[str, Row] = {
+    field.replace("_", "."): annotation.__metadata__[0]
+    for field, annotation in SecuritySettings.__annotations__.items()
+    if hasattr(annotation, "__metadata__")
+}
+
+
+def _typed(name: str, text: str | None) -> SettingValue:
+    """The value of `text`, or of the default. Raises error 40."""
+    row = _ROWS[name]
+    chosen = row.default if text is None else text
+    return None if chosen is None else parse_value(name, row.kind, chosen)

@@ -1,0 +1,198 @@
+"""The TLS of one node: contexts for its listeners and for its connections to others, made anew when a file or a setting
+changes. New connections take the new ones; those that are open go on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.tls_settings import TlsSettings
+from moldau.errors import KafkaError
+from moldau.ports import Workers
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.session import ANONYMOUS
+from moldau.transport.network import Listener, Network
+
+if TYPE_CHECKING:
+    from moldau.transport.tls import ClientTls, ServerTls, TlsMaterial
+
+LOOK_AGAIN_S = 5.0
+"""Between two looks at the files."""
+WARN_DAYS = 30
+_DAY_MS = 86_400_000
+
+
+class NodeTls:
+    """Used on the node's loop. Raises INVALID_CONFIG where the stores of a listener cannot be used. Imports nothing of
+    TLS, which costs a start milliseconds, where no listener has it."""
+
+    def __init__(self, settings: BrokerSettings, log: EventLog, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._listeners = {name: _ListenerTls(name, settings) for name in settings.tls_listeners}
+        for listener in self._listeners.values():
+            self._tell_expiry(listener)
+
+    def secured(self, network: Network) -> Network:
+        """`network`, as one that knows the TLS of the listeners of others."""
+        return SecuredNetwork(network, self) if self._listeners else network
+
+    def server(self, listener_name: str) -> ServerTls | None:
+        """What the listener is opened with; None: it has no TLS."""
+        listener = self._listeners.get(listener_name)
+        return None if listener is None else listener.server
+
+    def client(self, listener_name: str) -> ClientTls | None:
+        """What those listeners of other nodes are reached with; None: they have no TLS."""
+        listener = self._listeners.get(listener_name)
+        return None if listener is None else listener.client
+
+    def principal_of(self, listener_name: str) -> Callable[[bytes | None], str | None] | None:
+        """See CertifiedPrincipal; None: the listener has no TLS."""
+        listener = self._listeners.get(listener_name)
+        return None if listener is None else listener.principal_of
+
+    def expiry_ms(self) -> dict[str, int]:
+        """When the certificate of each listener ends, in ms since the epoch."""
+        ends = {name: listener.material.expires_ms for name, listener in self._listeners.items()}
+        return {name: end for name, end in ends.items() if end is not None}
+
+    def settings_changed(self, settings: BrokerSettings) -> None:
+        """Takes the settings in force: those of a listener that changed make new contexts, at once, so that who asked
+        for the change finds them in use. The stores are read on the loop: an operator does this seldom."""
+        for name, listener in self._listeners.items():
+            tls = settings.tls_of(name)
+            if tls is not None and tls != listener.settings:
+                self._take(listener, tls, partial(_load, tls))
+
+    async def watch(self, workers: Workers) -> None:
+        """Reads files again that have changed, until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_S)
+            for listener in self._listeners.values():
+                await self.look(listener.name, workers)
+
+    async def look(self, listener_name: str, workers: Workers) -> None:
+        """Reads the files of a listener again if they have changed."""
+        listener = self._listeners[listener_name]
+        tls = listener.settings
+        stamps = await workers.run(partial(_stamps, tls))
+        if stamps == listener.stamps:
+            return
+        try:
+            material = await workers.run(partial(_load, tls))
+        except KafkaError as error:
+            self._tell_failure(listener, error)
+            listener.stamps = stamps
+            return
+        if listener.settings is tls:
+            self._take(listener, tls, lambda: material)
+            listener.stamps = stamps
+
+    def _take(self, listener: _ListenerTls, tls: TlsSettings, load: Callable[[], TlsMaterial]) -> None:
+        try:
+            listener.take(tls, load())
+        except KafkaError as error:
+            self._tell_failure(listener, error)
+            return
+        self._log.info("TLS", f"listener {listener.name} uses its new certificates for new connections")
+        self._tell_expiry(listener)
+
+    def _tell_failure(self, listener: _ListenerTls, error: KafkaError) -> None:
+        text = f"listener {listener.name} goes on with its old certificates: {escape(error.message or error.name)}"
+        self._log.warn("TLS", text, about=listener.name)
+
+    def _tell_expiry(self, listener: _ListenerTls) -> None:
+        end_ms = listener.material.expires_ms
+        if end_ms is None:
+            return
+        days = (end_ms - self._now_ms()) // _DAY_MS
+        if days < WARN_DAYS:
+            when = "has expired" if days < 0 else f"expires in {days} days"
+            self._log.warn(f"certificate {listener.name}", f"the certificate of listener {listener.name} {when}")
+
+
+class _ListenerTls:
+    """Of one listener name. A node that only connects there, a broker to a controller, may have no key."""
+
+    def __init__(self, name: str, settings: BrokerSettings) -> None:
+        from moldau.transport.tls import ClientTls, ServerTls, client_context, server_context
+
+        self.name = name
+        tls = settings.tls_of(name)
+        if tls is None:
+            raise ValueError(f"listener {name} has no TLS")
+        self.stamps = _stamps(tls)
+        self.settings, self.material = tls, _load(tls)
+        self.client = ClientTls(client_context(tls, self.material))
+        self.server: ServerTls | None = None
+        if tls.keystore is not None:
+            self.server = ServerTls(server_context(tls, self.material))
+
+    def take(self, tls: TlsSettings, material: TlsMaterial) -> None:
+        """Raises INVALID_CONFIG, and then nothing is changed."""
+        from moldau.transport.tls import client_context, server_context
+
+        client = client_context(tls, material)
+        if self.server is not None:
+            self.server.context = server_context(tls, material)
+        self.client.context = client
+        self.settings, self.material = tls, material
+
+    def principal_of(self, certificate: bytes | None) -> str | None:
+        """See CertifiedPrincipal."""
+        from moldau.wire.x509 import subject_name
+
+        if certificate is None:
+            return ANONYMOUS
+        name = self.settings.principal_rules.principal_of(subject_name(certificate))
+        return None if name is None else f"User:{name}"
+
+
+class SecuredNetwork:
+    """The network of a node that knows by which TLS each listener of others is reached."""
+
+    def __init__(self, network: Network, tls: NodeTls) -> None:
+        self._network = network
+        self._tls = tls
+
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
+        return await self._network.listen(host, port, protocol_factory, tls)
+
+    def client_tls(self, listener_name: str) -> ClientTls | None:
+        """See Network."""
+        return self._tls.client(listener_name)
+
+    async def connect(
+        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
+    ) -> asyncio.Transport:
+        return await self._network.connect(host, port, protocol, tls)
+
+
+def _load(tls: TlsSettings) -> TlsMaterial:
+    from moldau.transport.tls import load_material
+
+    return load_material(tls)
+
+
+def _stamps(tls: TlsSettings) -> tuple[tuple[int, int, int], ...]:
+    """What tells one state of the files from another; of one that is not there, zeros."""
+    return tuple(map(_stamp, tls.files))
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0, 0
+    return found.st_mtime_ns, found.st_size, found.st_ino
