@@ -161,11 +161,17 @@ def _take_identity(context: ssl.SSLContext, identity: Identity, place: str) -> N
             raise _invalid(f"{place}: the private key is encrypted, and ssl.key.password is not set")
         return password
 
+    for what, mark in (("private key", b"PRIVATE KEY-----"), ("certificate", b"CERTIFICATE-----")):
+        if mark not in identity.pem:
+            raise _invalid(f"{place}: holds no {what} in PEM")
     try:
         with _file_in_memory(identity.pem) as path:
             context.load_cert_chain(path, password=key_password)
     except (ssl.SSLError, ValueError) as error:
-        raise _invalid(f"{place}: {_why(error)}") from error
+        if getattr(error, "reason", None) or not isinstance(error, ssl.SSLError):
+            raise _invalid(f"{place}: {_why(error)}") from error
+        wrong = " or ssl.key.password is wrong" if password is not None else ""
+        raise _invalid(f"{place}: the private key or a certificate is damaged{wrong}") from error
 
 
 def _trust(context: ssl.SSLContext, material: TlsMaterial, settings: TlsSettings, purpose: ssl.Purpose) -> None:
@@ -175,7 +181,7 @@ def _trust(context: ssl.SSLContext, material: TlsMaterial, settings: TlsSettings
     try:
         context.load_verify_locations(cadata=material.trusted)
     except (ssl.SSLError, ValueError) as error:
-        raise _invalid(f"{_place(settings.truststore)}: {_why(error)}") from error
+        raise _invalid(f"{_place(settings.truststore, 'ssl.truststore.certificates')}: {_why(error)}") from error
 
 
 def _identity(store: Store, key_password: str | None) -> Identity:
@@ -188,7 +194,7 @@ def _trusted(store: Store) -> str:
     pem = _read(store) if store.kind == PEM else _of_pkcs12(store, has_key=False)
     text = pem.decode("latin-1")
     if _BEGIN_CERTIFICATE not in text:
-        raise _invalid(f"{_place(store)} holds no certificate")
+        raise _invalid(f"{_place(store, 'ssl.truststore.certificates')} holds no certificate")
     return text
 
 
@@ -229,16 +235,15 @@ def _read(store: Store) -> bytes:
         raise _invalid(f"cannot read {store.location}: {error.strerror}") from error
 
 
-def _place(store: Store | None) -> str:
-    return "ssl.keystore.key" if store is None or store.location is None else store.location
+def _place(store: Store | None, setting: str = "ssl.keystore.key") -> str:
+    """Where a store is, for who must mend it: its file, else the setting."""
+    return setting if store is None or store.location is None else store.location
 
 
 def _why(error: Exception) -> str:
     name = getattr(error, "reason", None) or ""
     known = {
         "KEY_VALUES_MISMATCH": "the private key is not that of the first certificate",
-        "NO_START_LINE": "holds no private key and certificate in PEM",
-        "BAD_DECRYPT": "the password of the private key is wrong",
         "EE_KEY_TOO_SMALL": "the key is too short: RSA needs 2048 bits",
         "CA_MD_TOO_WEAK": "a certificate is signed with a weak hash",
         "EE_MD_TOO_WEAK": "a certificate is signed with a weak hash",

@@ -12,6 +12,8 @@ from typing import Final
 
 from moldau.errors import ProtocolError
 
+_VALIDITY: Final = 3
+_SUBJECT: Final = 4
 _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
 _VERSION: Final = 0xA0
@@ -45,12 +47,12 @@ _ESCAPED: Final = ',=+<>#;"\\'
 def subject_name(certificate: bytes) -> str:
     """The subject as Java's `X500Principal.getName()` writes it (RFC 2253), by which Kafka names a client:
     "CN=alice,O=Example". Raises ProtocolError for bytes that are no certificate."""
-    return _name(_fields(certificate)[4])
+    return _name(_fields(certificate)[_SUBJECT])
 
 
 def not_after_ms(certificate: bytes) -> int:
     """When the certificate ends, in ms since the epoch. Raises ProtocolError for bytes that are no certificate."""
-    _, (kind, end) = _elements(_content(_fields(certificate)[3], _SEQUENCE))
+    _, (kind, end) = _pair(_content(_fields(certificate)[_VALIDITY], _SEQUENCE))
     digits = end.decode("latin-1").removesuffix("Z")
     if kind == _UTC_TIME:  # two digits of the year: 1950 to 2049 (RFC 5280)
         digits = ("19" if digits[:2] >= "50" else "20") + digits
@@ -64,16 +66,23 @@ def not_after_ms(certificate: bytes) -> int:
 def _fields(certificate: bytes) -> list[tuple[int, bytes]]:
     """Serial number, algorithm, issuer, validity, subject, and what follows."""
     try:
-        signed = next(iter(_elements(_content((_SEQUENCE, _only(certificate)), _SEQUENCE))))
+        whole = next(_elements(certificate))
+        signed = next(_elements(_content(whole, _SEQUENCE)))
         fields = list(_elements(_content(signed, _SEQUENCE)))
-        return fields[1:] if fields[0][0] == _VERSION else fields
-    except (IndexError, StopIteration) as error:
+    except StopIteration as error:
         raise ProtocolError("this is no X.509 certificate") from error
+    if fields and fields[0][0] == _VERSION:
+        del fields[0]
+    if len(fields) <= _SUBJECT:
+        raise ProtocolError("this is no X.509 certificate")
+    return fields
 
 
-def _only(data: bytes) -> bytes:
-    (_, content), *_ = _elements(data)
-    return content
+def _pair(data: bytes) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    elements = list(_elements(data))
+    if len(elements) != 2:
+        raise ProtocolError("this is no X.509 certificate")
+    return elements[0], elements[1]
 
 
 def _content(element: tuple[int, bytes], kind: int) -> bytes:
@@ -111,7 +120,7 @@ def _part(element: tuple[int, bytes]) -> str:
 
 
 def _attribute(data: bytes) -> str:
-    (kind, identifier), (value_kind, value) = _elements(data)
+    (kind, identifier), (value_kind, value) = _pair(data)
     if kind != _OBJECT_IDENTIFIER:
         raise ProtocolError("this is no X.509 certificate")
     dotted = _dotted(identifier)

@@ -24,6 +24,7 @@ from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.administration.asking import Administered
 from moldau.shell.administration.loggers import broker_loggers, check_level, set_level
+from moldau.shell.administration.tls_stores import check_stores
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import (
     ALTER_CONFIGS_CLUSTER,
@@ -307,13 +308,21 @@ async def _refusal_of_own(
     if place != (ResourceType.BROKER, str(node.node_id)) or place in repeated:
         return None
     alone = msgspec.structs.replace(request, resources=(resource,))
+    alone = msgspec.structs.replace(alone, validate_only=False)  # for its records
+    work: Pausing[Any]
     if isinstance(alone, IncrementalAlterConfigsRequest):
-        rows: Sequence[Any] = (
-            await context.finish(incremental_alter_configs(node.image, node.static_settings, alone))
-        )[1].responses
+        work = incremental_alter_configs(node.image, node.static_settings, alone)
     else:
-        rows = (await context.finish(alter_configs(node.image, node.static_settings, alone)))[1].responses
-    return rows[0] if rows[0].error_code else None
+        work = alter_configs(node.image, node.static_settings, alone)
+    records, answer = await context.finish(work)
+    row = answer.responses[0]
+    if not row.error_code:
+        try:
+            check_stores(node.image, node.static_settings, records)
+        except KafkaError as error:
+            code, message = _code_and_message(error)
+            return msgspec.structs.replace(row, error_code=code, error_message=message)
+    return row if row.error_code else None
 
 
 async def _repeated(
