@@ -45,9 +45,9 @@ from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.doors import Doors
 from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import ProcessKilledError, VirtualLoop, virtual_loop
 from moldau.simulation.machine import Machine
-from moldau.simulation.network import HostNetwork
 from moldau.simulation.surroundings import SimulatedEventLog, Surroundings
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workers import SimulatedWorkers, WorkerWeather

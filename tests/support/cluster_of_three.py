@@ -62,7 +62,8 @@ class ClusterOfThree:
     """`commands`: how each node is started, by id; `roles`: its `process.roles`. Every directory is formatted by
     Moldau, or by Kafka for its own. `voters_in_log`: they are records of the log (KIP-853), not a setting.
     `settings`: more of each node. `later`: nodes that may succeed those; clients know their addresses before.
-    `features`: of the cluster, where they are not the defaults; None: as both kinds serve them, if there are both."""
+    `features`: of the cluster, where they are not the defaults; None: as both kinds serve them, if there are both.
+    `clients`: settings of librdkafka, for listeners that ask for more than an address."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class ClusterOfThree:
         settings: Mapping[str, str] | None = None,
         later: tuple[int, ...] = (),
         features: tuple[str, ...] | None = None,
+        clients: Mapping[str, str] | None = None,
     ) -> None:
         self._scratch = scratch
         is_of_moldau = all(command is moldau_command for command in commands.values())
@@ -90,6 +92,7 @@ class ClusterOfThree:
         ports = {node_id: self._ports(node_id) for node_id in NODE_IDS}
         reached = [self._ports(node_id)[0] for node_id in (*self._brokers, *later)]
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in reached)
+        self._clients: dict[str, str] = {"bootstrap.servers": self.bootstrap_servers, **(clients or {})}
         controllers = {node_id: port for node_id, (_, port) in ports.items() if "controller" in roles[node_id]}
         self.bootstrap_controllers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
         self._controllers: list[int] = []
@@ -289,12 +292,12 @@ class ClusterOfThree:
         return "\n".join(path.read_text()[-3_000:] for path in sorted(self._scratch.glob("node-*.log")))
 
     def wait_for_brokers(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin = AdminClient({**self._clients, "log_level": 0})
         self.wait_until(lambda: len(admin.list_topics(timeout=1).brokers) == len(self._brokers))
 
     def wait_in_sync(self) -> None:
         """Until every partition of the topic has all its replicas in sync."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin = AdminClient({**self._clients, "log_level": 0})
 
         def is_in_sync() -> bool:
             partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
@@ -304,7 +307,7 @@ class ClusterOfThree:
 
     def wait_whole(self) -> None:
         """Until every partition of every topic has all its replicas in sync, internal ones too."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin = AdminClient({**self._clients, "log_level": 0})
 
         def is_whole() -> bool:
             topics = admin.list_topics(timeout=1).topics.values()
@@ -314,7 +317,7 @@ class ClusterOfThree:
 
     def wait_out_of_sync(self, node_id: int) -> None:
         """Until the node is in sync in no partition of the topic, as the others know it."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin = AdminClient({**self._clients, "log_level": 0})
 
         def is_out() -> bool:
             partitions = admin.list_topics(TOPIC, timeout=1).topics[TOPIC].partitions.values()
@@ -324,7 +327,7 @@ class ClusterOfThree:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Asks again and again, within a bound. A KafkaException counts as no."""
-        pausing = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        pausing = Producer({**self._clients, "log_level": 0})
         for _ in range(WAIT_S * 5):
             try:
                 if condition():
@@ -335,12 +338,12 @@ class ClusterOfThree:
         pytest.fail(self.told())
 
     def create_topic(self, name: str = TOPIC) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({**self._clients})
         admin.create_topics([NewTopic(name, PARTITIONS, self._factor)])[name].result(WAIT_S)
 
     def replicas_of_new_topic(self, name: str, factor: int) -> list[tuple[int, ...]]:
         """Where the controller placed each partition."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({**self._clients})
         admin.create_topics([NewTopic(name, PARTITIONS, factor)])[name].result(WAIT_S)
         self.wait_until(lambda: len(admin.list_topics(name, timeout=1).topics[name].partitions) == PARTITIONS)
         found = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions
@@ -352,7 +355,7 @@ class ClusterOfThree:
         operation = AlterConfigOpType.DELETE if directories is None else AlterConfigOpType.SET
         change = ConfigEntry("cordoned.log.dirs", directories, incremental_operation=operation)
         resource = ConfigResource(ConfigResource.Type.BROKER, str(broker_id), incremental_configs=[change])
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({**self._clients})
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
         self.wait_until(lambda: len(self.cordonings_of(broker_id)) > known)
 
@@ -372,7 +375,7 @@ class ClusterOfThree:
 
     def new_producer(self) -> Producer:
         """Idempotent, with acks=all."""
-        settings = {"bootstrap.servers": self.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+        settings = {**self._clients, "enable.idempotence": True, "log_level": 0}
         return Producer({**settings, "delivery.timeout.ms": WAIT_S * 1_000, "linger.ms": 1})
 
     def produce(self, tag: str, count: int, producer: Producer | None = None) -> list[str]:
@@ -403,7 +406,7 @@ class ClusterOfThree:
 
     def read_all(self, count: int) -> list[str]:
         """`count` records, and what comes behind them within a second."""
-        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "nobody", "auto.offset.reset": "earliest"}
+        settings = {**self._clients, "group.id": "nobody", "auto.offset.reset": "earliest"}
         consumer = Consumer({**settings, "enable.auto.commit": False, "log_level": 0})
         consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
         found: list[str] = []
@@ -427,6 +430,7 @@ def cluster_of_three(
     settings: Mapping[str, str] | None = None,
     later: tuple[int, ...] = (),
     features: tuple[str, ...] | None = None,
+    clients: Mapping[str, str] | None = None,
 ) -> Iterator[ClusterOfThree]:
     """All three started, and known to each other."""
     cluster = ClusterOfThree(
@@ -438,6 +442,7 @@ def cluster_of_three(
         settings=settings,
         later=later,
         features=features,
+        clients=clients,
     )
     try:
         for node_id in NODE_IDS:

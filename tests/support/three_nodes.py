@@ -17,8 +17,9 @@ from moldau.shell.node.doors import Doors
 from moldau.shell.node.metrics.collect import collect
 from moldau.shell.node.storage_format import format_directory
 from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
-from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.types import BrokerId, TopicPartition
 from moldau.wire.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest

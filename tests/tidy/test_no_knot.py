@@ -51,6 +51,7 @@ OF_A_LIBRARY = {
     "products/console/tail.py": "confluent-kafka",
     "products/pipelines/running/logs.py": "logging",
     "shell/node/log_format.py": "logging",
+    "transport/tls.py": "ssl",
 }
 OF_THE_HOT_PATH: dict[str, set[str]] = {
     "shell/broker/handlers/parked_fetch.py": {"fetch_requests", "fetched_bytes", "parked_fetches", "on_abandoned"},

@@ -26,9 +26,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from moldau.core.config.listeners import is_wildcard
 from moldau.simulation.kinds import random_of
 from moldau.simulation.links import FIRST_CONNECT_RETRY_S, FIRST_RETRY_S, Link, NetworkWeather
 from moldau.simulation.loop import CLOCK_RESOLUTION, CURRENT_PROCESS, SimulatedProcess, VirtualLoop
@@ -36,11 +35,6 @@ from moldau.simulation.receive_buffers import is_kept
 from moldau.simulation.trace import Trace
 from moldau.transport.network import SILENCE_S
 from moldau.types import Buffer
-
-if TYPE_CHECKING:
-    from moldau.transport.tls import ClientTls, ServerTls
-
-_NO_TLS = "the simulated network has no TLS: its bytes would differ from run to run"
 
 FIRST_EPHEMERAL_PORT = 30_000
 RUBBISH = b"\xa5"
@@ -585,30 +579,3 @@ class SimulatedNetwork:
 
     def _gone(self, end: End) -> None:
         self.lose(end, None, after=self.delay(end.random))
-
-
-class HostNetwork:
-    """The Network door of what runs on `host`."""
-
-    def __init__(self, network: SimulatedNetwork, host: str) -> None:
-        self._network = network
-        self._host = host
-
-    async def listen(
-        self,
-        host: str,
-        port: int,
-        protocol_factory: Callable[[], asyncio.BaseProtocol],
-        tls: ServerTls | None = None,
-    ) -> SimulatedListener:
-        if tls is not None:
-            raise NotImplementedError(_NO_TLS)
-        return await self._network.listen(self._host if is_wildcard(host) else host, port, protocol_factory)
-
-    def client_tls(self, listener_name: str) -> None:
-        """None: no listener has TLS here."""
-
-    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None) -> End:
-        if tls is not None:
-            raise NotImplementedError(_NO_TLS)
-        return await self._network.connect(self._host, host, port, protocol, is_watched=True)

@@ -15,10 +15,10 @@ from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.simulation.checkers.survivors import SEGMENT_SUFFIX
 from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.kinds import directory_path
 from moldau.simulation.loop import ProcessKilledError
 from moldau.simulation.machine import Machine
-from moldau.simulation.network import HostNetwork
 from moldau.simulation.surroundings import SimulatedEventLog, Surroundings
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workers import SimulatedWorkers, WorkerWeather

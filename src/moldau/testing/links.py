@@ -146,7 +146,7 @@ class _MemberNetwork:
         if other is None:
             return await self._tcp.connect(host, port, protocol, tls)
         if tls is not None:
-            raise NotImplementedError("links that can be cut carry no TLS")
+            raise MoldauError("links that can be cut carry no TLS")
         link = _Link(self._links, (self._node_id, other), protocol, self._opened.discard)
         self._opened.add(link)
         try:

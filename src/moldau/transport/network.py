@@ -59,7 +59,7 @@ class Network(Protocol):
     ) -> Listener:
         """Opens a port; `host` "" and "::" mean every address, of IPv4 too. With `tls` the protocols are those of
         `SecuredProtocol`. Raises OSError where the port cannot be had: of a real network PortTakenError where another
-        socket has it; NotImplementedError where the network has no TLS."""
+        socket has it; MoldauError where the network has no TLS."""
         ...
 
     def client_tls(self, listener_name: str) -> ClientTls | None:
@@ -72,7 +72,7 @@ class Network(Protocol):
         """Opens a connection; `protocol` knows of it when this returns, with `tls` after the handshake. It is lost with
         an error once nothing has come of the other machine for SILENCE_S, or that knows nothing of it any more. Raises
         OSError (HandshakeError where TLS is not agreed on), UnicodeError or ValueError for a host that cannot be a
-        name, NotImplementedError as `listen`."""
+        name, MoldauError as `listen`."""
         ...
 
 

@@ -75,6 +75,10 @@ class ServerTls:
     def __init__(self, context: ssl.SSLContext) -> None:
         self.context = context
 
+    def use(self, context: ssl.SSLContext) -> None:
+        """From the next connection on."""
+        self.context = context
+
 
 class ClientTls:
     """The TLS of connections to one kind of listener, as `ServerTls`."""
@@ -82,6 +86,10 @@ class ClientTls:
     __slots__ = ("context",)
 
     def __init__(self, context: ssl.SSLContext) -> None:
+        self.context = context
+
+    def use(self, context: ssl.SSLContext) -> None:
+        """From the next connection on."""
         self.context = context
 
 

@@ -12,7 +12,7 @@ from moldau.core.config.tls_settings import TlsSettings
 from moldau.errors import KafkaError
 from moldau.transport.tls import client_context, load_material, server_context
 from tests.support.certificates import Authority, Issued, authority
-from tests.unit.transport.test_tls_transport import identity, settings_of, trust
+from tests.support.tls_settings import identity, settings_of, trust
 
 
 def server_of(settings: TlsSettings) -> ssl.SSLContext:

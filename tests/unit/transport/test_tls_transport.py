@@ -11,39 +11,14 @@ from typing import Any
 import pytest
 import uvloop
 
-from moldau.core.config.broker_settings import ROWS_BY_NAME
-from moldau.core.config.setting import SettingValue, parse_value
-from moldau.core.config.tls_settings import TlsSettings, tls_settings
 from moldau.transport.network import Listener, TcpNetwork
 from moldau.transport.tls import ClientTls, ServerTls, client_context, load_material, server_context
 from moldau.transport.tls_transport import HANDSHAKES_PER_TURN, HandshakeError, HandshakeTurns
 from tests.support.certificates import Authority, Issued, authority
+from tests.support.tls_settings import identity, settings_of, trust
 
 TIMEOUT_S = 20.0
 LOOPS = [asyncio.SelectorEventLoop, uvloop.Loop]
-
-
-def settings_of(**texts: str) -> TlsSettings:
-    """`keystore_type="PEM"` is `ssl.keystore.type`."""
-
-    def value_of(name: str, text: str | None) -> SettingValue:
-        row = ROWS_BY_NAME[name]
-        chosen = row[2] if text is None else text
-        return None if chosen is None else parse_value(name, row[1], chosen)
-
-    return tls_settings("x", {f"ssl.{name.replace('_', '.')}": text for name, text in texts.items()}, value_of)
-
-
-def identity(issued: Issued) -> dict[str, str]:
-    return {
-        "keystore_type": "PEM",
-        "keystore_key": issued.key_pem,
-        "keystore_certificate_chain": issued.chain_pem,
-    }
-
-
-def trust(of: Authority) -> dict[str, str]:
-    return {"truststore_type": "PEM", "truststore_certificates": of.pem}
 
 
 def server(issued: Issued | None = None, **texts: str) -> ServerTls:
@@ -353,7 +328,7 @@ def test_a_new_context_serves_new_connections_and_leaves_open_ones_alone(loop_cl
         tls = server()
         served = await serve(tls)
         first = await served.connect(client())
-        tls.context = server(Authority("CN=Next").issue("CN=server")).context
+        tls.use(server(Authority("CN=Next").issue("CN=server")).context)
         with pytest.raises(HandshakeError):
             await served.connect(client())
         first.transport.write(b"still here")

@@ -42,7 +42,7 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     ssl_keystore_certificate_chain: Annotated[str | None, Row("password", None, "", PER_BROKER)]
     ssl_keystore_key: Annotated[str | None, Row("password", None, "", PER_BROKER)]
     ssl_keystore_location: Annotated[str | None, Row("string", None, "", PER_BROKER,
-        "a file that changes is read again within 10 s")]
+        "a file that changes is read again within 5 s")]
     ssl_keystore_password: Annotated[str | None, Row("password", None, "", PER_BROKER)]
     ssl_keystore_type: Annotated[str, Row("string", "JKS", "", PER_BROKER,
         "PEM or PKCS12; a store that is really JKS is refused with the line that converts it")]

@@ -139,8 +139,8 @@ class _ListenerTls:
 
         client = client_context(tls, material)
         if self.server is not None:
-            self.server.context = server_context(tls, material)
-        self.client.context = client
+            self.server.use(server_context(tls, material))
+        self.client.use(client)
         self.settings, self.material = tls, material
 
     def principal_of(self, certificate: bytes | None) -> str | None:

@@ -21,8 +21,9 @@ from moldau.shell.network.rights import CLUSTER_ACTION
 from moldau.shell.network.session import Session
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import VirtualLoop
-from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.types import Uuid
 from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal

@@ -10,7 +10,8 @@ import pytest
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import ERROR_CODES
 from moldau.shell.peers.peer import Peer
-from moldau.simulation.network import End, HostNetwork, SimulatedNetwork
+from moldau.simulation.host_network import HostNetwork
+from moldau.simulation.network import End, SimulatedNetwork
 from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest

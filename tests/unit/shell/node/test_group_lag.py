@@ -7,7 +7,7 @@ from typing import Any
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.peers.peer import Peer
-from moldau.simulation.network import HostNetwork
+from moldau.simulation.host_network import HostNetwork
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,

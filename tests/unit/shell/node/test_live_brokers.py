@@ -12,8 +12,9 @@ from moldau.core.metadata.image import BrokerImage, BrokerListener
 from moldau.shell.node.live_brokers import PATIENCE_MS, LiveBroker, find_live_brokers
 from moldau.shell.node.recover import Remains
 from moldau.shell.node.storage_format import MetaProperties
+from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
-from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.types import ZERO_UUID, BrokerId, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.peers.peer import Peer
-from moldau.simulation.network import HostNetwork
+from moldau.simulation.host_network import HostNetwork
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,

@@ -16,7 +16,7 @@ from moldau.shell.node.storage_format import format_directory
 from moldau.shell.peers.outages import OUTAGE_S
 from moldau.shell.peers.peer import Peer
 from moldau.shell.quorum.quorum_state import QuorumError
-from moldau.simulation.network import HostNetwork
+from moldau.simulation.host_network import HostNetwork
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.configs import (
     AlterableConfig,

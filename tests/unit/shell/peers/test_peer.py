@@ -8,8 +8,9 @@ import pytest
 
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.peers.peer import FIRST_TRY_S, MAX_BACKOFF_MS, MAX_IN_FLIGHT, NoAnswerError, Peer
+from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
-from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.framing import frame

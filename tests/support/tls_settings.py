@@ -1,0 +1,31 @@
+"""Settings of TLS for tests, with what `tests.support.certificates` has issued."""
+
+from __future__ import annotations
+
+from moldau.core.config.broker_settings import ROWS_BY_NAME
+from moldau.core.config.setting import SettingValue, parse_value
+from moldau.core.config.tls_settings import TlsSettings, tls_settings
+from tests.support.certificates import Authority, Issued
+
+
+def settings_of(**texts: str) -> TlsSettings:
+    """`keystore_type="PEM"` is `ssl.keystore.type`."""
+
+    def value_of(name: str, text: str | None) -> SettingValue:
+        row = ROWS_BY_NAME[name]
+        chosen = row[2] if text is None else text
+        return None if chosen is None else parse_value(name, row[1], chosen)
+
+    return tls_settings("x", {f"ssl.{name.replace('_', '.')}": text for name, text in texts.items()}, value_of)
+
+
+def identity(issued: Issued) -> dict[str, str]:
+    return {
+        "keystore_type": "PEM",
+        "keystore_key": issued.key_pem,
+        "keystore_certificate_chain": issued.chain_pem,
+    }
+
+
+def trust(of: Authority) -> dict[str, str]:
+    return {"truststore_type": "PEM", "truststore_certificates": of.pem}
