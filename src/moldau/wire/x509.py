@@ -19,16 +19,9 @@ _SET: Final = 0x31
 _VERSION: Final = 0xA0
 _UTC_TIME: Final = 0x17
 _OBJECT_IDENTIFIER: Final = 0x06
-_TEXTS: Final = {
-    0x0C: "utf-8",
-    0x13: "latin-1",
-    0x14: "latin-1",
-    0x16: "latin-1",
-    0x1B: "latin-1",
-    0x1C: "utf-32-be",
-    0x1E: "utf-16-be",
-}
-"""Types of texts: UTF8String, PrintableString, TeletexString, IA5String, GeneralString, UniversalString, BMPString."""
+_TEXTS: Final = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
+"""Types that Java writes as texts: UTF8String, PrintableString, TeletexString, IA5String, GeneralString, BMPString. It
+reads all of them as UTF-8."""
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -124,10 +117,10 @@ def _attribute(data: bytes) -> str:
     if kind != _OBJECT_IDENTIFIER:
         raise ProtocolError("this is no X.509 certificate")
     dotted = _dotted(identifier)
-    keyword, encoding = _KEYWORDS.get(dotted), _TEXTS.get(value_kind)
-    if keyword is None or encoding is None:
+    keyword = _KEYWORDS.get(dotted)
+    if keyword is None or value_kind not in _TEXTS:
         return f"{keyword or dotted}=#{_encoded(value_kind, value).hex()}"
-    return f"{keyword}={_escaped(value.decode(encoding, 'replace'))}"
+    return f"{keyword}={_escaped(value.decode('utf-8', 'replace'))}"
 
 
 def _encoded(kind: int, value: bytes) -> bytes:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cryptography import x509
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +20,20 @@ from tests.support.certificates import authority, email_name
 )
 def test_a_subject_is_written_last_part_first(name: str) -> None:
     assert subject_name(authority().issue(name).der) == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        (_ASN1Type.PrintableString, "CN=plain"),
+        (_ASN1Type.T61String, "CN=plain"),
+        (_ASN1Type.BMPString, "CN=\\00p\\00l\\00a\\00i\\00n"),
+        (_ASN1Type.UniversalString, "CN=#1c14000000700000006c00000061000000690000006e"),
+    ],
+)
+def test_each_type_of_text_is_written_as_java_does(kind: _ASN1Type, written: str) -> None:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "plain", _type=kind)])
+    assert subject_name(authority().issue(name).der) == written
 
 
 def test_an_attribute_without_a_keyword_is_written_with_its_bytes() -> None:

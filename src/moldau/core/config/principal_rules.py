@@ -9,6 +9,7 @@ it lower or upper case. DEFAULT is the name itself. Patterns are those of Python
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import msgspec
 
@@ -39,9 +40,9 @@ class PrincipalRules(msgspec.Struct, frozen=True):
         for rule in self.rules:
             if rule.pattern is None:
                 return name
-            found = rule.pattern.fullmatch(name)
-            if found is not None:
-                text = _replaced(rule.replacement, found)
+            if rule.pattern.fullmatch(name) is not None:
+                # as Kafka: all that the pattern finds, also the nothing that `.*` finds behind the name
+                text = rule.pattern.sub(partial(_replaced, rule.replacement), name)
                 return text.lower() if rule.case == "L" else text.upper() if rule.case == "U" else text
         return None
 
@@ -56,7 +57,9 @@ def parse_principal_rules(text: str) -> PrincipalRules:
             raise invalid_config(f"Invalid rule in {SETTING}: `{stripped[position:]}`, write RULE:pattern/name/[LU]")
         rules.append(_rule(item.group(1)))
         position = item.end()
-    return PrincipalRules(tuple(rules) or (PrincipalRule(),))
+    if not rules:
+        raise invalid_config(f"{SETTING} is empty: no certificate would have a principal")
+    return PrincipalRules(tuple(rules))
 
 
 def _rule(text: str) -> PrincipalRule:

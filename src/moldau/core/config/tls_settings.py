@@ -116,7 +116,7 @@ def tls_settings(
         cipher_suites=items("ssl.cipher.suites"),
         client_auth=client_auth,
         checks_host=algorithm is not None,
-        principal_rules=parse_principal_rules(text("ssl.principal.mapping.rules") or "DEFAULT"),
+        principal_rules=parse_principal_rules(str(value("ssl.principal.mapping.rules"))),
     )
 
 

@@ -12,7 +12,8 @@ from moldau.errors import KafkaError
     ("rules", "name", "principal"),
     [
         ("DEFAULT", "CN=a,O=b", "CN=a,O=b"),
-        ("", "CN=a", "CN=a"),
+        ("RULE:.*/fixed/", "anything", "fixedfixed"),
+        ("RULE:^.*$/fixed/", "anything", "fixed"),
         ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", "CN=kafka,OU=ServiceUsers,O=x", "kafka"),
         ("RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L", "CN=A,OU=B,O=c,L=d,ST=e,C=f", "a@b"),
         ("RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/U , DEFAULT", "OU=x,cn=abc", "ABC"),
@@ -36,3 +37,8 @@ def test_the_first_rule_that_fits_names_the_principal(rules: str, name: str, pri
 def test_what_is_no_rule_is_refused(rules: str) -> None:
     with pytest.raises(KafkaError, match=r"Invalid rule in ssl\.principal\.mapping\.rules"):
         parse_principal_rules(rules)
+
+
+def test_an_empty_list_of_rules_is_refused() -> None:
+    with pytest.raises(KafkaError, match="no certificate would have a principal"):
+        parse_principal_rules(" ")
