@@ -199,7 +199,7 @@ class Stream(Protocol):
 
 
 class Dialer(Protocol):
-    """What a client that blocks its thread asks of the world: connections, and the time."""
+    """What a client that blocks its thread asks of the world: connections, the time, and random bytes."""
 
     def dial(self, host: str, port: int, timeout_ms: int) -> Stream:
         """Connects. Raises a retriable KafkaError that says why the address cannot be reached."""
@@ -211,4 +211,8 @@ class Dialer(Protocol):
 
     def pause(self, length_ms: int) -> None:
         """Returns after so much time."""
+        ...
+
+    def random_bytes(self, count: int) -> bytes:
+        """`count` random bytes that nobody can predict, as of a Random."""
         ...

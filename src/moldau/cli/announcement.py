@@ -28,7 +28,8 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, beside: M
     connect, *others = advertised_addresses(settings, node) if settings.is_broker else [address]
     which = "a cluster of one node" if settings.is_whole else f"node {settings.node_id} of a cluster"
     lines = [
-        f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, no authentication"
+        f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, "
+        f"{authentication(settings)}"
     ]
     lines += [f"  note       {notice}" for notice in settings.notices()]
     where = ", ".join(str(Path(path).resolve()) for path in settings.log_directories)
@@ -45,6 +46,17 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, beside: M
     if settings.is_broker:
         lines.append(f"  try        echo hello | moldau produce greetings -b {connect.split(' ')[0]}")
     say([*lines, f"{READY}{address}"])
+
+
+def authentication(settings: BrokerSettings) -> str:
+    """Which of the listeners for clients ask for a login."""
+    names = [endpoint.name for endpoint in settings.listeners]
+    asking = [name for name in names if settings.protocol_of(name).startswith("SASL_")]
+    if not asking:
+        return "no authentication"
+    if len(asking) == len(names):
+        return "authentication by SASL"
+    return f"authentication by SASL only at {', '.join(asking)}"
 
 
 def advertised_addresses(settings: BrokerSettings, node: Node) -> list[str]:

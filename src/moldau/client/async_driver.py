@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
+from moldau.client.protocol.sasl import NONCE_BYTES, Credentials, authenticating, go_on
+from moldau.ports import Random, Workers
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.framing import LENGTH_SIZE
 from moldau.wire.protocol.schema import Request
@@ -88,6 +91,16 @@ class AsyncConnection(asyncio.BufferedProtocol):
         except TimeoutError as error:
             self.close()
             raise self._lost(f"no answer in {allowed_s} s") from error
+
+    async def authenticate(self, credentials: Credentials, random: Random, workers: Workers) -> int:
+        """Logs in, or again; nothing else may be sent meanwhile. Gives how many milliseconds the session lasts, 0: for
+        ever. Raises KafkaError, and as `request`. The hashes of SCRAM are done by `workers`."""
+        exchange = authenticating(credentials, random.random_bytes(NONCE_BYTES), self._protocol.peer)
+        step = go_on(exchange)
+        while not isinstance(step, int):
+            answer: msgspec.Struct = await self.request(cast(Request[Any], step))
+            step = await workers.run(partial(go_on, exchange, answer))
+        return step
 
     def close(self) -> None:
         """Ends the connection at once; requests that wait for an answer fail when the transport reports its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from typing import Final
@@ -46,7 +47,7 @@ class TcpStream:
 
 
 class TcpDialer:
-    """Plain TCP, and the thread's own time."""
+    """Plain TCP, the thread's own time, and the kernel's randomness."""
 
     __slots__ = ()
 
@@ -64,6 +65,9 @@ class TcpDialer:
 
     def pause(self, length_ms: int) -> None:
         time.sleep(length_ms / 1_000)
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
 
 
 TCP: Final = TcpDialer()

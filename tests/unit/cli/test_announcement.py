@@ -37,3 +37,14 @@ def test_a_listener_that_advertises_nothing_is_printed_itself(capsys: pytest.Cap
     assert f"  connect    bootstrap.servers={own}" in lines
     assert not [line for line in lines if line.startswith("  listens")]
     assert lines[-1] == f"ready {own}"
+
+
+def test_the_listeners_that_ask_for_a_login_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {
+        "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    }
+    with Cluster(settings=settings) as cluster:
+        assert printed(cluster, capsys)[0].endswith("Kafka protocol, authentication by SASL only at OUTSIDE")

@@ -16,6 +16,7 @@ import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.connection import ClientProtocol
+from moldau.client.protocol.sasl import NONCE_BYTES, REAUTHENTICATE_AT, Credentials, authenticating, go_on
 from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
@@ -41,8 +42,10 @@ class ClientConnection:
         port: int,
         *,
         connect_timeout_ms: int | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        """`connect_timeout_ms`: in place of that of the access."""
+        """`connect_timeout_ms`: in place of that of the access. `credentials`: as whom to log in; None: the listener
+        asks for none."""
         self.host = host
         self.port = port
         if connect_timeout_ms is None:
@@ -50,6 +53,9 @@ class ClientConnection:
         # the versions are a part of connecting: a broker that recovers accepts, and answers only once it is done
         self.request_timeout_ms = connect_timeout_ms
         self._monotonic_ms = dialer.monotonic_ms
+        self._dialer = dialer
+        self._credentials = credentials
+        self._log_in_again_ms: int | None = None
         self._protocol = ClientProtocol(str(self), client_id=access.client_id)
         self._read_ahead = b""
         self._stream: Stream | None = dialer.dial(host, port, connect_timeout_ms)
@@ -58,10 +64,13 @@ class ClientConnection:
             while request is not None:
                 self._write(request)
                 request = self._protocol.take_versions(self.receive())
+            # a broker takes its time to refuse, so that passwords are not tried out fast
+            self.request_timeout_ms = access.request_timeout_ms
+            if credentials is not None:
+                self._authenticate(credentials)
         except BaseException:
             self.close()
             raise
-        self.request_timeout_ms = access.request_timeout_ms
 
     # --- closing ---
 
@@ -96,6 +105,23 @@ class ClientConnection:
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
+    # --- authentication ---
+
+    def _authenticate(self, credentials: Credentials) -> None:
+        """Logs in, or again (KIP-368), while nothing is in flight. Raises KafkaError."""
+        self._log_in_again_ms = None
+        exchange = authenticating(credentials, self._dialer.random_bytes(NONCE_BYTES), str(self))
+        began_ms = self._monotonic_ms()
+        try:
+            step = go_on(exchange)
+            while not isinstance(step, int):
+                step = go_on(exchange, self.request(step))
+        except BaseException:
+            self.close()
+            raise
+        if step:
+            self._log_in_again_ms = began_ms + int(step * REAUTHENTICATE_AT)
+
     # --- requests ---
 
     def version_of(self, api_key: ApiKey, *, max_version: int | None = None) -> int:
@@ -112,6 +138,10 @@ class ClientConnection:
     def send(self, message: Request[Any], version: int) -> None:
         """Writes one request; `receive` gives answers in the order of the requests. Blocks while the socket is full."""
         self._connected()
+        due_ms = self._log_in_again_ms
+        is_due = due_ms is not None and not self.in_flight and self._monotonic_ms() >= due_ms
+        if is_due and self._credentials is not None:
+            self._authenticate(self._credentials)
         self._write(self._protocol.request(message, version))
 
     def receive_message(self, response: type[ResponseType], buffer: bytearray | None = None) -> ResponseType:

@@ -66,6 +66,10 @@ class ListeningDialer:
         """As Dialer.pause."""
         self._dialer.pause(length_ms)
 
+    def random_bytes(self, count: int) -> bytes:
+        """As Dialer.random_bytes."""
+        return self._dialer.random_bytes(count)
+
     # -- what streams report
 
     def answered(self, address: Address) -> None:

@@ -25,6 +25,7 @@ from moldau.core.config.setting import (
     check_value,
     invalid_value,
     parse_value,
+    without_listener,
 )
 from moldau.core.config.tls_settings import tls_setting_of
 from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
@@ -56,7 +57,6 @@ _JAVA_CLASSES = ("metric.reporters",)
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 MIN_BUFFER_BYTES_PER_CLEANER = 1 << 20
 
-_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 _WITH_LISTENER_ONLY = re.compile(r"ssl\.(key\.password|keystore\..+|truststore\..+)")
 _TOGETHER = (
     ("log.roll.ms", "log.roll.hours"),
@@ -86,18 +86,18 @@ def synonyms_of(name: str) -> tuple[str, ...]:
 
 def base_name(name: str) -> str:
     """`name` without `listener.name.<listener>.`, and without the SASL mechanism that may follow it."""
-    match = _LISTENER_PREFIX.fullmatch(name) if name.startswith("listener.name.") else None
-    if match is None:
-        return name
-    base = match.group(1)
-    while base not in ROWS_BY_NAME and "." in base:
-        base = base.partition(".")[2]
-    return base if base in ROWS_BY_NAME else match.group(1)
+    return without_listener(name, ROWS_BY_NAME)
 
 
 def row_of(name: str) -> SettingRow | None:
     """The row that says what `name` is, also behind a listener's prefix; None: nobody knows."""
     return ROWS_BY_NAME.get(name) or ROWS_BY_NAME.get(base_name(name))
+
+
+def acts_for_a_listener(name: str) -> bool:
+    """Whether `name` is a setting of SASL with the prefix of a listener: each listener may have its own value."""
+    base = base_name(name)
+    return base != name and base.startswith("sasl.") and base in ROWS_BY_NAME and ROWS_BY_NAME[base][5] == HONOURED
 
 
 def is_dynamic(name: str) -> bool:
@@ -190,7 +190,7 @@ def _taken(layer: Mapping[str, str], notices: list[str]) -> dict[str, str]:
     """What a layer adds to the view. What was set by others and is not served is left out, and `notices` say so."""
     taken = {}
     for name in sorted(layer):
-        is_known = name in ROWS_BY_NAME or tls_setting_of(name) is not None
+        is_known = name in ROWS_BY_NAME or tls_setting_of(name) is not None or acts_for_a_listener(name)
         if not is_known or not is_dynamic(name) or name in CHANGED_BY_A_RESTART:
             continue
         try:
@@ -277,7 +277,7 @@ def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
     is_in_force = name in ROWS_BY_NAME and parse_value(name, row[1], text) == view.get(name)
     if is_in_force:
         return
-    if tls_setting_of(name) is not None and row[5] == HONOURED:
+    if acts_for_a_listener(name) or (tls_setting_of(name) is not None and row[5] == HONOURED):
         return
     if row[5] in (NOT_SERVED, REFUSED) or row[0] != name:
         raise invalid_request(f"Cannot update {name}: it is not served yet, and would have no effect")

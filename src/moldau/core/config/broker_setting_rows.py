@@ -9,7 +9,15 @@ definitions of Apache Kafka 4.4.0.
 
 from __future__ import annotations
 
-from moldau.core.config.setting import CLUSTER_WIDE, IGNORED, NOT_SERVED, PER_BROKER, READ_ONLY, REFUSED, SettingRow
+from moldau.core.config.setting import (
+    CLUSTER_WIDE,
+    IGNORED,
+    NOT_SERVED,
+    PER_BROKER,
+    READ_ONLY,
+    REFUSED,
+    SettingRow,
+)
 
 HIDDEN_BROKER_SETTINGS = (
     "controller.performance.always.log.threshold.ms",
@@ -208,8 +216,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("group.streams.topology.description.plugin.class", "class", None, "", READ_ONLY, NOT_SERVED, ""),
     # security
     ("authorizer.class.name", "string", "", "non-null string", READ_ONLY, REFUSED, ""),
-    ("connection.failed.authentication.delay.ms", "int", "100", "[0,...]", READ_ONLY, NOT_SERVED, ""),
-    ("connections.max.reauth.ms", "long", "0", "", READ_ONLY, REFUSED, ""),
     ("delegation.token.expiry.check.interval.ms", "long", "3600000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("delegation.token.expiry.time.ms", "long", "86400000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("delegation.token.max.lifetime.ms", "long", "604800000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
@@ -218,8 +224,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("principal.builder.class", "class", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
      "", PER_BROKER, REFUSED, ""),
     ("sasl.client.callback.handler.class", "class", None, "", READ_ONLY, NOT_SERVED, ""),
-    ("sasl.enabled.mechanisms", "list", "GSSAPI", "", PER_BROKER, NOT_SERVED, ""),
-    ("sasl.jaas.config", "password", None, "", PER_BROKER, NOT_SERVED, ""),
     ("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "", PER_BROKER, NOT_SERVED, ""),
     ("sasl.kerberos.min.time.before.relogin", "long", "60000", "", PER_BROKER, NOT_SERVED, ""),
     ("sasl.kerberos.principal.to.local.rules", "list", "DEFAULT", "", PER_BROKER, NOT_SERVED, ""),
@@ -236,8 +240,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("sasl.login.refresh.window.jitter", "double", "0.05", "", PER_BROKER, NOT_SERVED, ""),
     ("sasl.login.retry.backoff.max.ms", "long", "10000", "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.login.retry.backoff.ms", "long", "100", "", READ_ONLY, NOT_SERVED, ""),
-    ("sasl.mechanism.controller.protocol", "string", "GSSAPI", "", READ_ONLY, NOT_SERVED, ""),
-    ("sasl.mechanism.inter.broker.protocol", "string", "GSSAPI", "", PER_BROKER, NOT_SERVED, ""),
     ("sasl.oauthbearer.allow.unverified.audience", "boolean", "false", "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.oauthbearer.allow.unverified.issuer", "boolean", "false", "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.oauthbearer.assertion.algorithm", "string", "RS256", "(case insensitive) [ES256, RS256]", READ_ONLY,
@@ -270,7 +272,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("sasl.oauthbearer.sub.claim.name", "string", "sub", "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.oauthbearer.token.endpoint.url", "string", None, "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.server.callback.handler.class", "class", None, "", READ_ONLY, NOT_SERVED, ""),
-    ("sasl.server.max.receive.size", "int", "524288", "", READ_ONLY, NOT_SERVED, ""),
     ("security.providers", "string", None, "", READ_ONLY, NOT_SERVED, ""),
     ("ssl.allow.dn.changes", "boolean", "false", "", READ_ONLY, IGNORED, "a new certificate may have any name"),
     ("ssl.allow.san.changes", "boolean", "false", "", READ_ONLY, IGNORED, "a new certificate may have any name"),

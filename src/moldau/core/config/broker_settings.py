@@ -13,9 +13,9 @@ from typing import Annotated
 
 import msgspec
 
+from moldau.core.authentication.settings import check_sasl
 from moldau.core.config.broker_setting_rows import OTHER_SETTING_ROWS
 from moldau.core.config.listeners import (
-    SERVED_PROTOCOLS,
     Endpoint,
     check_advertised,
     check_listeners,
@@ -43,8 +43,8 @@ from moldau.core.config.setting import (
     check_value,
     invalid_config,
     parse_value,
+    without_listener,
 )
-from moldau.core.config.tls_settings import tls_setting_of
 from moldau.core.quotas.connections import parse_overrides
 from moldau.types import hint
 
@@ -303,11 +303,9 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
     @property
     def controller_endpoint(self) -> Endpoint | None:
         """Where this node listens for the others of the quorum: what `listeners` says of `controller.listener.names`.
-        None where it says nothing: a node alone needs no socket for them, and opens none whose protocol is not served.
+        None where it says nothing: a node alone needs no socket for them.
         """
-        endpoint = self._of_controller("listeners")
-        is_served = endpoint is not None and self.protocol_of(endpoint.name) in SERVED_PROTOCOLS
-        return endpoint if is_served else None
+        return self._of_controller("listeners")
 
     @property
     def tls_listeners(self) -> tuple[str, ...]:
@@ -423,7 +421,7 @@ def no_setting(name: str) -> str:
 
 
 def _notice(name: str) -> str | None:
-    row = ROWS_BY_NAME.get(tls_setting_of(name) or name)
+    row = ROWS_BY_NAME.get(without_listener(name, ROWS_BY_NAME))
     if row is None:
         return f"{no_setting(name)}, and has no effect{setting_hint(name)}"
     served, note = row[5], row[6]
@@ -469,7 +467,7 @@ def _default_values() -> dict[str, object]:
 
 def check_text(name: str, text: str) -> None:
     """Raises error 40 for a text that the setting `name` cannot have here; an unknown name may have any."""
-    row = ROWS_BY_NAME.get(tls_setting_of(name) or name)
+    row = ROWS_BY_NAME.get(without_listener(name, ROWS_BY_NAME))
     if row is None:
         return
     value = parse_value(name, row[1], text)
@@ -508,6 +506,7 @@ def _check_together(settings: BrokerSettings) -> None:
             check_routable(settings.registered_listeners)
     _check_security(settings)
     check_quorum(settings)
+    check_sasl(settings)
     _check_directories(settings)
     try:
         parse_overrides(settings.max_connections_per_ip_overrides)

@@ -12,8 +12,7 @@ from moldau.core.config.setting import invalid_config, invalid_value
 _ENDPOINT = re.compile(r"([^:/]+)://(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]*):(-?[0-9]+)")
 PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""In the order of their codes in the metadata."""
-SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
+"""In the order of their codes in the metadata. All are served."""
 
 
 def is_wildcard(host: str) -> bool:
@@ -133,11 +132,8 @@ def uses_tls(protocol: str) -> bool:
 
 
 def check_protocols(listeners: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> None:
-    """Raises error 40 for a listener without a protocol, or with one that is not served."""
+    """Raises error 40 for a listener without a protocol."""
     for endpoint in listeners:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
             raise invalid_config(f"No security protocol defined for listener {endpoint.name}")
-        if protocol not in SERVED_PROTOCOLS:
-            served = " and ".join(SERVED_PROTOCOLS)
-            raise invalid_config(f"listener {endpoint.name}: the protocol {protocol} is not served yet, only {served}")

@@ -31,6 +31,17 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     # fmt: off
     listener_security_protocol_map: Annotated[str, Row("string",
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", PER_BROKER)]
+    connection_failed_authentication_delay_ms: Annotated[int, Row("int", "100", "[0,...]", READ_ONLY,
+        "doubles with each further failed attempt of an address, up to 10 s")]
+    connections_max_reauth_ms: Annotated[int, Row("long", "0", "", READ_ONLY)]
+    # of SASL: those without a listener's prefix; see core/authentication/settings.py
+    sasl_enabled_mechanisms: Annotated[tuple[str, ...], Row("list", "GSSAPI", "", PER_BROKER,
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; a listener with SASL must name those that it offers")]
+    sasl_jaas_config: Annotated[str | None, Row("password", None, "", PER_BROKER,
+        "as in Kafka, only with the prefix of a listener and a mechanism: listener.name.LISTENER.MECHANISM.")]
+    sasl_mechanism_controller_protocol: Annotated[str, Row("string", "GSSAPI", "", READ_ONLY)]
+    sasl_mechanism_inter_broker_protocol: Annotated[str, Row("string", "GSSAPI", "", PER_BROKER)]
+    sasl_server_max_receive_size: Annotated[int, Row("int", "524288", "", READ_ONLY)]
     # of TLS: those without a listener's prefix; see `tls_of`
     ssl_cipher_suites: Annotated[tuple[str, ...], Row("list", "", "", PER_BROKER,
         "of TLS 1.2 only suites with forward secrecy and authenticated encryption; of TLS 1.3 all or none")]

@@ -7,6 +7,7 @@ those of Apache Kafka 4.4.0 (asked of it), because people search for them.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from decimal import Decimal
 
 from moldau.errors import KafkaError, kafka_error
@@ -54,8 +55,21 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
 _INTEGER_BITS = {"short": 16, "int": 32, "long": 64}
 _RANGE = re.compile(r"\[(-?[0-9.]+),\.\.\.(?:,(-?[0-9.]+))?\](?: or (-?[0-9]+))?")
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 _REPLICAS = re.compile(r"\*|[0-9]+:[0-9]+")
 _REPLICAS_FORM = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+
+def without_listener(name: str, known: Container[str]) -> str:
+    """`name` without `listener.name.<listener>.`, and without the SASL mechanism that may follow it; `known`: the names
+    of settings."""
+    match = _LISTENER_PREFIX.fullmatch(name) if name.startswith("listener.name.") else None
+    if match is None:
+        return name
+    base = match.group(1)
+    while base not in known and "." in base:
+        base = base.partition(".")[2]
+    return base if base in known else match.group(1)
 
 
 def invalid_config(message: str) -> KafkaError:

@@ -1,4 +1,4 @@
-"""SCRAM credentials set, removed and described (KIP-554): kept for Apache Kafka, as no listener here asks for them.
+"""SCRAM credentials set, removed and described (KIP-554); who logs in with them: core/authentication.
 
 Every answer is Apache Kafka's; its results come in the order of a Java hash map, ours in that of the request.
 """

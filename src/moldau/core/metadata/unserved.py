@@ -6,7 +6,7 @@ renewed stands once. So it grows with what there is, and goes into snapshots as 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import msgspec
 
@@ -22,7 +22,6 @@ from moldau.wire.protocol.messages.metadata_records import (
 _REMOVALS = (RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
 _NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = (
     (AccessControlEntryRecord, "ACL"),
-    (UserScramCredentialRecord, "SCRAM credential"),
     (DelegationTokenRecord, "delegation token"),
 )
 
@@ -52,10 +51,22 @@ class UnservedRecords(dict[Hashable, msgspec.Struct]):
         return tuple(one for one in self.values() if isinstance(one, UserScramCredentialRecord))
 
     def scram_credential(self, name: str, mechanism: int) -> msgspec.Struct | None:
-        """The credential of a user, kept and not served; None if there is none. `mechanism`: as in the protocol."""
+        """The credential of a user; None if there is none. `mechanism`: as in the protocol."""
         return self.get(("scram", mechanism, name))
 
     def counts(self) -> dict[str, int]:
         """How many of each kind, by a name for people; without those there is nothing of."""
         found = {name: sum(isinstance(record, kind) for record in self.values()) for kind, name in _NAMES}
         return {name: count for name, count in found.items() if count}
+
+
+def records_in_force(records: Iterable[msgspec.Struct]) -> UnservedRecords:
+    """What is in force after `records`, some of which may be of other kinds."""
+    found = UnservedRecords()
+    for record in records:
+        key, kept = unserved_key(record), kept_of(record)
+        if key is not None and kept is not None:
+            found[key] = kept
+        elif key is not None:
+            found.pop(key, None)
+    return found

@@ -57,6 +57,10 @@ class PendingResponse:
             self.on_complete()
         self._queue.response_completed(self)
 
+    def when_abandoned(self, call: Callable[[], object]) -> None:
+        """Calls `call` if the connection is lost before the answer is there."""
+        self.on_abandoned = call
+
     def take(self) -> Answer | None:
         """Gives the answer, to be sent; a request that still refers to its place does not keep the bytes."""
         answer, self.answer = self.answer, None

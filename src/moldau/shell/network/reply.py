@@ -65,6 +65,11 @@ class Reply(Protocol):
         the one that is being handled."""
         ...
 
+    def hand_frames_to(self, handler: FrameHandler) -> None:
+        """Once the client is authenticated: from the next bytes that arrive, `handler` gets the frames in place of the
+        dispatcher."""
+        ...
+
     def close(self) -> None:
         """Writes what was answered, then ends the connection. What is still owed or being streamed is dropped."""
         ...

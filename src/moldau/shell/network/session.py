@@ -16,3 +16,5 @@ class Session(msgspec.Struct, frozen=True):
     principal: str
     client_address: str
     listener_name: str
+    mechanism: str = ""
+    """Of SASL; "": the client did not log in by it."""

@@ -70,6 +70,7 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
     idle_ms = settings.connections_max_idle_ms
     return ConnectionLimits(
         max_request_bytes=settings.socket_request_max_bytes,
+        max_unauthenticated_bytes=settings.sasl_server_max_receive_size,
         max_idle_ms=NEVER_MS if idle_ms < 0 else idle_ms,
         handshake_timeout_ms=settings.moldau_handshake_timeout_ms,
         frame_timeout_ms=settings.moldau_frame_timeout_ms,

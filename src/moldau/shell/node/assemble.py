@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,11 +25,14 @@ from moldau.shell.node.admission import (
     new_admission,
     shares_of_connections,
 )
+from moldau.shell.node.authentication import NodeAuthentication
 from moldau.shell.node.controller_listener import ControllerListener
+from moldau.shell.node.cordoned import when_cordoned
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
 from moldau.shell.node.registered import RegisteredAddresses, voters_at
 from moldau.shell.node.tls import NodeTls
+from moldau.shell.peers.logins import with_logins
 from moldau.telemetry import Telemetry
 from moldau.transport.network import Listener, Network, TcpListener
 from moldau.types import METADATA_PARTITION, BrokerId, counted
@@ -80,6 +83,7 @@ class Node:
         """What the voters record says of the controller, which needs no socket while it is the only one."""
         is_for_others = settings.controller_endpoint is not None or not settings.is_alone
         self._addresses = RegisteredAddresses(settings, doors, self.log, is_for_others=is_for_others)
+        self._authentication = NodeAuthentication(settings, doors, self.log, self.telemetry)
         self._dispatcher: Dispatcher | None = None
         self._quorum: QuorumRole | None = None
         self._logs: LogDirectories | None = None
@@ -187,11 +191,12 @@ class Node:
             new_admission(settings, self.doors, self.log, self.telemetry, max_open=for_clients),
         )
         tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms)
-        self._network = tls.secured(self.doors.network)
+        self._network = with_logins(tls.secured(self.doors.network), settings, self.doors.random, self.doors.workers)
         if settings.tls_listeners:
             self._background().spawn(tls.watch(self.doors.workers))
         for endpoint in settings.listeners:
-            factory = partial(group.new_connection, endpoint.name, certified=tls.principal_of(endpoint.name))
+            asked, certified = self._authentication.of_listener(endpoint.name, group), tls.principal_of(endpoint.name)
+            factory = partial(group.new_connection, endpoint.name, asked, certified)
             server = tls.server(endpoint.name)
             self._listeners.append(await self._network.listen(endpoint.host, endpoint.port, factory, server))
         if settings.controller_endpoint is not None:
@@ -201,7 +206,9 @@ class Node:
     async def _listen_for_controllers(self, endpoint: Endpoint, tls: NodeTls, max_open: int | None) -> None:
         admission = new_admission(self.settings, self.doors, self.log, self.telemetry, max_open=max_open)
         limits = connection_limits(self.settings)
-        listener = self._controller_listener = ControllerListener(limits, admission, self.log, self.telemetry)
+        listener = self._controller_listener = ControllerListener(
+            limits, admission, self.log, self.telemetry, self._authentication
+        )
         name = endpoint.name
         port = await listener.open(self._network, endpoint, tls.server(name), tls.principal_of(name))
         self._controller_address = self._addresses.for_controllers(endpoint, port)
@@ -263,6 +270,7 @@ class Node:
         )
         if self._controller_listener is not None:
             self._serve_controllers(self._controller_listener, quorum, pauses)
+        self._authentication.follow(quorum)
         await quorum.start()
         tell_cuts(self.log, METADATA_PARTITION, quorum.cuts)
         for path in quorum.damaged_snapshots:
@@ -370,10 +378,10 @@ class Node:
         if self._is_whole(quorum):
             life = LifeCycle(self.node_id, quorum)
             broker.registered(await life.start(registration, logs.cordoned_ids))
-            _when_cordoned(broker, logs, lambda: broker.spawn(life.serve(broker.broker_epoch, logs.cordoned_ids)))
+            when_cordoned(broker, logs, lambda: broker.spawn(life.serve(broker.broker_epoch, logs.cordoned_ids)))
             return
         heartbeats = self._heartbeats = self._new_heartbeats(quorum, broker, logs, registration)
-        _when_cordoned(broker, logs, heartbeats.beat_now)
+        when_cordoned(broker, logs, heartbeats.beat_now)
         await heartbeats.start()
         broker.spawn_lasting(heartbeats.go_on())
         broker.spawn_lasting(watch_clock(broker.own_node, broker.controller.describe_quorum))
@@ -434,6 +442,7 @@ class Node:
         if self._tls is not None:
             broker.dynamic_settings.on_change.append(self._tls.settings_changed)
             self._tls.settings_changed(broker.settings)
+        broker.dynamic_settings.on_change.append(self._authentication.settings_changed)
         group.open(dispatcher)
         if self.operations is not None:
             self.operations.status.serving(quorum, broker, dispatcher)
@@ -571,19 +580,6 @@ class Node:
             causes = "; ".join(self._logs.failures)
             self.log.error("log directories failed", f"node {self.node_id} halts: {reason}: {causes}")
             asyncio.get_running_loop().call_soon(self.abort)
-
-
-def _when_cordoned(broker: Broker, logs: LogDirectories, tell: Callable[[], None]) -> None:
-    """Calls `tell` as soon as other directories are cordoned than before."""
-    known = logs.cordoned_ids
-
-    def settings_changed(_: BrokerSettings) -> None:
-        nonlocal known
-        if known != logs.cordoned_ids:
-            known = logs.cordoned_ids
-            tell()
-
-    broker.dynamic_settings.on_change.append(settings_changed)
 
 
 async def _take_part(quorum: QuorumRole, broker: Broker) -> None:

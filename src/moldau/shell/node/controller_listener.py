@@ -16,6 +16,7 @@ from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, Respons
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.reply import CertifiedPrincipal
+from moldau.shell.node.authentication import NodeAuthentication
 from moldau.telemetry import Telemetry
 from moldau.transport.network import Listener, Network
 
@@ -36,7 +37,10 @@ class ControllerListener:
         admission: ConnectionAdmission,
         log: EventLog,
         telemetry: Telemetry,
+        authentication: NodeAuthentication | None = None,
     ) -> None:
+        """`authentication`: where the listener may ask for it."""
+        self._authentication = authentication
         self._group = ConnectionGroup(
             asyncio.get_running_loop(),
             limits,
@@ -58,7 +62,8 @@ class ControllerListener:
     ) -> int:
         """Gives the port, the real one where 0 was asked for. Raises OSError. Who connects waits for `serve`.
         `certified`: with `tls`."""
-        factory = partial(self._group.new_connection, endpoint.name, certified=certified)
+        asked = None if self._authentication is None else self._authentication.of_listener(endpoint.name, self._group)
+        factory = partial(self._group.new_connection, endpoint.name, asked, certified)
         listener = self._listener = await network.listen(endpoint.host, endpoint.port, factory, tls)
         return listener.port
 

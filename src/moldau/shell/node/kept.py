@@ -23,7 +23,7 @@ KEPT = "kept, not served"
 
 
 def listed(counts: Mapping[str, int]) -> str:
-    """`{"ACL": 3, "SCRAM credential": 1}` as `3 ACLs, 1 SCRAM credential`."""
+    """`{"ACL": 3, "delegation token": 1}` as `3 ACLs, 1 delegation token`."""
     return ", ".join(counted(count, name) for name, count in counts.items())
 
 

@@ -14,8 +14,10 @@ import msgspec
 
 from moldau.client.async_driver import AsyncConnection
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
+from moldau.client.protocol.sasl import REAUTHENTICATE_AT
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import KafkaError, MoldauError, ProtocolError
+from moldau.shell.peers.logins import NetworkWithLogins
 from moldau.shell.peers.outages import Outage, reason
 from moldau.transport.network import Network
 from moldau.wire.protocol.api_keys import ApiKey, declared_api
@@ -87,6 +89,7 @@ class Peer:
         """To connect, since the peer was connected last: those that took too long."""
         self._next_try_s = 0.0
         self._is_closed = False
+        self._logins = network if isinstance(network, NetworkWithLogins) else None
         self.features: tuple[str, ...] = ()
         """The finalized features that the peer serves, as it said when it was reached last."""
 
@@ -115,7 +118,12 @@ class Peer:
         connection = self._connection
         if self._prompt is not None:
             self._prompt.asked(self._address)
-        if connection is not None and not self._connecting.locked() and not self._in_flight.locked():
+        if (
+            connection is not None
+            and not self._connecting.locked()
+            and not self._in_flight.locked()
+            and not self._must_log_in_again(connection)
+        ):
             answer = await self._answer_at_once(connection, message, timeout_ms)
         else:
             # in a task: a handler in its first step runs in none, and a timeout needs one
@@ -186,7 +194,25 @@ class Peer:
             if self._connection is None:
                 await asyncio.sleep(self._next_try_s - asyncio.get_running_loop().time())
                 self._connection = await self._connect()
+            elif self._must_log_in_again(self._connection):
+                await self._log_in(self._connection, self._address)
             return self._connection
+
+    def _must_log_in_again(self, connection: _PeerConnection) -> bool:
+        due_s = connection.log_in_again_s
+        return due_s is not None and asyncio.get_running_loop().time() >= due_s
+
+    async def _log_in(self, connection: _PeerConnection, address: BrokerListener) -> None:
+        """Where the listener of the peer asks for it. Raises KafkaError, NoAnswerError."""
+        credentials = None if self._logins is None else self._logins.credentials_at(address.name)
+        if self._logins is None or credentials is None:
+            return
+        connection.log_in_again_s, connection.is_logging_in = None, True
+        began_s = asyncio.get_running_loop().time()
+        lifetime_ms = await connection.authenticate(credentials, self._logins.random, self._logins.workers)
+        connection.is_logging_in = False
+        if lifetime_ms:
+            connection.log_in_again_s = began_s + lifetime_ms * REAUTHENTICATE_AT / 1_000
 
     async def _connect(self) -> _PeerConnection:
         is_open, address, why = False, self._address, _GIVEN_UP
@@ -203,15 +229,17 @@ class Peer:
                 served = await connection.request(
                     ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
                 )
+                await self._log_in(connection, address)
             self.features = tuple(row.name for row in served.finalized_features)
             is_open = self._try is this_try
         except ConnectionRefusedError as error:
             why = reason(error)
             raise NobodyListensError(f"{self._name()}: {why}") from error
         except (OSError, ValueError) as error:
-            why = _GIVEN_UP if self._try is None else reason(error) or f"no connection in {try_s} s"
+            late = "no answer to the login" if connection.is_logging_in else "no connection"
+            why = _GIVEN_UP if self._try is None else reason(error) or f"{late} in {try_s} s"
             raise NoAnswerError(f"{self._name()}: {why}") from error
-        except NoAnswerError as error:
+        except (NoAnswerError, KafkaError, ProtocolError) as error:
             why = str(error)
             raise
         finally:
@@ -268,6 +296,10 @@ class _PeerConnection(AsyncConnection):
             request_timeout_s=MAX_TRY_S,
         )
         self._on_end = on_end
+        self.log_in_again_s: float | None = None
+        """On the loop's clock: the session ends soon after. None: it lasts."""
+        self.is_logging_in = False
+        """A node that refuses takes its time to say so."""
         self._knows_versions = False
 
     def end(self) -> None:

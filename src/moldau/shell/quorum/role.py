@@ -39,6 +39,7 @@ from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.releases import unknown_level
 from moldau.core.metadata.snapshot import BOOTSTRAP_CHECKPOINT, Snapshot
+from moldau.core.metadata.unserved import UnservedRecords, records_in_force
 from moldau.core.raft.messages import NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
 from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse
@@ -215,6 +216,12 @@ class QuorumRole:
     def is_offline(self) -> bool:
         """Whether the device failed: nothing is decided any more."""
         return self.health.is_offline
+
+    def users_at_first(self) -> UnservedRecords:
+        """The SCRAM credentials that hold as long as nothing is committed: those of the own log, else those that the
+        directory was formatted with."""
+        of_log = self._applied.fold.image.unserved
+        return of_log or records_in_force(self._bootstrap_records)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is

@@ -150,7 +150,6 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"listeners": "PLAINTEXT://a:70000"}, "a port is between 0 and 65535"),
         ({"listeners": "A://h:1,A://h:2"}, "Each listener must have a different name"),
         ({"listeners": "PLAINTEXT://h:1,SSL://h:1"}, "share port 1"),
-        ({"listeners": "SASL_SSL://h:1"}, "SASL_SSL is not served yet, only PLAINTEXT and SSL"),
         ({"listeners": "OTHER://h:1"}, "No security protocol defined for listener OTHER"),
         ({"listeners": "CONTROLLER://h:1"}, "names no listener for clients"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "nonroutable meta-address 0.0.0.0"),
@@ -223,7 +222,7 @@ def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
         {
             "listeners": "PLAINTEXT://:9092, CONTROLLER://:9093, inside://[::1]:9094",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:SASL_SSL,PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
             "advertised.listeners": "PLAINTEXT://broker.example:19092,CONTROLLER://broker.example:9093",
             "log.dirs": "/var/lib/data",
         }
@@ -232,7 +231,7 @@ def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
     # as in Kafka: a listener that is not advertised is not registered
     assert settings.registered_listeners == (Endpoint("PLAINTEXT", "broker.example", 19092),)
     assert settings.log_directory == "/var/lib/data"
-    assert settings.controller_endpoint is None  # a node alone needs none, and TLS is not served
+    assert settings.controller_endpoint == Endpoint("CONTROLLER", "", 9093)
 
 
 def test_a_controller_alone_has_no_listener_for_clients_and_asks_nothing_of_those_of_brokers() -> None:

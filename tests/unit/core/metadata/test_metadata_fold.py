@@ -228,7 +228,7 @@ def test_what_is_not_served_is_kept_as_it_is_in_force_and_ignored() -> None:
     ):
         fold.apply(record)
     assert tuple(fold.image.unserved.values()) == (acl, changed, renewed)
-    assert fold.image.unserved.counts() == {"ACL": 1, "SCRAM credential": 1, "delegation token": 1}
+    assert fold.image.unserved.counts() == {"ACL": 1, "delegation token": 1}
     assert fold.take_delta(Offset(3), 1).is_empty
 
 

@@ -25,7 +25,7 @@ from moldau.shell.io.process_stats import disk_space, process_stats
 from moldau.shell.network.server_connection import EXPIRED_CONNECTIONS
 from moldau.shell.node.loop_watch import BOUNDS_S
 from moldau.shell.node.metrics.groups import add_groups
-from moldau.shell.node.metrics.table import FROM_TELEMETRY, TABLE
+from moldau.shell.node.metrics.table import AUTHENTICATION, FROM_TELEMETRY, TABLE
 from moldau.shell.node.metrics.transactions import add_transactions
 from moldau.telemetry import BOUND_REACHED
 from moldau.transport.exposition import Samples, labels_text
@@ -139,6 +139,9 @@ def add_network(node: NodeStatus, out: Samples) -> None:
     for listener, count in counts.items():
         labels = labels_text(listener=listener, networkProcessor=0)
         out.add("kafka_server_socket_server_metrics_connection_count", count, labels)
+    for metric, key in AUTHENTICATION.items():
+        for listener, count in node.telemetry.labels_of(key):
+            out.add(metric, count, labels_text(listener=listener, networkProcessor=0))
     for (software, listener), count in kinds.items():
         name, _, version = software.partition(" ")
         labels = labels_text(

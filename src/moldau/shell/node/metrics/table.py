@@ -24,6 +24,13 @@ from moldau.shell.broker.traffic import (
     REPLICATION_BYTES_IN,
     REPLICATION_BYTES_OUT,
 )
+from moldau.shell.network.authenticating import (
+    EXPIRED,
+    FAILED_REAUTHENTICATIONS,
+    FAILURES,
+    REAUTHENTICATIONS,
+    SUCCESSES,
+)
 from moldau.transport.exposition import Metric
 
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
@@ -166,12 +173,24 @@ _REPLICATION = {
     "replicamanager_failedisrupdates": FAILED_ISR_UPDATES,
 }
 
+_AUTHENTICATION = (
+    ("successful_authentication_total", "Clients that logged in (SASL)", SUCCESSES),
+    ("failed_authentication_total", "Logins that were refused (SASL)", FAILURES),
+    ("successful_reauthentication_total", "Clients that logged in again before their session ended (KIP-368)",
+     REAUTHENTICATIONS),
+    ("failed_reauthentication_total", "Further logins that were refused", FAILED_REAUTHENTICATIONS),
+    ("expired_connections_killed_count", "Connections closed because their session had ended", EXPIRED),
+)
+
 FROM_TELEMETRY = (
     {f"kafka_log_{name}": key for name, _, key in _CLEANER}
     | {f"kafka_server_group_coordinator_metrics_{name}": key for name, _, key in _COORDINATOR}
     | {f"kafka_server_{name}_total": key for name, key in _REPLICATION.items()}
 )
 """Metrics that are kept under their JMX name."""
+
+AUTHENTICATION = {f"kafka_server_socket_server_metrics_{name}": key for name, _, key in _AUTHENTICATION}
+"""Those that are kept so by listener."""
 
 GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 
@@ -216,6 +235,11 @@ _NETWORK_ROWS: tuple[_Row, ...] = (
      "Connections by the client's software, as ApiVersions names it; at most 100 kinds", "ServerConnection.software"),
     ("kafka_server_socket_server_metrics_connection_creation_total", COUNTER, (), "Connections accepted",
      "ConnectionGroup"),
+    *(
+        (f"kafka_server_socket_server_metrics_{name}", COUNTER, ("listener", "networkProcessor"), meaning,
+         "Telemetry, SaslAuthenticator")
+        for name, meaning, _ in _AUTHENTICATION
+    ),
     ("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedOperation",),
      "Requests that wait: Fetch for records", "Broker.parked_fetches"),
     ("kafka_server_delayedoperationpurgatory_numdelayedoperations", GAUGE, ("delayedOperation",),

@@ -1,0 +1,141 @@
+"""SASL on the client's side: PLAIN and SCRAM (KIP-43, 84, 152, 368), as requests to send and answers to take.
+
+A driver sends what `authenticating` gives, in turn, and gives it each answer (`go_on`). Of both APIs the versions of
+KIP-152 and later are spoken: no token goes without a header.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Generator
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from moldau.errors import KafkaError, ProtocolError, kafka_error
+from moldau.wire.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from moldau.wire.protocol.sasl_tokens import (
+    MECHANISMS,
+    MIN_ITERATIONS,
+    PLAIN,
+    client_key,
+    decode_server_final,
+    decode_server_first,
+    encode_client_final,
+    encode_client_first,
+    encode_plain,
+    encode_unproven,
+    exclusive_or,
+    salted_password,
+    scram_nonce,
+    server_key,
+    signature,
+    stored_key,
+)
+
+NONCE_BYTES: Final = 24
+MAX_ITERATIONS: Final = 1_000_000
+"""A broker that asks for more, which takes about a second of CPU, is not followed."""
+REAUTHENTICATE_AT: Final = 0.85
+"""Of the lifetime of a session: then the client authenticates again, no later than Kafka's clients do."""
+_HEADER: Final = "n,,"
+
+Authenticating = Generator[SaslHandshakeRequest | SaslAuthenticateRequest, Any, int]
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """As whom a client logs in. The password is not shown. Raises ValueError for a mechanism that is not served, and
+    where a name or a password is missing."""
+
+    mechanism: str
+    username: str
+    password: str
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "mechanism", self.mechanism.upper())
+        if self.mechanism not in MECHANISMS:
+            raise ValueError(f"the SASL mechanism {self.mechanism} is not served; choose from {', '.join(MECHANISMS)}")
+        if not self.username or not self.password:
+            raise ValueError(f"SASL {self.mechanism} needs a username and a password")
+        if "\0" in self.username + self.password:
+            raise ValueError("a username or password holds no character of code 0")
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.mechanism}, {self.username!r}, ***)"
+
+
+def authenticating(credentials: Credentials, random_bytes: bytes, peer: str) -> Authenticating:
+    """The requests to send, in turn; each answer is sent in. Returns how many milliseconds the session lasts, 0: for
+    ever. `random_bytes`: NONCE_BYTES, new ones each time; `peer`: names the broker in errors.
+
+    With SCRAM one step takes the CPU of thousands of hashes, a few milliseconds. Raises KafkaError
+    (UNSUPPORTED_SASL_MECHANISM, SASL_AUTHENTICATION_FAILED), also where the broker does not prove that it knows the
+    user."""
+    handshake: SaslHandshakeResponse = yield SaslHandshakeRequest(credentials.mechanism)
+    if handshake.error_code:
+        told = f"{peer} does not offer the SASL mechanism {credentials.mechanism}"
+        if handshake.mechanisms:
+            told += f": it offers {', '.join(handshake.mechanisms)}"
+        else:
+            told += ", or needs no authentication: this may be a listener without SASL"
+        raise kafka_error(handshake.error_code, told)
+    if credentials.mechanism == PLAIN:
+        answer = yield SaslAuthenticateRequest(encode_plain(credentials.username, credentials.password))
+        return _accepted(answer, credentials, peer)
+    try:
+        return (yield from _scram(credentials, scram_nonce(random_bytes), peer))
+    except ProtocolError as error:
+        raise _not_followed(peer, str(error)) from error
+
+
+def go_on(exchange: Authenticating, answer: Any = None) -> SaslHandshakeRequest | SaslAuthenticateRequest | int:
+    """Takes the answer to the last request (None at first); gives the next one, or what `authenticating` returns."""
+    try:
+        return exchange.send(answer)
+    except StopIteration as done:
+        lifetime_ms: int = done.value
+        return lifetime_ms
+
+
+def _scram(credentials: Credentials, nonce: str, peer: str) -> Authenticating:
+    mechanism = credentials.mechanism
+    bare = encode_client_first(credentials.username, nonce)
+    answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest((_HEADER + bare).encode())
+    _accepted(answer, credentials, peer)
+    server_first = bytes(answer.auth_bytes)
+    first = decode_server_first(server_first)
+    if not first.nonce.startswith(nonce) or first.nonce == nonce:
+        raise _not_followed(peer, "its nonce does not go on from that of this client")
+    if not MIN_ITERATIONS <= first.iterations <= MAX_ITERATIONS:
+        raise _not_followed(
+            peer, f"it asks for {first.iterations} iterations, and {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
+        )
+    salted = salted_password(mechanism, credentials.password, first.salt, first.iterations)
+    key, unproven = client_key(mechanism, salted), encode_unproven(_HEADER, first.nonce)
+    auth_message = f"{bare},{server_first.decode()},{unproven}"
+    proof = exclusive_or(key, signature(mechanism, stored_key(mechanism, key), auth_message))
+    answer = yield SaslAuthenticateRequest(encode_client_final(unproven, proof))
+    lifetime_ms = _accepted(answer, credentials, peer)
+    final = decode_server_final(bytes(answer.auth_bytes))
+    expected = signature(mechanism, server_key(mechanism, salted), auth_message)
+    if final.error or not hmac.compare_digest(final.signature, expected):
+        raise _not_followed(peer, "it does not prove that it knows the password: it may be another server")
+    return lifetime_ms
+
+
+def _accepted(answer: SaslAuthenticateResponse, credentials: Credentials, peer: str) -> int:
+    if answer.error_code:
+        raise kafka_error(
+            answer.error_code, f"{peer} refused the user {credentials.username}: {answer.error_message or 'no reason'}"
+        )
+    return answer.session_lifetime_ms
+
+
+def _not_followed(peer: str, reason: str) -> KafkaError:
+    return kafka_error("SASL_AUTHENTICATION_FAILED", f"{peer} is not trusted: {reason}")

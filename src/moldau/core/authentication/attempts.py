@@ -1,0 +1,66 @@
+"""What a failed attempt to authenticate costs the client: time, and more of it with each further one of its address."""
+
+from __future__ import annotations
+
+import msgspec
+
+MAX_DELAY_MS = 10_000
+MAX_ADDRESSES = 10_000
+"""Past it the address whose last failure is longest ago is forgotten."""
+MAX_WAITING = 100
+"""Refused connections of one address that wait for their answer; a further one is closed at once, without an answer."""
+FORGOTTEN_AFTER_MS = 60_000
+"""Without another failure of the address."""
+
+
+class _Address(msgspec.Struct):
+    failures: int = 0
+    last_ms: int = 0
+    waiting: int = 0
+
+
+class FailedAttempts:
+    """One per node. Who succeeds is never delayed, whatever its address did before: many clients may share one."""
+
+    def __init__(self, base_delay_ms: int) -> None:
+        """`base_delay_ms`: `connection.failed.authentication.delay.ms`; 0: no delay at all."""
+        self._base_delay_ms = base_delay_ms
+        self._addresses: dict[str, _Address] = {}
+        self.count = 0
+        """Failures since the start."""
+
+    def failed(self, address: str, now_ms: int) -> int | None:
+        """After how many milliseconds the client is answered and its connection closed; None: at once, and without an
+        answer. `answered` follows once it is, unless None was given."""
+        self.count += 1
+        key = _network(address)
+        entry = self._addresses.pop(key, None)
+        if entry is None or (now_ms - entry.last_ms >= FORGOTTEN_AFTER_MS and not entry.waiting):
+            entry = _Address()
+        self._addresses[key] = entry
+        while len(self._addresses) > MAX_ADDRESSES:
+            del self._addresses[next(iter(self._addresses))]
+        doublings, entry.failures, entry.last_ms = entry.failures, entry.failures + 1, now_ms
+        if entry.waiting >= MAX_WAITING:
+            return None
+        entry.waiting += 1
+        return min(self._base_delay_ms << min(doublings, 20), max(MAX_DELAY_MS, self._base_delay_ms))
+
+    def answered(self, address: str) -> None:
+        """A refused connection waits no more."""
+        entry = self._addresses.get(_network(address))
+        if entry is not None and entry.waiting:
+            entry.waiting -= 1
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+
+def _network(address: str) -> str:
+    """The address; of IPv6 the first 64 bits of it, for a client has all addresses that begin so."""
+    if ":" not in address or "." in address:
+        return address
+    head, _, tail = address.partition("%")[0].partition("::")
+    groups = head.split(":") if head else []
+    missing = 8 - len(groups) - (len(tail.split(":")) if tail else 0)
+    return ":".join([*groups, *["0"] * missing, *tail.split(":")][:4])

@@ -1,0 +1,272 @@
+"""One connection of a listener with SASL, as a step machine: which frames it may send, who it is in the end, and until
+when (KIP-43, 152, 368).
+
+A frame goes in, outputs come out, to be performed in their order. Nothing is decoded before a client is authenticated
+but the two SASL requests; ApiVersions goes to whoever serves it. Where Apache Kafka and this machine differ: a further
+ApiVersions before SaslHandshake is answered, as the first one is.
+"""
+
+from __future__ import annotations
+
+import enum
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import Protocol
+
+import msgspec
+
+from moldau.core.authentication.attempts import FailedAttempts
+from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedError, Exchange
+from moldau.errors import ERROR_CODES, ProtocolError
+from moldau.wire.protocol.api_keys import ApiKey, declared_api, response_header_version
+from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.framing import frame
+from moldau.wire.protocol.headers import RequestHeader, decode_request_header, encode_response_header
+from moldau.wire.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+REAUTHENTICATION_INTERVAL_MS = 1_000
+"""A connection may begin to authenticate again no sooner after it last began."""
+_ILLEGAL_STATE = ERROR_CODES["ILLEGAL_SASL_STATE"]
+_FAILED = ERROR_CODES["SASL_AUTHENTICATION_FAILED"]
+_UNSUPPORTED_MECHANISM = ERROR_CODES["UNSUPPORTED_SASL_MECHANISM"]
+_read_key = Struct(">h").unpack_from
+
+
+class Serve(msgspec.Struct, frozen=True):
+    """The frame is a request that may be served now."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`response` (a whole frame) is sent, and the next frame may come."""
+
+    response: bytes
+
+
+class Admit(msgspec.Struct, frozen=True):
+    """The client is known from here on. `expires_at_ms`: when it must have authenticated again; None: never."""
+
+    principal: str
+    mechanism: str
+    expires_at_ms: int | None
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """An attempt has failed: after `delay_ms` `response` is sent, if there is one, and the connection ends; with a
+    delay of None it ends at once, and nothing is sent. `reason` is for the log, and holds no secret."""
+
+    response: bytes | None
+    delay_ms: int | None
+    reason: str
+
+
+class Close(msgspec.Struct, frozen=True):
+    """The connection ends at once. `reason`: for the log; "": nothing is wrong with the client."""
+
+    reason: str
+
+
+Output = Serve | Answer | Admit | Refuse | Close
+
+
+class Mechanisms(Protocol):
+    """What one listener offers."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The enabled mechanisms, as the listener's answer lists them."""
+        ...
+
+    def new_exchange(self, mechanism: str) -> Exchange:
+        """Begins an exchange of an enabled mechanism."""
+        ...
+
+    def max_session_ms(self, mechanism: str) -> int:
+        """How long a session lasts until the client must authenticate again; 0: for ever."""
+        ...
+
+    def still_has(self, principal: str, mechanism: str) -> bool:
+        """Whether the credentials of a client that was admitted are still there."""
+        ...
+
+
+class _State(enum.Enum):
+    HANDSHAKE = "SASL handshake"
+    TOKENS = "SASL authentication"
+    BARE_TOKENS = "SASL authentication without headers"
+    OTHER_MECHANISM = "re-authentication with another mechanism"
+    ADMITTED = "admitted"
+    OVER = "over"
+
+
+class Authentication:
+    """`step` takes each whole frame of the connection, without its length, until `is_open`: then the connection needs
+    this machine no more."""
+
+    def __init__(self, mechanisms: Mechanisms, attempts: FailedAttempts, address: str) -> None:
+        self._mechanisms = mechanisms
+        self._attempts = attempts
+        self._address = address
+        self._state = _State.HANDSHAKE
+        self._exchange: Exchange | None = None
+        self._mechanism = ""
+        self._admitted: Admit | None = None
+        self._began_again_ms: int | None = None
+
+    @property
+    def admitted(self) -> Admit | None:
+        """As whom the client is admitted; None before the first time."""
+        return self._admitted
+
+    @property
+    def is_open(self) -> bool:
+        """The client is admitted for as long as it stays."""
+        return self._state is _State.ADMITTED and self._admitted is not None and self._admitted.expires_at_ms is None
+
+    def step(self, received: bytes | memoryview, now_ms: int) -> tuple[Output, ...]:
+        """The outputs for one frame. Never raises for what the client sent."""
+        try:
+            return self._step(received, now_ms)
+        except ProtocolError as error:
+            self._state = _State.OVER
+            return (Close(f"bad request before authentication: {error}"),)
+
+    def next_deadline_ms(self) -> int | None:
+        """None: nothing happens by time alone. A session that is over ends with the next request, as in Kafka."""
+        return None
+
+    def _step(self, received: bytes | memoryview, now_ms: int) -> tuple[Output, ...]:
+        match self._state:
+            case _State.ADMITTED:
+                return self._after_admission(received, now_ms)
+            case _State.BARE_TOKENS:
+                return self._token(None, bytes(received), now_ms)
+            case _State.OTHER_MECHANISM:
+                return self._refused(None, self._other_mechanism(), now_ms)
+            case _State.OVER:
+                return (Close(""),)
+        key = _key_of(received)
+        if self._state is _State.HANDSHAKE and key == ApiKey.API_VERSIONS:
+            return (Serve(),)
+        if self._state is _State.HANDSHAKE and key != ApiKey.SASL_HANDSHAKE:
+            # before anything of it is decoded: nobody needs the more complex requests here
+            raise ProtocolError(f"request key {key} during the {self._state.value}")
+        header, position = decode_request_header(received)
+        api = declared_api(ApiKey(header.api_key))
+        if not api.min_version <= header.api_version <= api.max_version:
+            raise ProtocolError(f"version {header.api_version} of {ApiKey(key).name} is not served")
+        if self._state is _State.HANDSHAKE:
+            request, _ = decode_message(SaslHandshakeRequest, header.api_version, received, position)
+            return self._handshake(header, request.mechanism, now_ms)
+        if key != ApiKey.SASL_AUTHENTICATE:
+            return self._refused(_empty_answer(header), f"request key {key} during the {self._state.value}", now_ms)
+        token, _ = decode_message(SaslAuthenticateRequest, header.api_version, received, position)
+        return self._token(header, bytes(token.auth_bytes), now_ms)
+
+    def _after_admission(self, received: bytes | memoryview, now_ms: int) -> tuple[Output, ...]:
+        expires_at_ms = None if self._admitted is None else self._admitted.expires_at_ms
+        if expires_at_ms is None:
+            return (Serve(),)
+        if len(received) >= _KEY_SIZE and _key_of(received) == ApiKey.SASL_HANDSHAKE and self._may_begin_again(now_ms):
+            self._began_again_ms = now_ms
+            self._state = _State.HANDSHAKE
+            return self._step(received, now_ms)
+        return (Close(""),) if now_ms > expires_at_ms else (Serve(),)
+
+    def _may_begin_again(self, now_ms: int) -> bool:
+        began_ms = self._began_again_ms
+        return began_ms is None or now_ms - began_ms >= REAUTHENTICATION_INTERVAL_MS
+
+    def _handshake(self, header: RequestHeader, mechanism: str, now_ms: int) -> tuple[Output, ...]:
+        names = self._mechanisms.names
+        if mechanism not in names:
+            answer = _framed(header, SaslHandshakeResponse(_UNSUPPORTED_MECHANISM, names))
+            return self._refused(answer, f"Unsupported SASL mechanism {mechanism[:100]}", now_ms)
+        answer = _framed(header, SaslHandshakeResponse(0, names))
+        self._mechanism = mechanism
+        if self._admitted is not None and mechanism != self._admitted.mechanism:
+            self._state = _State.OTHER_MECHANISM
+            return (Answer(answer),)
+        self._state = _State.TOKENS if header.api_version else _State.BARE_TOKENS
+        self._exchange = self._mechanisms.new_exchange(mechanism)
+        return (Answer(answer),)
+
+    def _token(self, header: RequestHeader | None, token: bytes, now_ms: int) -> tuple[Output, ...]:
+        if self._exchange is None:
+            return (Close("a token without an exchange"),)
+        try:
+            answer = self._exchange.evaluate(token)
+            if isinstance(answer, bytes):
+                return (Answer(_token_frame(header, answer)),)
+            return self._accepted(header, answer, now_ms)
+        except AuthenticationRefusedError as error:
+            told = error.told or self._invalid_credentials()
+            response = None if header is None else _framed(header, SaslAuthenticateResponse(_FAILED, told))
+            return self._refused(response, f"{self._mechanism}: {error}", now_ms)
+
+    def _accepted(self, header: RequestHeader | None, accepted: Accepted, now_ms: int) -> tuple[Output, ...]:
+        principal, before = f"User:{accepted.username}", self._admitted
+        if before is not None and principal != before.principal:
+            told = (
+                "Cannot change principals during re-authentication from "
+                f"{before.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
+            )
+            raise AuthenticationRefusedError(told, told)
+        lifetime_ms = self._mechanisms.max_session_ms(self._mechanism)
+        admitted = Admit(principal, self._mechanism, now_ms + lifetime_ms if lifetime_ms else None)
+        self._admitted, self._state, self._exchange = admitted, _State.ADMITTED, None
+        return admitted, Answer(_token_frame(header, accepted.token, lifetime_ms))
+
+    def _refused(self, response: bytes | None, reason: str, now_ms: int) -> tuple[Output, ...]:
+        self._state, self._exchange = _State.OVER, None
+        return (Refuse(response, self._attempts.failed(self._address, now_ms), reason),)
+
+    def _invalid_credentials(self) -> str:
+        """Of a client that was admitted, and of one that was not."""
+        which = "authentication" if self._admitted is None else "re-authentication"
+        return f"Authentication failed during {which} due to invalid credentials with SASL mechanism {self._mechanism}"
+
+    def _other_mechanism(self) -> str:
+        before = "" if self._admitted is None else self._admitted.mechanism
+        return (
+            f"SASL mechanism '{self._mechanism}' requested by client is not supported for re-authentication of "
+            f"mechanism '{before}'"
+        )
+
+
+_KEY_SIZE = 2
+
+
+def _key_of(received: bytes | memoryview) -> int:
+    try:
+        key: int = _read_key(received)[0]
+    except StructError:
+        raise ProtocolError(f"a frame of {len(received)} bytes holds no request header") from None
+    return key
+
+
+def _framed(header: RequestHeader, response: msgspec.Struct) -> bytes:
+    version = header.api_version
+    head = encode_response_header(header.correlation_id, response_header_version(header.api_key, version))
+    return frame(head, encode_message(response, version))
+
+
+def _token_frame(header: RequestHeader | None, token: bytes, lifetime_ms: int = 0) -> bytes:
+    if header is None:
+        return frame(token)
+    response = SaslAuthenticateResponse(error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms)
+    return _framed(header, response)
+
+
+def _empty_answer(header: RequestHeader) -> bytes | None:
+    """Apache Kafka answers a request that comes between the tokens with an answer that holds nothing but the error."""
+    response_type = declared_api(ApiKey(header.api_key)).response
+    has_code = "error_code" in response_type.__struct_fields__
+    try:
+        return _framed(header, response_type(error_code=_ILLEGAL_STATE) if has_code else response_type())
+    except (TypeError, ProtocolError):  # it needs a value that only its handler has
+        return None

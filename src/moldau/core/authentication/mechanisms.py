@@ -1,0 +1,52 @@
+"""What a listener with SASL offers: its mechanisms, and the exchange of each."""
+
+from __future__ import annotations
+
+from moldau.core.authentication.exchange import Exchange
+from moldau.core.authentication.plain import PlainExchange, PlainUsers
+from moldau.core.authentication.scram import ScramExchange, ScramUsers
+from moldau.core.authentication.settings import SaslSettings
+from moldau.core.authentication.users import ScramDirectory
+from moldau.ports import Random
+from moldau.wire.protocol.sasl_tokens import PLAIN, SCRAM_NUMBERS, scram_nonce
+
+NONCE_BYTES = 24
+
+
+class ListenerMechanisms:
+    """See `authentication.Mechanisms`. One for each listener with SASL; its settings may be replaced."""
+
+    def __init__(self, settings: SaslSettings, directory: ScramDirectory, random: Random, node_secret: bytes) -> None:
+        """`node_secret`: random bytes, the same for all listeners of a node."""
+        self._random = random
+        self._directory = directory
+        self._node_secret = node_secret
+        self._scram = {mechanism: ScramUsers(mechanism, directory) for mechanism in SCRAM_NUMBERS}
+        self.settings_changed(settings)
+
+    def settings_changed(self, settings: SaslSettings) -> None:
+        """Clients that come from now on meet `settings`."""
+        self._settings = settings
+        self._plain = PlainUsers(settings.passwords, self._node_secret)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of the setting."""
+        return self._settings.mechanisms
+
+    def new_exchange(self, mechanism: str) -> Exchange:
+        """See Mechanisms."""
+        if mechanism == PLAIN:
+            return PlainExchange(self._plain)
+        return ScramExchange(self._scram[mechanism], scram_nonce(self._random.random_bytes(NONCE_BYTES)))
+
+    def max_session_ms(self, mechanism: str) -> int:
+        """See Mechanisms."""
+        return self._settings.max_session_ms.get(mechanism, 0)
+
+    def still_has(self, principal: str, mechanism: str) -> bool:
+        """See Mechanisms."""
+        username = principal.partition(":")[2]
+        if mechanism == PLAIN:
+            return mechanism in self.names and username in self._plain
+        return mechanism in self.names and self._directory.find(username, SCRAM_NUMBERS[mechanism]) is not None

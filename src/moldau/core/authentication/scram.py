@@ -1,0 +1,144 @@
+"""SCRAM on the server's side (RFC 5802, RFC 7677, KIP-84).
+
+A user that does not exist is asked for the proof of a password as any other, with a salt and iterations that stay the
+same, and is refused where a wrong password is: Apache Kafka refuses it a message earlier, which tells the names of
+users. The work of each step is the same too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Protocol
+
+import msgspec
+
+from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedError
+from moldau.errors import ProtocolError
+from moldau.wire.protocol.messages.metadata_records import UserScramCredentialRecord
+from moldau.wire.protocol.sasl_tokens import (
+    MIN_ITERATIONS,
+    SCRAM_HASHES,
+    SCRAM_NUMBERS,
+    ClientFirst,
+    ServerFinal,
+    ServerFirst,
+    decode_client_final,
+    decode_client_first,
+    encode_server_final,
+    encode_server_first,
+    exclusive_or,
+    signature,
+    stored_key,
+)
+
+_OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
+SALT_BYTES = 20
+"""Of a user that does not exist: as many as Moldau's own tools give."""
+_ANY_SHAPE = ((MIN_ITERATIONS, SALT_BYTES),)
+
+
+class ScramSecrets(msgspec.Struct, frozen=True):
+    """What the server knows of a password."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+    is_of_user: bool = True
+    """False: nobody has it."""
+
+
+class Directory(Protocol):
+    """Where users are found, see users.py."""
+
+    def find(self, name: str, mechanism: int) -> UserScramCredentialRecord | None:
+        """The credential of a user."""
+        ...
+
+    def secret(self) -> bytes:
+        """What the salts that nobody has come from."""
+        ...
+
+    def shapes(self, mechanism: int) -> tuple[tuple[int, int], ...]:
+        """(iterations, bytes of salt) that users have, in a lasting order: a user that does not exist has one of
+        them."""
+        ...
+
+
+class ScramUsers:
+    """The users of one mechanism, and those that do not exist."""
+
+    def __init__(self, mechanism: str, directory: Directory) -> None:
+        self.mechanism = mechanism
+        self._directory = directory
+
+    def secrets_of(self, username: str) -> ScramSecrets:
+        """Of a user, or such that nobody has; both are worked out each time."""
+        nobody = self._nobody(username)
+        found = self._directory.find(username, SCRAM_NUMBERS[self.mechanism])
+        if found is None or found.iterations < MIN_ITERATIONS:
+            return nobody
+        return ScramSecrets(found.salt, found.iterations, found.stored_key, found.server_key)
+
+    def _nobody(self, username: str) -> ScramSecrets:
+        secret = self._directory.secret()
+
+        def derived(what: bytes) -> bytes:
+            key = hmac.digest(secret, self.mechanism.encode() + b"\0" + what + b"\0" + username.encode(), "sha512")
+            return key[: hashlib.new(SCRAM_HASHES[self.mechanism]).digest_size]
+
+        salt, choice = derived(b"salt"), derived(b"shape")
+        shapes = self._directory.shapes(SCRAM_NUMBERS[self.mechanism]) or _ANY_SHAPE
+        iterations, salt_bytes = shapes[int.from_bytes(choice[:8], "big") % len(shapes)]
+        salt = (salt * (salt_bytes // len(salt) + 1))[:salt_bytes]
+        return ScramSecrets(salt, iterations, derived(b"stored"), derived(b"server"), is_of_user=False)
+
+
+class ScramExchange:
+    """Two tokens of the client's, two answers."""
+
+    def __init__(self, users: ScramUsers, server_nonce: str) -> None:
+        """`server_nonce`: random, printable, used once."""
+        self._users = users
+        self._server_nonce = server_nonce
+        self._first: ClientFirst | None = None
+        self._secrets: ScramSecrets
+        self._answer = ""
+        self._nonce = ""
+
+    def evaluate(self, token: bytes) -> bytes | Accepted:
+        """See Exchange."""
+        try:
+            return self._begin(token) if self._first is None else self._prove(self._first, token)
+        except ProtocolError as error:
+            raise AuthenticationRefusedError(str(error)) from None
+
+    def _begin(self, token: bytes) -> bytes:
+        first = decode_client_first(token)
+        if first.binding.startswith("p"):
+            raise AuthenticationRefusedError("the client wants a channel binding, and none is offered")
+        if first.authorization_id not in ("", first.username):
+            raise AuthenticationRefusedError(_OTHER_IDENTITY, _OTHER_IDENTITY)
+        if "tokenauth=true" in first.extensions.split(","):
+            raise AuthenticationRefusedError("the client wants to use a delegation token, and there are none")
+        self._first, self._secrets = first, self._users.secrets_of(first.username)
+        self._nonce = first.nonce + self._server_nonce
+        self._answer = encode_server_first(ServerFirst(self._nonce, self._secrets.salt, self._secrets.iterations))
+        return self._answer.encode()
+
+    def _prove(self, first: ClientFirst, token: bytes) -> Accepted:
+        final, secrets, mechanism = decode_client_final(token), self._secrets, self._users.mechanism
+        if final.header != first.header.encode():
+            raise AuthenticationRefusedError("the channel binding differs from that of the first message")
+        if not hmac.compare_digest(final.nonce.encode(), self._nonce.encode()):
+            raise AuthenticationRefusedError("Invalid client nonce in the final client message.")
+        auth_message = f"{first.bare},{self._answer},{final.unproven}"
+        expected = signature(mechanism, secrets.stored_key, auth_message)
+        server_signature = signature(mechanism, secrets.server_key, auth_message)
+        is_of_length = len(final.proof) == len(expected)
+        key = exclusive_or(expected, final.proof if is_of_length else expected)
+        is_proven = hmac.compare_digest(stored_key(mechanism, key), secrets.stored_key)
+        if not (is_of_length & is_proven & secrets.is_of_user):
+            raise AuthenticationRefusedError("Invalid client credentials")
+        return Accepted(first.username, encode_server_final(ServerFinal(server_signature)))

@@ -1,0 +1,182 @@
+"""What the settings say of SASL: which mechanisms a listener offers, who its users of PLAIN are, and as whom this node
+logs in at other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+from moldau.core.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
+from moldau.core.config.listeners import Endpoint
+from moldau.core.config.setting import invalid_config
+from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN, SCRAM_HASHES
+
+_MODULES: Final = {PLAIN: PLAIN_MODULE, **dict.fromkeys(SCRAM_HASHES, SCRAM_MODULE)}
+_ENABLED: Final = "sasl.enabled.mechanisms"
+_JAAS: Final = "sasl.jaas.config"
+_MAX_REAUTH: Final = "connections.max.reauth.ms"
+_USER: Final = "user_"
+
+
+class NodeSettings(Protocol):
+    """What this module asks of the settings of a node."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What was set, as it was written."""
+        ...
+
+    @property
+    def listeners(self) -> tuple[Endpoint, ...]:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def controller_endpoint(self) -> Endpoint | None:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def controller_listener_names(self) -> tuple[str, ...]:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def is_alone(self) -> bool:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def connections_max_reauth_ms(self) -> int:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def sasl_enabled_mechanisms(self) -> tuple[str, ...]:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def sasl_mechanism_controller_protocol(self) -> str:
+        """See BrokerSettings."""
+        ...
+
+    @property
+    def sasl_mechanism_inter_broker_protocol(self) -> str:
+        """See BrokerSettings."""
+        ...
+
+    def protocol_of(self, listener: str) -> str:
+        """The security protocol of a listener."""
+        ...
+
+
+class SaslSettings(msgspec.Struct, frozen=True):
+    """Of one listener. Passwords are in it: it is not shown."""
+
+    mechanisms: tuple[str, ...]
+    passwords: Mapping[str, str]
+    """Of PLAIN, by user."""
+    max_session_ms: Mapping[str, int]
+    """By mechanism; 0: for ever."""
+
+    def __repr__(self) -> str:
+        return f"SaslSettings({', '.join(self.mechanisms)})"
+
+
+class Login(msgspec.Struct, frozen=True):
+    """As whom this node logs in at another one. The password is not shown."""
+
+    mechanism: str
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.mechanism}, {self.username!r}, ***)"
+
+
+def has_sasl(protocol: str) -> bool:
+    """Whether clients of a listener with this security protocol authenticate by SASL."""
+    return protocol.startswith("SASL_")
+
+
+def check_sasl(settings: NodeSettings) -> None:
+    """Raises INVALID_CONFIG where a listener cannot authenticate its clients, or this node cannot log in at others."""
+    names = [endpoint.name for endpoint in settings.listeners]
+    if settings.controller_endpoint is not None:
+        names.append(settings.controller_endpoint.name)
+    for name in names:
+        if has_sasl(settings.protocol_of(name)):
+            sasl_settings(name, settings)
+    if not settings.is_alone:
+        for listener in dict.fromkeys((settings.inter_broker_listener, *settings.controller_listener_names)):
+            login_at(listener.upper(), settings)
+
+
+def sasl_settings(listener: str, settings: NodeSettings) -> SaslSettings:
+    """Of the listener of this name. Raises INVALID_CONFIG for what is not served or malformed."""
+    prefix = f"listener.name.{listener.lower()}."
+    text = settings.texts.get(prefix + _ENABLED)
+    names = settings.sasl_enabled_mechanisms if text is None else (each.strip() for each in text.split(","))
+    mechanisms = tuple(dict.fromkeys(each for each in names if each))
+    for mechanism in mechanisms:
+        _check_mechanism(f"listener {listener}: {_ENABLED}", mechanism)
+    if not mechanisms:
+        raise invalid_config(f"listener {listener}: {_ENABLED} names no mechanism")
+    passwords: dict[str, str] = {}
+    if PLAIN in mechanisms:
+        module = login_module(listener, PLAIN, settings.texts)
+        if module is None:
+            raise invalid_config(f"listener {listener} offers PLAIN and has no users: set {prefix}plain.{_JAAS}")
+        passwords = {key.removeprefix(_USER): value for key, value in module.options.items() if key.startswith(_USER)}
+    session_ms = {}
+    for mechanism in mechanisms:
+        own = settings.texts.get(f"{prefix}{mechanism.lower()}.{_MAX_REAUTH}", settings.texts.get(prefix + _MAX_REAUTH))
+        session_ms[mechanism] = max(0, settings.connections_max_reauth_ms if own is None else int(own))
+    return SaslSettings(mechanisms, passwords, session_ms)
+
+
+def login_at(listener: str, settings: NodeSettings) -> Login | None:
+    """As whom this node logs in at the listener of this name of other nodes; None where that has no SASL. Raises
+    INVALID_CONFIG."""
+    if not has_sasl(settings.protocol_of(listener)):
+        return None
+    is_of_controllers = listener in [name.upper() for name in settings.controller_listener_names]
+    if is_of_controllers:
+        setting, mechanism = "sasl.mechanism.controller.protocol", settings.sasl_mechanism_controller_protocol
+    else:
+        setting, mechanism = "sasl.mechanism.inter.broker.protocol", settings.sasl_mechanism_inter_broker_protocol
+    _check_mechanism(setting, mechanism)
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_JAAS}"
+    module = login_module(listener, mechanism, settings.texts)
+    if module is None:
+        raise invalid_config(f"{name} must say as whom this node logs in at the listener {listener} of other nodes")
+    username, password = module.options.get("username", ""), module.options.get("password", "")
+    if not username or not password:
+        raise invalid_config(f"{name}: the options username and password must be set")
+    return Login(mechanism, username, password)
+
+
+def login_module(listener: str, mechanism: str, texts: Mapping[str, str]) -> LoginModule | None:
+    """What `listener.name.LISTENER.MECHANISM.sasl.jaas.config` says; None where it is not set. As in Kafka, the setting
+    without a prefix says nothing of a server. Raises INVALID_CONFIG."""
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_JAAS}"
+    if name not in texts:
+        return None
+    module = parse_jaas_config(texts[name])
+    if module.name != _MODULES[mechanism]:
+        raise invalid_config(f"{name}: the login module of {mechanism} is {_MODULES[mechanism]}")
+    return module
+
+
+def _check_mechanism(setting: str, mechanism: str) -> None:
+    if mechanism not in MECHANISMS:
+        why = " (Kerberos is not served)" if mechanism == "GSSAPI" else ""
+        raise invalid_config(f"{setting}: {mechanism} is not served{why}; choose from {', '.join(MECHANISMS)}")

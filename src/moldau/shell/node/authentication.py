@@ -1,0 +1,85 @@
+"""Who the clients of a node are: what its listeners with SASL ask for, and where they find it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.authentication.attempts import FailedAttempts
+from moldau.core.authentication.mechanisms import ListenerMechanisms
+from moldau.core.authentication.settings import has_sasl, sasl_settings
+from moldau.core.authentication.users import ScramDirectory
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.core.metadata.unserved import UnservedRecords
+from moldau.shell.network.authenticating import ListenerAuthentication, close_without_credentials
+from moldau.shell.network.connection_group import ConnectionGroup
+from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.reply import Authenticator
+from moldau.shell.node.doors import Doors
+from moldau.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from moldau.shell.quorum.role import QuorumRole
+
+SECRET_BYTES = 32
+
+
+class NodeAuthentication:
+    """One per node. Costs a node whose listeners ask for no authentication nothing."""
+
+    def __init__(self, settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry) -> None:
+        self._settings = settings
+        self._doors = doors
+        self._log = log
+        self._telemetry = telemetry
+        self._listeners: dict[str, ListenerMechanisms] = {}
+        self._groups: list[ConnectionGroup] = []
+        self._quorum: QuorumRole | None = None
+        self._shared: tuple[bytes, ScramDirectory, FailedAttempts] | None = None
+        """By all listeners: the node's secret, the users, the failed attempts."""
+
+    def of_listener(self, name: str, group: ConnectionGroup) -> Authenticator | None:
+        """What the connections of the listener meet first; None: they need not authenticate."""
+        if not has_sasl(self._settings.protocol_of(name)):
+            return None
+        if self._shared is None:
+            secret = self._doors.random.random_bytes(SECRET_BYTES)
+            attempts = FailedAttempts(self._settings.connection_failed_authentication_delay_ms)
+            self._shared = secret, ScramDirectory(secret, self._users_at_first), attempts
+        secret, directory, attempts = self._shared
+        mechanisms = ListenerMechanisms(sasl_settings(name, self._settings), directory, self._doors.random, secret)
+        self._listeners[name] = mechanisms
+        if group not in self._groups:
+            self._groups.append(group)
+        listener = ListenerAuthentication(mechanisms, attempts, self._doors.clock, self._log, self._telemetry)
+        return listener.authenticator(group)
+
+    def follow(self, quorum: QuorumRole) -> None:
+        """From here on the users of SCRAM are those of the metadata."""
+        if self._shared is not None:
+            self._quorum = quorum
+            quorum.subscribe(self._metadata_changed)
+
+    def settings_changed(self, settings: BrokerSettings) -> None:
+        """Takes users and mechanisms from the settings in force. Who is a user no more is out at once."""
+        self._settings = settings
+        for name, mechanisms in self._listeners.items():
+            mechanisms.settings_changed(sasl_settings(name, settings))
+        self._let_go()
+
+    def _metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if self._shared is None or not (delta.unserved or self._shared[1].is_at_first):
+            return
+        self._shared[1].changed(image.unserved)
+        if None in delta.unserved.values():
+            self._let_go()
+
+    def _users_at_first(self) -> UnservedRecords:
+        return UnservedRecords() if self._quorum is None else self._quorum.users_at_first()
+
+    def _let_go(self) -> None:
+        """Ends the connections of users that are no more."""
+        for group in self._groups:
+            ended = close_without_credentials(list(group.connections.values()), self._listeners.get)
+            if ended:
+                self._log.info("users without credentials", f"closed {ended} connections of users that are no more")

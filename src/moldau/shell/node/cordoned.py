@@ -1,0 +1,25 @@
+"""Tells the controller which log directories are cordoned, as soon as the settings say others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.core.config.broker_settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from moldau.core.log.directories import LogDirectories
+    from moldau.shell.broker.role import Broker
+
+
+def when_cordoned(broker: Broker, logs: LogDirectories, tell: Callable[[], None]) -> None:
+    """Calls `tell` as soon as other directories are cordoned than before."""
+    known = logs.cordoned_ids
+
+    def settings_changed(_: BrokerSettings) -> None:
+        nonlocal known
+        if known != logs.cordoned_ids:
+            known = logs.cordoned_ids
+            tell()
+
+    broker.dynamic_settings.on_change.append(settings_changed)

@@ -1,0 +1,131 @@
+"""SASL on the client's side: what it sends, and which server it follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.client.protocol.sasl import Credentials, authenticating, go_on
+from moldau.errors import KafkaError
+from moldau.wire.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from moldau.wire.protocol.sasl_tokens import (
+    ServerFinal,
+    ServerFirst,
+    decode_client_final,
+    encode_server_final,
+    encode_server_first,
+    salted_password,
+    server_key,
+    signature,
+)
+
+PENCIL = Credentials("SCRAM-SHA-512", "a,b=c", "pencil")
+
+
+def tokens(credentials: Credentials) -> Any:
+    """An exchange behind its handshake, and its first token."""
+    exchange = authenticating(credentials, b"n" * 24, "broker:9092")
+    assert go_on(exchange) == SaslHandshakeRequest(credentials.mechanism)
+    request = go_on(exchange, SaslHandshakeResponse(0, (credentials.mechanism,)))
+    assert isinstance(request, SaslAuthenticateRequest)
+    return exchange, request.auth_bytes
+
+
+def first_answer(first: bytes, *, iterations: int = 4_096, nonce: str | None = None) -> bytes:
+    own = first.decode().rpartition("r=")[2]
+    return encode_server_first(ServerFirst(own + "server" if nonce is None else nonce, b"salt", iterations)).encode()
+
+
+def test_plain_sends_one_token_and_takes_the_lifetime_of_the_session() -> None:
+    exchange, token = tokens(Credentials("plain", "alice", "secret"))
+    assert token == b"\0alice\0secret"
+    assert go_on(exchange, SaslAuthenticateResponse(session_lifetime_ms=3_600_000)) == 3_600_000
+
+
+def test_scram_proves_the_password_and_checks_that_of_the_server() -> None:
+    exchange, first = tokens(PENCIL)
+    assert first.startswith(b"n,,n=a=2Cb=3Dc,r=")
+    answer = first_answer(first)
+    last = go_on(exchange, SaslAuthenticateResponse(auth_bytes=answer))
+    assert isinstance(last, SaslAuthenticateRequest)
+    final = decode_client_final(last.auth_bytes)
+    message = f"{first.decode()[3:]},{answer.decode()},{final.unproven}"
+    key = server_key(PENCIL.mechanism, salted_password(PENCIL.mechanism, "pencil", b"salt", 4_096))
+    proven = encode_server_final(ServerFinal(signature(PENCIL.mechanism, key, message)))
+    assert go_on(exchange, SaslAuthenticateResponse(auth_bytes=proven, session_lifetime_ms=5)) == 5
+
+
+@pytest.mark.parametrize(
+    "final", [b"v=AAAA", b"v=", b"", b"e=other-error", encode_server_final(ServerFinal(b"\0" * 64))]
+)
+def test_a_server_that_does_not_know_the_password_is_not_followed(final: bytes) -> None:
+    exchange, first = tokens(PENCIL)
+    go_on(exchange, SaslAuthenticateResponse(auth_bytes=first_answer(first)))
+    with pytest.raises(KafkaError, match="broker:9092 is not trusted") as refused:
+        go_on(exchange, SaslAuthenticateResponse(auth_bytes=final))
+    assert (refused.value.code, refused.value.is_retriable) == (58, False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"iterations": 4_095}, "it asks for 4095 iterations"),
+        ({"iterations": 2_000_000_000}, "it asks for 2000000000 iterations"),
+        ({"nonce": "server"}, "its nonce does not go on"),
+        ({"nonce": "bm5u" * 8}, "its nonce does not go on"),
+    ],
+)
+def test_a_server_that_asks_for_too_little_or_too_much_is_not_followed(changed: dict[str, Any], words: str) -> None:
+    exchange, first = tokens(PENCIL)
+    with pytest.raises(KafkaError, match=words):
+        go_on(exchange, SaslAuthenticateResponse(auth_bytes=first_answer(first, **changed)))
+
+
+@pytest.mark.parametrize("answer", [b"", b"\xff", b"e=unknown-user", b"r=a,s=!,i=4096", b"r=a,s=AAAA,i=0"])
+def test_a_first_answer_that_is_none_is_refused(answer: bytes) -> None:
+    exchange, _ = tokens(PENCIL)
+    with pytest.raises(KafkaError, match="is not trusted"):
+        go_on(exchange, SaslAuthenticateResponse(auth_bytes=answer))
+
+
+def test_a_refusal_names_broker_user_and_reason_and_no_password() -> None:
+    exchange, _ = tokens(Credentials("PLAIN", "alice", "hidden"))
+    with pytest.raises(KafkaError) as refused:
+        go_on(exchange, SaslAuthenticateResponse(58, "Authentication failed: Invalid username or password"))
+    assert str(refused.value) == (
+        "broker:9092 refused the user alice: Authentication failed: Invalid username or password"
+    )
+
+
+def test_a_mechanism_that_is_not_offered_is_refused_with_those_that_are() -> None:
+    exchange = authenticating(PENCIL, b"n" * 24, "broker:9092")
+    go_on(exchange)
+    with pytest.raises(KafkaError, match="it offers PLAIN, GSSAPI") as refused:
+        go_on(exchange, SaslHandshakeResponse(33, ("PLAIN", "GSSAPI")))
+    assert refused.value.code == 33
+
+
+def test_a_listener_without_sasl_is_told_apart() -> None:
+    exchange = authenticating(PENCIL, b"n" * 24, "broker:9092")
+    go_on(exchange)
+    with pytest.raises(KafkaError, match="may be a listener without SASL"):
+        go_on(exchange, SaslHandshakeResponse(34))
+
+
+def test_credentials_do_not_show_their_password() -> None:
+    assert repr(Credentials("PLAIN", "alice", "hidden")) == "Credentials(PLAIN, 'alice', ***)"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "username", "password"),
+    [("GSSAPI", "a", "b"), ("PLAIN", "", "b"), ("PLAIN", "a", ""), ("PLAIN", "a\0", "b")],
+)
+def test_credentials_that_nobody_could_use_are_refused(mechanism: str, username: str, password: str) -> None:
+    with pytest.raises(ValueError, match=r"SASL|username"):
+        Credentials(mechanism, username, password)
