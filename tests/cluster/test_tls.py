@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from moldau.core.authentication.jaas import PLAIN_MODULE
 from tests.support.certificates import Authority, Issued, authority
 from tests.support.cluster_of_three import NODE_IDS, cluster_of_three, moldau_command
 from tests.support.running_broker import RunningBroker
@@ -74,6 +75,34 @@ def test_a_client_of_librdkafka_is_served_over_tls(tmp_path: Path) -> None:
         with pytest.raises(KafkaException):
             nameless.list_topics(timeout=2)
         broker.wait_until_told("the other side gave no certificate, and one is required")
+    finally:
+        assert broker.stop() == 0
+    assert "Traceback" not in "".join(broker.output)
+
+
+def test_a_client_of_librdkafka_logs_in_over_tls(tmp_path: Path) -> None:
+    listening = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "security.inter.broker.protocol": "SASL_SSL",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="secret";',
+    }
+    broker = started({**listening, **of_broker(tmp_path)})
+    try:
+        client = {
+            "bootstrap.servers": broker.address,
+            **trusting(tmp_path),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+        }
+        produced(client, b"v" * 500_000)
+        assert read(client) == b"v" * 500_000
+        wrong = AdminClient({**client, "sasl.password": "wrong"})
+        with pytest.raises(KafkaException):
+            wrong.list_topics(timeout=2)
+        broker.wait_until_told("Invalid username or password")
     finally:
         assert broker.stop() == 0
     assert "Traceback" not in "".join(broker.output)
