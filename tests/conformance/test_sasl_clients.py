@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from moldau.client.blocking.connection import ClientConnection
+from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.sasl import Credentials
 from moldau.core.authentication.jaas import PLAIN_MODULE
 from moldau.errors import KafkaError as MoldauKafkaError
@@ -137,7 +138,8 @@ def test_a_wrong_password_and_an_unknown_user_are_refused_alike(broker: SaslBrok
 def connect(broker: SaslBroker, mechanism: str, name: str, password: str) -> ClientConnection:
     """Our own client."""
     host, _, port = broker.sasl.rpartition(":")
-    return ClientConnection(TCP, host, int(port), credentials=Credentials(mechanism, name, password))
+    access = ClusterAccess(f"{host}:{port}")
+    return ClientConnection(TCP, access, host, int(port), credentials=Credentials(mechanism, name, password))
 
 
 def test_clients_that_stay_log_in_again_and_lose_nothing(broker: SaslBroker) -> None:
