@@ -10,29 +10,12 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from moldau.core.authentication.jaas import PLAIN_MODULE
-from tests.support.certificates import Authority, Issued, authority
+from tests.support.certificates import Authority, authority
 from tests.support.cluster_of_three import NODE_IDS, cluster_of_three, moldau_command
 from tests.support.running_broker import RunningBroker
+from tests.support.tls_settings import of_broker, trusting
 
 WAIT_S = 30
-
-
-def trusting(directory: Path, identity: Issued | None = None) -> dict[str, str]:
-    """The settings of a client of librdkafka."""
-    settings = {"security.protocol": "SSL", "ssl.ca.location": str(authority().write(directory)), "log_level": "0"}
-    if identity is None:
-        return settings
-    return {**settings, "ssl.certificate.pem": identity.chain_pem, "ssl.key.pem": identity.key_pem}
-
-
-def of_broker(directory: Path, **more: str) -> dict[str, str]:
-    return {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(authority().issue("CN=node").write(directory, "node")),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority().write(directory)),
-        **{f"ssl.{name.replace('_', '.')}": text for name, text in more.items()},
-    }
 
 
 def started(settings: dict[str, str]) -> RunningBroker:

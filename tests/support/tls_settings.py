@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from moldau.core.config.broker_settings import ROWS_BY_NAME
 from moldau.core.config.setting import SettingValue, parse_value
 from moldau.core.config.tls_settings import TlsSettings, tls_settings
-from tests.support.certificates import Authority, Issued
+from tests.support.certificates import Authority, Issued, authority
 
 
 def settings_of(**texts: str) -> TlsSettings:
@@ -29,3 +31,22 @@ def identity(issued: Issued) -> dict[str, str]:
 
 def trust(of: Authority) -> dict[str, str]:
     return {"truststore_type": "PEM", "truststore_certificates": of.pem}
+
+
+def trusting(directory: Path, identity: Issued | None = None) -> dict[str, str]:
+    """The settings of a client of librdkafka."""
+    settings = {"security.protocol": "SSL", "ssl.ca.location": str(authority().write(directory)), "log_level": "0"}
+    if identity is None:
+        return settings
+    return {**settings, "ssl.certificate.pem": identity.chain_pem, "ssl.key.pem": identity.key_pem}
+
+
+def of_broker(directory: Path, **more: str) -> dict[str, str]:
+    """The settings of a node, its files in `directory`; `client_auth="required"` is `ssl.client.auth`."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority().issue("CN=node").write(directory, "node")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority().write(directory)),
+        **{f"ssl.{name.replace('_', '.')}": text for name, text in more.items()},
+    }

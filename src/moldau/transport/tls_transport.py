@@ -239,7 +239,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             has_ended = False
             try:
                 while filled < size:
-                    count = tls.read(size - filled, buffer[filled:])  # type: ignore[arg-type]
+                    count = tls.read(size - filled, buffer[filled:])
                     if not count:
                         has_ended = True
                         break

@@ -13,6 +13,7 @@ import pytest
 from moldau.core.config.replicated import replicated
 from moldau.testing import history
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, run_java
+from tests.support.certificates import authority
 from tests.support.cluster_of_three import (
     NODE_IDS,
     PARTITIONS,
@@ -25,6 +26,7 @@ from tests.support.cluster_of_three import (
     moldau_command,
 )
 from tests.support.load import under_load
+from tests.support.tls_settings import of_broker, trusting
 
 pytestmark = NEEDS_APACHE_KAFKA
 
@@ -37,6 +39,21 @@ def test_in_a_mixed_cluster_each_may_be_killed_and_nothing_is_lost_or_comes_twic
     kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
     commands = {node_id: kafka if node_id in of_kafka else moldau_command for node_id in NODE_IDS}
     with cluster_of_three(tmp_path, commands, of_kafka) as cluster:
+        check_that_each_may_die(cluster)
+
+
+@pytest.mark.timeout(600)
+def test_nodes_of_both_kinds_reach_each_other_over_tls(tmp_path: Path) -> None:
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    settings = {
+        "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:SSL",
+        # without it Kafka's brokers dial in plain text, whatever the map says
+        "inter.broker.listener.name": "PLAINTEXT",
+        **of_broker(tmp_path, client_auth="required"),
+    }
+    clients = trusting(tmp_path, authority().issue("CN=alice"))
+    commands = {1: moldau_command, 2: kafka, 3: kafka}
+    with cluster_of_three(tmp_path, commands, (2, 3), settings=settings, clients=clients) as cluster:
         check_that_each_may_die(cluster)
 
 

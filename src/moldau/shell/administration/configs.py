@@ -309,12 +309,12 @@ async def _refusal_of_own(
         return None
     alone = msgspec.structs.replace(request, resources=(resource,))
     alone = msgspec.structs.replace(alone, validate_only=False)  # for its records
-    work: Pausing[Any]
+    decided: Any  # the records, and the answer of either kind
     if isinstance(alone, IncrementalAlterConfigsRequest):
-        work = incremental_alter_configs(node.image, node.static_settings, alone)
+        decided = await context.finish(incremental_alter_configs(node.image, node.static_settings, alone))
     else:
-        work = alter_configs(node.image, node.static_settings, alone)
-    records, answer = await context.finish(work)
+        decided = await context.finish(alter_configs(node.image, node.static_settings, alone))
+    records, answer = decided
     row = answer.responses[0]
     if not row.error_code:
         try:
