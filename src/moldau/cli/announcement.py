@@ -27,10 +27,10 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, beside: M
     address = node.bootstrap_servers
     connect, *others = advertised_addresses(settings, node) if settings.is_broker else [address]
     which = "a cluster of one node" if settings.is_whole else f"node {settings.node_id} of a cluster"
-    lines = [
-        f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, "
-        f"{authentication(settings)}"
-    ]
+    security = authentication(settings)
+    if settings.tls_listeners:
+        security = f"TLS at {', '.join(settings.tls_listeners)}, {security}"
+    lines = [f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, {security}"]
     lines += [f"  note       {notice}" for notice in settings.notices()]
     where = ", ".join(str(Path(path).resolve()) for path in settings.log_directories)
     lines.append(f"  records    {'in memory only' if is_in_memory else where}")

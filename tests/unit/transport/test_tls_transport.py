@@ -190,6 +190,37 @@ def test_a_protocol_that_reads_no_more_gets_no_more(loop_class: Any) -> None:
 
 
 @pytest.mark.parametrize("loop_class", LOOPS)
+def test_a_connection_that_is_held_when_it_is_accepted_shakes_no_hands(loop_class: Any) -> None:
+    class Held(Echo):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            self.transport.pause_reading()
+
+    async def body() -> None:
+        made: list[Held] = []
+
+        def accept() -> Held:
+            made.append(Held())
+            return made[-1]
+
+        network = TcpNetwork()
+        listener = await network.listen("127.0.0.1", 0, accept, server())
+        collector = Collector()
+        connecting = asyncio.ensure_future(network.connect("localhost", listener.port, collector, client()))
+        done, _ = await asyncio.wait((connecting,), timeout=0.05)
+        assert not done
+        assert not made[0].is_secured
+        made[0].transport.resume_reading()
+        await connecting
+        collector.transport.write(b"hello")
+        assert await collector.until(5) == b"hello"
+        collector.transport.abort()
+        listener.close()
+
+    run(loop_class, body)
+
+
+@pytest.mark.parametrize("loop_class", LOOPS)
 def test_the_certificate_of_a_client_is_verified_and_given(loop_class: Any) -> None:
     async def body() -> None:
         alice = authority().issue("CN=alice")

@@ -176,7 +176,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     def _tell_failure(self, why: str) -> None:
         address = escape(self.client_address)
         text = f"a client at {address} was not let in on {self.listener_name}: {why}"
-        self.group.log.info("authentication failed", text, about=address)
+        self.group.log.info("client not let in", text, about=address)
 
     def authenticated(self, session: Session) -> None:
         self.session = session
