@@ -14,6 +14,13 @@ from typing import Annotated
 import msgspec
 
 from moldau.core.authentication.settings import check_sasl
+from moldau.core.authorization.settings import (
+    ALLOW_WITHOUT_ACLS,
+    AUTHORIZER_SETTINGS,
+    STANDARD_AUTHORIZER,
+    SUPER_USERS,
+    parse_super_users,
+)
 from moldau.core.config.broker_setting_rows import OTHER_SETTING_ROWS
 from moldau.core.config.listeners import (
     Endpoint,
@@ -71,6 +78,9 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
     # general
     broker_id: Annotated[int, Row("int", "-1", "", READ_ONLY)]
     broker_rack: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    # security
+    authorizer_class_name: Annotated[str, Row("string", "", "non-null string", READ_ONLY,
+        f"{STANDARD_AUTHORIZER}, or empty: no ACLs; with it {SUPER_USERS} and {ALLOW_WITHOUT_ACLS} count")]
     # network
     advertised_listeners: Annotated[tuple[Endpoint, ...], Row("list", None, "", READ_ONLY)]
     """The addresses that clients are given; empty if nothing was set."""
@@ -288,7 +298,23 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
 
     def notices(self) -> tuple[str, ...]:
         """One sentence for each setting that was set and has no effect, sorted by name."""
-        return tuple(notice for name in sorted(self.texts) if (notice := _notice(name)))
+        known = AUTHORIZER_SETTINGS if self.has_authorizer else ()
+        return tuple(notice for name in sorted(self.texts) if name not in known and (notice := _notice(name)))
+
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether ACLs decide who may do what."""
+        return bool(self.authorizer_class_name)
+
+    @property
+    def super_users(self) -> tuple[str, ...]:
+        """The principals of `super.users`, which may do anything."""
+        return parse_super_users(self.texts.get(SUPER_USERS, ""))
+
+    @property
+    def allow_without_acls(self) -> bool:
+        """`allow.everyone.if.no.acl.found`: all may do what no ACL is about. As in Kafka any other text means no."""
+        return self.texts.get(ALLOW_WITHOUT_ACLS, "").strip().lower() == "true"
 
     @property
     def log_directories(self) -> tuple[str, ...]:
@@ -412,7 +438,8 @@ ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROW
 def setting_hint(name: str) -> str:
     """As `hint`, of the setting whose name an unknown `name` is nearly: most likely a slip. Only where it is very near:
     plugins for Kafka have settings of their own."""
-    return "" if name in ROWS_BY_NAME else hint(name, ROWS_BY_NAME, cutoff=0.8)
+    known = (*ROWS_BY_NAME, *AUTHORIZER_SETTINGS)
+    return "" if name in known else hint(name, known, cutoff=0.8)
 
 
 def no_setting(name: str) -> str:
@@ -422,6 +449,8 @@ def no_setting(name: str) -> str:
 
 def _notice(name: str) -> str | None:
     row = ROWS_BY_NAME.get(without_listener(name, ROWS_BY_NAME))
+    if name in AUTHORIZER_SETTINGS:
+        return f"{name} has no effect: authorizer.class.name is not set"
     if row is None:
         return f"{no_setting(name)}, and has no effect{setting_hint(name)}"
     served, note = row[5], row[6]
@@ -500,6 +529,10 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("process.roles must be broker, controller or broker,controller")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
+    if settings.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
+        raise invalid_config(f"authorizer.class.name must be {STANDARD_AUTHORIZER} or empty: no other is known here")
+    if settings.has_authorizer:
+        parse_super_users(settings.texts.get(SUPER_USERS, ""))
     if settings.is_broker:
         check_registered(settings.registered_listeners, settings.inter_broker_listener)
         if not settings.is_alone:

@@ -4,6 +4,7 @@ without."""
 from __future__ import annotations
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.access_control import create_acls, delete_acls
 from moldau.core.controller.assignments import Charge
 from moldau.core.controller.brokers import unregister_broker
 from moldau.core.controller.client_quotas import alter_client_quotas
@@ -20,6 +21,7 @@ from moldau.core.controller.scram import alter_user_scram_credentials
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.ports import Random
 from moldau.types import Pausing
+from moldau.wire.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest
 from moldau.wire.protocol.messages.cluster import (
     UnregisterBrokerRequest,
@@ -56,6 +58,10 @@ def administer(
             return (yield from alter_client_quotas(image, request))
         case AlterUserScramCredentialsRequest():
             return (yield from alter_user_scram_credentials(state.image.unserved, request))
+        case CreateAclsRequest():
+            return (yield from create_acls(image, random, request))
+        case DeleteAclsRequest():
+            return (yield from delete_acls(image, request))
         case CreatePartitionsRequest():
             return (yield from create_partitions(image, random, request, charge))
         case ElectLeadersRequest():

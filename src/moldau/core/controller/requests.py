@@ -29,6 +29,12 @@ from moldau.wire.protocol.messages.topics import (
 
 if TYPE_CHECKING:
     from moldau.core.quotas.usage import MutationQuota
+    from moldau.wire.protocol.messages.acls import (
+        CreateAclsRequest,
+        CreateAclsResponse,
+        DeleteAclsRequest,
+        DeleteAclsResponse,
+    )
     from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
     from moldau.wire.protocol.messages.cluster import (
         UnregisterBrokerRequest,
@@ -150,12 +156,14 @@ AdministrationRequest: TypeAlias = (
     "AlterConfigsRequest | IncrementalAlterConfigsRequest"
     " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
     " | UpdateFeaturesRequest | UnregisterBrokerRequest | UnregisterControllerRequest | AlterClientQuotasRequest"
+    " | CreateAclsRequest | DeleteAclsRequest"
     " | AlterUserScramCredentialsRequest | AllocateProducerIdsRequest | AlterPartitionRequest"
 )
 AdministrationResponse: TypeAlias = (
     "AlterConfigsResponse | IncrementalAlterConfigsResponse"
     " | CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
     " | UpdateFeaturesResponse | UnregisterBrokerResponse | UnregisterControllerResponse | AlterClientQuotasResponse"
+    " | CreateAclsResponse | DeleteAclsResponse"
     " | AlterUserScramCredentialsResponse | AllocateProducerIdsResponse | AlterPartitionResponse"
 )
 

@@ -21,6 +21,8 @@ TRANSACTION_VERSION = "transaction.version"
 METADATA_VERSION_4_0 = 25
 METADATA_VERSION_4_3 = 30
 METADATA_VERSION_4_4 = 33
+_METADATA_VERSION_WITH_NETWORKS = 32
+"""4.4-IV1"""
 
 
 class FeatureRange(msgspec.Struct, frozen=True):
@@ -101,6 +103,11 @@ class RecordVersions(msgspec.Struct, frozen=True):
 def can_cordon(levels: Mapping[str, int]) -> bool:
     """Whether every node of the cluster knows of cordoned log directories (KIP-1066)."""
     return levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3
+
+
+def can_name_networks(levels: Mapping[str, int]) -> bool:
+    """Whether every node of the cluster knows of networks as hosts of ACLs (KIP-1276)."""
+    return levels.get(METADATA_VERSION, 0) >= _METADATA_VERSION_WITH_NETWORKS
 
 
 def can_unregister_controllers(levels: Mapping[str, int]) -> bool:

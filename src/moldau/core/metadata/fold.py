@@ -29,8 +29,10 @@ from moldau.core.metadata.image import (
 from moldau.core.metadata.unserved import kept_of, unserved_key
 from moldau.core.quotas.limits import quota_entity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
+from moldau.wire.protocol.acls import Acl
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -45,6 +47,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
@@ -141,6 +144,10 @@ class MetadataFold:
                 self._take_producer_ids(record)
             case ClientQuotaRecord():
                 self._take_client_quota(record)
+            case AccessControlEntryRecord():
+                self.image.acls[record.id] = self._delta.acls[record.id] = acl_of(record)
+            case RemoveAccessControlEntryRecord():
+                self._take_remove_acl(record)
             case FeatureLevelRecord():
                 self._take_feature_level(record)
             case RegisterBrokerRecord():
@@ -272,6 +279,11 @@ class MetadataFold:
             self.image.client_quotas.pop(entity, None)
             self._delta.client_quotas[entity] = None
 
+    def _take_remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        if self.image.acls.pop(record.id, None) is None:
+            raise ValueError(f"no ACL has the id {record.id.hex()}")
+        self._delta.acls[record.id] = None
+
     def _take_feature_level(self, record: FeatureLevelRecord) -> None:
         self._delta.features[record.name] = record.feature_level
         if record.feature_level == 0:
@@ -364,6 +376,19 @@ def _supported_features(record: RegisterBrokerRecord | RegisterControllerRecord)
     """(name, lowest level, highest level) of each."""
     return tuple(
         (feature.name, feature.min_supported_version, feature.max_supported_version) for feature in record.features
+    )
+
+
+def acl_of(record: AccessControlEntryRecord) -> Acl:
+    """The ACL that a record adds."""
+    return Acl(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from moldau.core.metadata.unserved import UnservedRecords
 from moldau.core.quotas.limits import QuotaEntity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
+from moldau.wire.protocol.acls import Acl
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -151,6 +152,7 @@ class MetadataDelta(msgspec.Struct):
     """Level 0: gone."""
     controllers: dict[int, ControllerImage | None] = {}
     client_quotas: dict[QuotaEntity, dict[str, float] | None] = {}
+    acls: dict[Uuid, Acl | None] = {}
     unserved: dict[Hashable, msgspec.Struct | None] = {}
     next_producer_id: int | None = None
     transaction: list[msgspec.Struct] | None = None
@@ -167,6 +169,7 @@ class MetadataDelta(msgspec.Struct):
             or self.features
             or self.controllers
             or self.client_quotas
+            or self.acls
             or self.next_producer_id is not None
         )
 
@@ -196,8 +199,9 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.controllers: dict[int, ControllerImage] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.acls: dict[Uuid, Acl] = {}
         self.unserved = UnservedRecords()
-        """ACLs, credentials and tokens, which nothing here acts on."""
+        """Credentials and tokens, which nothing here acts on."""
         self.next_producer_id = 0
         self.transaction: list[msgspec.Struct] | None = None
         """The records of a metadata transaction that began and did not end: they do not count yet (KIP-868)."""
@@ -251,6 +255,7 @@ class MetadataImage:
         image.features = dict(self.features)
         image.controllers = dict(self.controllers)
         image.client_quotas = dict(self.client_quotas)
+        image.acls = dict(self.acls)
         image.unserved = UnservedRecords(self.unserved)
         image.next_producer_id = self.next_producer_id
         image.transaction = copied(self.transaction)
@@ -272,6 +277,7 @@ class MetadataImage:
             features=dict(self.features),
             controllers=dict(self.controllers),
             client_quotas=dict(self.client_quotas),
+            acls=dict(self.acls),
             unserved=dict(self.unserved),
             next_producer_id=self.next_producer_id,
             transaction=copied(self.transaction),
@@ -285,6 +291,7 @@ class MetadataImage:
         delta.brokers.update(dict.fromkeys(key for key in old.brokers if key not in self.brokers))
         delta.configs.update(dict.fromkeys(key for key in old.configs if key not in self.configs))
         delta.client_quotas.update(dict.fromkeys(key for key in old.client_quotas if key not in self.client_quotas))
+        delta.acls.update(dict.fromkeys(key for key in old.acls if key not in self.acls))
         delta.unserved.update(dict.fromkeys(key for key in old.unserved if key not in self.unserved))
         delta.features.update(dict.fromkeys((name for name in old.features if name not in self.features), 0))
         return delta
@@ -305,6 +312,7 @@ class MetadataImage:
         _replace(self.brokers, delta.brokers)
         _replace(self.configs, delta.configs)
         _replace(self.client_quotas, delta.client_quotas)
+        _replace(self.acls, delta.acls)
         _replace(self.unserved, delta.unserved)
         for name, level in delta.features.items():
             if level == 0:

@@ -14,7 +14,10 @@ from moldau.core.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from moldau.types import Uuid
+from moldau.wire.protocol.acls import Acl
 from moldau.wire.protocol.messages.metadata_records import (
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerFeature,
     ClientQuotaRecord,
@@ -32,7 +35,7 @@ from moldau.wire.protocol.messages.metadata_records import (
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
-    """The records in Kafka's order, each kind sorted; what is not served at the end, as it came.
+    """The records in Kafka's order, each kind sorted; ACLs and what is not served at the end, as they came.
 
     The metadata version comes first: it says how the others are to be read.
     """
@@ -56,7 +59,23 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
             yield ClientQuotaRecord(data, key, limit, False)
     if image.next_producer_id:
         yield ProducerIdsRecord(-1, -1, image.next_producer_id)
+    for acl_id, acl in image.acls.items():
+        yield acl_record(acl_id, acl)
     yield from image.unserved.values()
+
+
+def acl_record(acl_id: Uuid, acl: Acl) -> AccessControlEntryRecord:
+    """The record that adds an ACL."""
+    return AccessControlEntryRecord(
+        acl_id,
+        acl.resource_type,
+        acl.name,
+        acl.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission,
+    )
 
 
 def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:

@@ -1,7 +1,7 @@
 """Records of `__cluster_metadata` that nothing here acts on, kept so that Apache Kafka finds them again (KIP-631, 900).
 
-What is kept is what is in force, not every record that led to it: an ACL that was removed is gone, a token that was
-renewed stands once. So it grows with what there is, and goes into snapshots as Kafka would write it.
+What is kept is what is in force, not every record that led to it: a credential that was removed is gone, a token that
+was renewed stands once. So it grows with what there is, and goes into snapshots as Kafka would write it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from collections.abc import Hashable, Iterable
 import msgspec
 
 from moldau.wire.protocol.messages.metadata_records import (
-    AccessControlEntryRecord,
     DelegationTokenRecord,
-    RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
 
-_REMOVALS = (RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
+_REMOVALS = (RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
 _NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = (
-    (AccessControlEntryRecord, "ACL"),
     (DelegationTokenRecord, "delegation token"),
 )
 
@@ -29,8 +26,6 @@ _NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = (
 def unserved_key(record: msgspec.Struct) -> Hashable | None:
     """What `record` is about, if it is of a kind that is kept here: the same for what adds and for what removes."""
     match record:
-        case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
-            return "acl", record.id
         case UserScramCredentialRecord() | RemoveUserScramCredentialRecord():
             return "scram", record.mechanism, record.name
         case DelegationTokenRecord() | RemoveDelegationTokenRecord():

@@ -29,6 +29,9 @@ class Authorizer(Protocol):
     def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
         """Whether the principal may do this operation to this resource. Numbers are those of the protocol (KIP-11)."""
 
+    def authorize_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Whether the principal may do this operation to any resource of this kind (KIP-679)."""
+
 
 class Quotas(Protocol):
     """Decides how long a client has to wait for what it used. A dispatcher has it while any client has a quota."""
@@ -194,6 +197,15 @@ class RequestContext(msgspec.Struct, eq=False):
         who = self.session
         return self._node.authorizer.authorize(
             who.principal, who.client_address, right.operation, right.resource_type, name
+        )
+
+    def authorize_any(self, right: Right) -> bool:
+        """Whether the principal has the right to any resource of its kind; the resource need not exist."""
+        if self._node.authorizer is None:
+            return True
+        who = self.session
+        return self._node.authorizer.authorize_any(
+            who.principal, who.client_address, right.operation, right.resource_type
         )
 
     def check(self, right: Right) -> None:

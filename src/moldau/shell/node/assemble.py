@@ -26,6 +26,7 @@ from moldau.shell.node.admission import (
     shares_of_connections,
 )
 from moldau.shell.node.authentication import NodeAuthentication
+from moldau.shell.node.authorization import new_authorizer
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.cordoned import when_cordoned
 from moldau.shell.node.doors import Doors
@@ -35,9 +36,10 @@ from moldau.shell.node.tls import NodeTls
 from moldau.shell.peers.logins import with_logins
 from moldau.telemetry import Telemetry
 from moldau.transport.network import Listener, Network, TcpListener
-from moldau.types import METADATA_PARTITION, BrokerId, counted
+from moldau.types import BrokerId, counted
 
 if TYPE_CHECKING:
+    from moldau.core.authorization.authorizer import StandardAuthorizer
     from moldau.core.log.directories import LogDirectories
     from moldau.shell.broker.controller_channel import ControllerChannel
     from moldau.shell.broker.heartbeats import Heartbeats
@@ -85,6 +87,7 @@ class Node:
         self._addresses = RegisteredAddresses(settings, doors, self.log, is_for_others=is_for_others)
         self._authentication = NodeAuthentication(settings, doors, self.log, self.telemetry)
         self._dispatcher: Dispatcher | None = None
+        self._authorizer: StandardAuthorizer | None = None
         self._quorum: QuorumRole | None = None
         self._logs: LogDirectories | None = None
         self._broker: Broker | None = None
@@ -248,7 +251,6 @@ class Node:
 
     async def _start_quorum(self, properties: MetaProperties, logs: LogDirectories, pauses: Pauses) -> QuorumRole:
         """What the metadata says, and, of a controller, a vote in it."""
-        from moldau.shell.node.stored_logs import tell_cuts
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
         doors = self.doors
@@ -268,17 +270,12 @@ class Node:
             health=logs.first.health,
             configured=voters_at(self._controller_address.name, self.settings),
         )
+        self._authorizer = new_authorizer(self.settings, quorum)
         if self._controller_listener is not None:
             self._serve_controllers(self._controller_listener, quorum, pauses)
         self._authentication.follow(quorum)
         await quorum.start()
-        tell_cuts(self.log, METADATA_PARTITION, quorum.cuts)
-        for path in quorum.damaged_snapshots:
-            self.log.warn(
-                f"snapshot {path}",
-                f"{path} cannot be read; the node uses an older snapshot and the log, which hold the same records",
-            )
-        tell_metadata(self.log, quorum.image.unserved.counts())
+        tell_metadata(self.log, quorum, self.settings)
         return quorum
 
     def _make_controller_known(self, channel: ControllerChannel) -> None:
@@ -350,6 +347,7 @@ class Node:
             self.log,
             pauses,
             listener.request_memory,
+            authorizer=self._authorizer,
             on_invariant_broken=self._invariant_broken,
         )
         dispatcher.serve(AdministeredController(quorum, self.settings), controller_specs())
@@ -434,6 +432,7 @@ class Node:
             self.log,
             broker.pauses,
             group.request_memory,
+            authorizer=self._authorizer,
             timer=None if self.operations is None else self.operations.timer,
             quota_timer_ns=self.doors.timer_ns,
             on_invariant_broken=self._invariant_broken,

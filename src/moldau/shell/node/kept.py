@@ -7,17 +7,20 @@ docs/decisions/0013-records-of-what-is-not-served.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import SHARE_STATE_TOPIC
 from moldau.errors import KafkaError
-from moldau.types import counted
+from moldau.types import METADATA_PARTITION, TopicPartition, counted
 
 if TYPE_CHECKING:
+    from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.core.log.cut import Cut
     from moldau.core.log.directories import LogDirectories
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.event_log import EventLog
+    from moldau.shell.quorum.role import QuorumRole
 
 KEPT = "kept, not served"
 
@@ -27,8 +30,28 @@ def listed(counts: Mapping[str, int]) -> str:
     return ", ".join(counted(count, name) for name, count in counts.items())
 
 
-def tell_metadata(log: EventLog, counts: Mapping[str, int]) -> None:
-    """A warning: an operator who has set an ACL may believe that it holds."""
+def tell_cuts(log: EventLog, topic_partition: TopicPartition, cuts: Sequence[Cut]) -> None:
+    """What recovery took out of a log, one line for each place."""
+    for cut in cuts:
+        log.warn("recovery", f"{topic_partition}: recovery {cut.describe()}", about=cut.path)
+
+
+def tell_metadata(log: EventLog, quorum: QuorumRole, settings: BrokerSettings) -> None:
+    """After the metadata log is open: what was cut of it, and what in it has no effect here. An operator who has set an
+    ACL may believe that it holds."""
+    tell_cuts(log, METADATA_PARTITION, quorum.cuts)
+    for path in quorum.damaged_snapshots:
+        log.warn(
+            f"snapshot {path}",
+            f"{path} cannot be read; the node uses an older snapshot and the log, which hold the same records",
+        )
+    image = quorum.image
+    counts = image.unserved.counts()
+    if image.acls and not settings.has_authorizer:
+        log.warn(
+            "ACLs without an authorizer",
+            f"{listed({'ACL': len(image.acls)})} in the metadata log without effect: authorizer.class.name is not set",
+        )
     if counts:
         log.warn("kept metadata", f"{KEPT}: {listed(counts)} in the metadata log; Moldau authenticates no client")
 

@@ -3,18 +3,17 @@ broker, opened and recovered where it does, and told either way."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.log.strays import settle_strays, strays_of
 from moldau.shell.network.event_log import EventLog, escape
-from moldau.shell.node.kept import tell_logs
-from moldau.types import BrokerId, TopicPartition, counted
+from moldau.shell.node.kept import tell_cuts, tell_logs
+from moldau.types import BrokerId, counted
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
-    from moldau.core.log.cut import Cut
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
     from moldau.core.log.settings import LogSettings
@@ -107,9 +106,3 @@ class StoredLogs:
         else:
             message = f"{where} was left by an unclean shutdown: {logs} recovered in {took_ms} ms"
             self._log.warn("start", message, shutdown="unclean", logs=log_count, recovery_ms=took_ms)
-
-
-def tell_cuts(log: EventLog, topic_partition: TopicPartition, cuts: Sequence[Cut]) -> None:
-    """What recovery took out of a log, one line for each place."""
-    for cut in cuts:
-        log.warn("recovery", f"{topic_partition}: recovery {cut.describe()}", about=cut.path)

@@ -21,6 +21,7 @@ COMPARED = (
     "configs",
     "client_quotas",
     "features",
+    "acls",
     "unserved",
     "next_producer_id",
     "transaction",

@@ -95,7 +95,10 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ),
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
-        ({"authorizer.class.name": "x.Y"}, "authorizer.class.name is not served yet"),
+        (
+            {"authorizer.class.name": "x.Y"},
+            "StandardAuthorizer or empty: no other is known here",
+        ),
         ({"process.roles": "broker,broker"}, "process.roles must be broker, controller or broker,controller"),
         (
             {"process.roles": "controller", "listeners": "CONTROLLER://a:9093"},
@@ -210,7 +213,7 @@ def test_what_has_no_effect_is_told() -> None:
     )
     assert settings.notices() == (
         "num.io.threads has no effect: requests are handled on one event loop",
-        "super.users is not a setting of Kafka 4.4 or of Moldau, and has no effect",
+        "super.users has no effect: authorizer.class.name is not set",
         "transaction.two.phase.commit.enable is not served yet",
     )
     assert settings.get("num.io.threads") == 3

@@ -13,7 +13,9 @@ from moldau.core.metadata.image import (
     PartitionImage,
     ResourceType,
 )
+from moldau.core.metadata.image_records import image_records
 from moldau.types import BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
+from moldau.wire.protocol.acls import Acl
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     AccessControlEntryRecord,
@@ -212,14 +214,12 @@ def test_clearing_eligible_leaders_reaches_every_topic() -> None:
 
 
 def test_what_is_not_served_is_kept_as_it_is_in_force_and_ignored() -> None:
-    acl, other_acl = AccessControlEntryRecord(id=ID), AccessControlEntryRecord(id=OTHER_ID)
     credential = UserScramCredentialRecord("ann", 1, b"salt", b"old", b"old", 4096)
     changed = UserScramCredentialRecord("ann", 1, b"salt", b"new", b"new", 8192)
     same_user = UserScramCredentialRecord("ann", 2, b"salt", b"a", b"b", 4096)
     token, renewed = (DelegationTokenRecord(token_id="t", expiration_timestamp=time) for time in (1, 2))
-    fold = folded(acl, other_acl, credential, NoOpRecord(), same_user, token, DelegationTokenRecord(token_id="u"))
+    fold = folded(credential, NoOpRecord(), same_user, token, DelegationTokenRecord(token_id="u"))
     for record in (
-        RemoveAccessControlEntryRecord(OTHER_ID),
         changed,
         renewed,
         RemoveDelegationTokenRecord("u"),
@@ -227,16 +227,35 @@ def test_what_is_not_served_is_kept_as_it_is_in_force_and_ignored() -> None:
         RemoveUserScramCredentialRecord("nobody", 1),
     ):
         fold.apply(record)
-    assert tuple(fold.image.unserved.values()) == (acl, changed, renewed)
-    assert fold.image.unserved.counts() == {"ACL": 1, "delegation token": 1}
+    assert tuple(fold.image.unserved.values()) == (changed, renewed)
+    assert fold.image.unserved.counts() == {"delegation token": 1}
     assert fold.take_delta(Offset(3), 1).is_empty
 
 
 def test_what_is_not_served_counts_with_the_end_of_its_transaction() -> None:
-    fold = folded(BeginTransactionRecord(), AccessControlEntryRecord(id=ID))
+    fold = folded(BeginTransactionRecord(), DelegationTokenRecord(token_id="t"))
     assert fold.image.unserved.counts() == {}
     fold.apply(EndTransactionRecord())
-    assert fold.image.unserved.counts() == {"ACL": 1}
+    assert fold.image.unserved.counts() == {"delegation token": 1}
+
+
+def test_an_acl_is_in_the_image_until_a_record_takes_it_out() -> None:
+    record = AccessControlEntryRecord(ID, 2, "orders", 4, "User:ann", "10.0.0.1", 3, 2)
+    acl = Acl(2, "orders", 4, "User:ann", "10.0.0.1", 3, 2)
+    fold = folded(record)
+    assert fold.image.acls == {ID: acl}
+    delta = fold.take_delta(Offset(1), 1)
+    assert (delta.acls, delta.is_empty) == ({ID: acl}, False)
+    assert list(image_records(fold.image)) == [record]
+    follower = MetadataImage()
+    follower.apply_delta(delta)
+    assert follower.acls == {ID: acl} == follower.copy().acls
+    assert MetadataImage().delta_from(follower).acls == {ID: None}
+    fold.apply(RemoveAccessControlEntryRecord(ID))
+    assert fold.image.acls == {}
+    assert fold.take_delta(Offset(2), 1).acls == {ID: None}
+    with pytest.raises(ValueError, match="no ACL has the id"):
+        fold.apply(RemoveAccessControlEntryRecord(ID))
 
 
 def test_a_record_that_nobody_can_read_is_refused() -> None:

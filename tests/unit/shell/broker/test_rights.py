@@ -159,7 +159,12 @@ REFUSED: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...]]] = [
     (ApiKey.CREATE_TOPICS, 7, CREATE_TOPIC_N, (CREATE_TOPIC, CREATE_CLUSTER)),
     (ApiKey.DELETE_TOPICS, 5, topics.DeleteTopicsRequest(topic_names=("t",)), (DELETE_TOPIC,)),
     (ApiKey.DELETE_RECORDS, 2, DELETE_RECORDS, (DELETE_TOPIC,)),
-    (ApiKey.INIT_PRODUCER_ID, 4, producer_ids.InitProducerIdRequest(transactional_id=None), (IDEMPOTENT_WRITE,)),
+    (
+        ApiKey.INIT_PRODUCER_ID,
+        4,
+        producer_ids.InitProducerIdRequest(transactional_id=None),
+        (IDEMPOTENT_WRITE, WRITE_TOPIC),
+    ),
     (ApiKey.INIT_PRODUCER_ID, 4, producer_ids.InitProducerIdRequest(transactional_id="tx"), (WRITE_TRANSACTIONAL_ID,)),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, LEADER_EPOCH, (DESCRIBE_TOPIC,)),
     (ApiKey.ADD_PARTITIONS_TO_TXN, 3, ADD_PARTITION, (WRITE_TRANSACTIONAL_ID,)),

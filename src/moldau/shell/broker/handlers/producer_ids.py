@@ -8,7 +8,7 @@ from moldau.core.transactions.requests import InitProducerId
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.transactions import known_code, may_write
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import IDEMPOTENT_WRITE, WRITE_TRANSACTIONAL_ID
+from moldau.shell.network.rights import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
@@ -38,7 +38,7 @@ async def act_init_producer_id(
     if transactional_id is not None:
         if not may_write(context, transactional_id):
             return refused(WRITE_TRANSACTIONAL_ID.refusal)
-    elif not context.authorize(IDEMPOTENT_WRITE):
+    elif not context.authorize(IDEMPOTENT_WRITE) and not context.authorize_any(WRITE_TOPIC):
         return refused(IDEMPOTENT_WRITE.refusal)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return refused(INVALID_REQUEST)

@@ -83,7 +83,7 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
         ApiKey.DELETE_RECORDS: (DELETE_TOPIC,),
     },
     "producer_ids": {
-        ApiKey.INIT_PRODUCER_ID: (WRITE_TRANSACTIONAL_ID, IDEMPOTENT_WRITE),
+        ApiKey.INIT_PRODUCER_ID: (WRITE_TRANSACTIONAL_ID, IDEMPOTENT_WRITE, WRITE_TOPIC),
     },
     "transactions": {
         ApiKey.ADD_PARTITIONS_TO_TXN: (WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, CLUSTER_ACTION),

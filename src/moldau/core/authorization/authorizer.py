@@ -1,0 +1,130 @@
+"""Decisions by Kafka's rules: super users first, then ACLs that deny, then ACLs that allow, then what holds where no
+ACL is found (KIP-11, 801)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from moldau.core.authorization.hosts import address_text
+from moldau.core.authorization.index import AclIndex
+from moldau.types import Uuid
+from moldau.wire.protocol.acls import Acl, AclPermission
+
+MAX_CACHED: Final = 16_384
+MAX_CACHED_NAME: Final = 256
+"""Decisions about longer names are not kept: a name may have 32 KiB."""
+_PROBE: Final = "hardcode"
+"""The name that Kafka asks for where it wants to know of any resource of a kind."""
+
+
+class Rule(enum.Enum):
+    """What a decision rests on."""
+
+    SUPER_USER = "super user"
+    ACL = "ACL"
+    NOT_LOADED = "ACLs not loaded"
+    """The node has just started."""
+    NO_ACL_HOLDS = "no ACL holds"
+    """The resource has ACLs, and none is for this principal, host and operation: denied."""
+    NO_ACL_FOUND = "no ACL found"
+    """No ACL concerns the resource: `allow.everyone.if.no.acl.found` decides."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Whether, and why. `acl`: the one that decided, with the rule ACL."""
+
+    is_allowed: bool
+    rule: Rule
+    acl: Acl | None = None
+
+
+class StandardAuthorizer:
+    """Holds the ACLs, and answers from them. A change of them is in force with the next question."""
+
+    def __init__(self, super_users: Iterable[str] = (), *, allow_without_acls: bool = False) -> None:
+        """`allow_without_acls`: `allow.everyone.if.no.acl.found`."""
+        self.super_users = frozenset(super_users)
+        self._allow_without_acls = allow_without_acls
+        self.is_loaded = False
+        """Until the ACLs are known, super users alone may do anything."""
+        self._index = AclIndex()
+        self._acls: dict[Uuid, Acl] = {}
+        self._copies: dict[Acl, int] = {}
+        """How many more ids there are of an ACL that has several. Kafka writes none; a record may be repeated."""
+        self._cache: dict[tuple[str, str, int, int, str | bytes | None], bool] = {}
+
+    def __len__(self) -> int:
+        """How many ACLs there are."""
+        return len(self._acls)
+
+    def change(self, changes: dict[Uuid, Acl | None]) -> None:
+        """Takes ACLs in and out; None: the ACL of this id is gone. The first call has all there are."""
+        self._cache.clear()
+        self.is_loaded = True
+        for acl_id, acl in changes.items():
+            old = self._acls.pop(acl_id, None)
+            if old is not None:
+                self._remove(old)
+            if acl is not None:
+                self._acls[acl_id] = acl
+                self._add(acl)
+
+    def _add(self, acl: Acl) -> None:
+        if self._index.has(acl):
+            self._copies[acl] = self._copies.get(acl, 0) + 1
+        else:
+            self._index.add(acl)
+
+    def _remove(self, acl: Acl) -> None:
+        copies = self._copies.pop(acl, 0)
+        if copies > 1:
+            self._copies[acl] = copies - 1
+        elif not copies:
+            self._index.remove(acl)
+
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
+        """Whether the principal, at the address `host`, may do the operation to the resource. Cached."""
+        key = (principal, host, operation, resource_type, name)
+        allowed = self._cache.get(key)
+        if allowed is None:
+            text = name if isinstance(name, str) else name.decode(errors="replace")
+            allowed = self.decide(principal, host, operation, resource_type, text).is_allowed
+            self._keep(key, allowed)
+        return allowed
+
+    def authorize_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Whether the principal may do the operation to any resource of the kind (KIP-679)."""
+        key = (principal, host, operation, resource_type, None)
+        allowed = self._cache.get(key)
+        if allowed is None:
+            allowed = self.decide(principal, host, operation, resource_type, _PROBE).is_allowed
+            if not allowed:
+                address = address_text(host)
+                allowed = self._index.allows_any(principal, address, operation, resource_type)
+            self._keep(key, allowed)
+        return allowed
+
+    def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Decision:
+        """The same as `authorize`, with the reason, and not kept."""
+        if principal in self.super_users:
+            return Decision(True, Rule.SUPER_USER)
+        if not self.is_loaded:
+            return Decision(False, Rule.NOT_LOADED)
+        acl = self._index.find(principal, address_text(host), operation, resource_type, name)
+        if acl is not None:
+            return Decision(acl.permission == AclPermission.ALLOW, Rule.ACL, acl)
+        if self._index.names(resource_type, name):
+            return Decision(False, Rule.NO_ACL_HOLDS)
+        return Decision(self._allow_without_acls, Rule.NO_ACL_FOUND)
+
+    def _keep(self, key: tuple[str, str, int, int, str | bytes | None], allowed: bool) -> None:
+        name = key[4]
+        if name is not None and len(name) > MAX_CACHED_NAME:
+            return
+        if len(self._cache) >= MAX_CACHED:
+            self._cache.clear()
+        self._cache[key] = allowed

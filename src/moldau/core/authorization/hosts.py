@@ -1,0 +1,113 @@
+"""Networks as the host of an ACL (KIP-1276): `10.0.0.0/8`, `2001:db8::/32`. What is accepted is what Apache Kafka 4.4
+accepts, asked of its own class."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Final
+
+import msgspec
+
+_IPV4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})/([0-9]{1,2})")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_IPV4_BITS: Final = 32
+_IPV6_BITS: Final = 128
+
+
+class Network(msgspec.Struct, frozen=True):
+    """The addresses that begin as `first` does, in the bits that `mask` has."""
+
+    bits: int
+    first: int
+    mask: int
+
+    def holds(self, address: Address | None) -> bool:
+        """Whether the address is one of them. As in Kafka, 0.0.0.0 is in no network."""
+        if address is None or address.bits != self.bits or (address.bits == _IPV4_BITS and not address.value):
+            return False
+        return address.value & self.mask == self.first
+
+
+class Address(msgspec.Struct, frozen=True):
+    """An address as a number. `bits`: 32 or 128."""
+
+    bits: int
+    value: int
+
+
+def is_network(host: str) -> bool:
+    """Whether a host of an ACL is meant as a network."""
+    return "/" in host
+
+
+def parse_network(text: str) -> Network:
+    """Raises ValueError for what Kafka takes for no network."""
+    return _ipv6_network(text) if ":" in text else _ipv4_network(text)
+
+
+def parse_address(host: str) -> Address | None:
+    """The address of a client; None for one that is in no network."""
+    try:
+        if ":" not in host:
+            return Address(_IPV4_BITS, int(IPv4Address(host)))
+        return None if "%" in host else Address(_IPV6_BITS, int(IPv6Address(host)))
+    except AddressValueError:
+        return None
+
+
+def address_text(host: str) -> str:
+    """The address of a client as Kafka compares it with the hosts of ACLs: an IPv6 address in its long form, without
+    leading zeros; an IPv4 address that came over IPv6 as an IPv4 address."""
+    if ":" not in host:
+        return host
+    plain, percent, scope = host.partition("%")
+    try:
+        address = IPv6Address(plain)
+    except AddressValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    groups = (f"{int(group, 16):x}" for group in address.exploded.split(":"))
+    return ":".join(groups) + percent + scope
+
+
+def _ipv4_network(text: str) -> Network:
+    found = _IPV4.fullmatch(text)
+    if found is None:
+        raise ValueError(f"Could not parse [{text}]")
+    *octets, length = map(int, found.groups())
+    for octet in octets:
+        _check_range(octet, 255)
+    _check_range(length, _IPV4_BITS)
+    mask = _mask(_IPV4_BITS, length)
+    return Network(_IPV4_BITS, int.from_bytes(bytes(octets), "big") & mask, mask)
+
+
+def _check_range(value: int, highest: int) -> None:
+    if value > highest:
+        raise ValueError(f"Value [{value}] not in range [0,{highest}]")
+
+
+def _ipv6_network(text: str) -> Network:
+    address, slash, prefix = text.partition("/")
+    if not slash:
+        raise ValueError(f"Could not parse [{text}] - missing prefix length")
+    if not _NUMBER.fullmatch(prefix):
+        raise ValueError(f"Could not parse [{text}] - invalid prefix length")
+    length = int(prefix)
+    if not 0 <= length <= _IPV6_BITS:
+        raise ValueError(f"Could not parse [{text}] - prefix length must be between 0 and 128")
+    bare = address[1:-1] if address.startswith("[") and address.endswith("]") else address
+    try:
+        parsed = IPv6Address(bare.partition("%")[0])
+    except AddressValueError:
+        raise ValueError(f"Could not parse [{address}]") from None
+    if parsed.ipv4_mapped is not None:
+        raise ValueError(f"Could not parse [{address}] - not an IPv6 address")
+    mask = _mask(_IPV6_BITS, length)
+    return Network(_IPV6_BITS, int(parsed) & mask, mask)
+
+
+def _mask(bits: int, length: int) -> int:
+    return (1 << bits) - (1 << (bits - length))

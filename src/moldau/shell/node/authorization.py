@@ -1,0 +1,29 @@
+"""Joins the ACLs of the metadata to the requests that they concern."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
+
+if TYPE_CHECKING:
+    from moldau.core.authorization.authorizer import StandardAuthorizer
+    from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.shell.quorum.role import QuorumRole
+
+
+def new_authorizer(settings: BrokerSettings, quorum: QuorumRole) -> StandardAuthorizer | None:
+    """The one authorizer of a node, for all its listeners; None: the settings ask for none. It follows the committed
+    metadata: an ACL that changes is in force before the request that changed it is answered here."""
+    if not settings.has_authorizer:
+        return None
+    from moldau.core.authorization.authorizer import StandardAuthorizer
+
+    authorizer = StandardAuthorizer(settings.super_users, allow_without_acls=settings.allow_without_acls)
+
+    def metadata_changed(image: MetadataImage, delta: MetadataDelta) -> None:
+        if delta.acls or not authorizer.is_loaded:
+            authorizer.change(delta.acls)
+
+    quorum.subscribe(metadata_changed)
+    return authorizer
