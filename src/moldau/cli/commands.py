@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from moldau import __version__
 from moldau.cli import (
+    acls,
     brokers,
     completion,
     configs,
@@ -52,6 +53,7 @@ MODULES = (
     events,
     configs,
     quotas,
+    acls,
     transactions,
     doctor,
     log,
@@ -66,7 +68,7 @@ COMMAND_GROUPS = (
     ("pipelines on Spark", ("pipeline",)),
     ("schemas", ("registry",)),
     ("a cluster of several", ("node", "storage", "brokers", "partitions", "quorum", "events")),
-    ("operating a cluster", ("configs", "quotas", "transactions", "doctor")),
+    ("operating a cluster", ("configs", "quotas", "acls", "transactions", "doctor")),
     ("files and shells", ("log", "completion")),
 )
 EXAMPLES = (

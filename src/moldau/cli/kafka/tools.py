@@ -16,6 +16,7 @@ PREFIX = "kafka-"
 TOOLS = {
     "kafka-topics": "create, list, describe, alter and delete topics",
     "kafka-configs": "settings of topics, brokers and groups, and quotas",
+    "kafka-acls": "who may do what: list, add and remove access control lists",
     "kafka-consumer-groups": "list, describe, delete and reset consumer groups",
     "kafka-console-producer": "write lines of standard input to a topic",
     "kafka-console-consumer": "print the records of topics",
@@ -40,6 +41,7 @@ TOOLS = {
 EXAMPLES = {
     "kafka-topics": "--create --topic orders --partitions 3",
     "kafka-configs": "--alter --topic orders --add-config retention.ms=86400000",
+    "kafka-acls": "--add --allow-principal User:ann --consumer --topic orders --group kitchen",
     "kafka-consumer-groups": "--describe --group kitchen",
     "kafka-console-producer": "--topic orders --reader-property parse.key=true",
     "kafka-console-consumer": "--topic orders --from-beginning",

@@ -1,0 +1,170 @@
+"""Access control lists (KIP-140): described, created, deleted; and which ones a kind of client needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
+from moldau.wire.protocol.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPatternType,
+    AclResourceType,
+)
+from moldau.wire.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+
+_PER_REQUEST = 5_000
+"""The active controller takes at most 10,000 in one request."""
+
+
+class Resource(msgspec.Struct, frozen=True, order=True):
+    """What an ACL is about: one resource of this name, or by `pattern_type` all whose names begin so."""
+
+    resource_type: int
+    name: str
+    pattern_type: int = AclPatternType.LITERAL
+
+
+CLUSTER = Resource(AclResourceType.CLUSTER, CLUSTER_NAME)
+
+Wanted = dict[Resource, tuple[AclOperation, ...]]
+"""Operations by the resource that they are done to."""
+
+_PRODUCER = {
+    AclResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
+    AclResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
+}
+_CONSUMER = {
+    AclResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
+    AclResourceType.GROUP: (AclOperation.READ,),
+}
+
+
+def producer_needs(resources: Iterable[Resource], *, is_idempotent: bool = False) -> Wanted:
+    """What a producer does to these topics and transactional ids, as `kafka-acls --producer` has it."""
+    wanted = _needs(_PRODUCER, resources)
+    if is_idempotent:
+        wanted[CLUSTER] = (AclOperation.IDEMPOTENT_WRITE,)
+    return wanted
+
+
+def consumer_needs(resources: Iterable[Resource]) -> Wanted:
+    """What a consumer does to these topics and groups, as `kafka-acls --consumer` has it."""
+    return _needs(_CONSUMER, resources)
+
+
+def copier_needs(read: Iterable[Resource], written: Iterable[Resource]) -> Wanted:
+    """What a client does that reads topics as a group and writes others in transactions, with the offsets of the group.
+    `read`: topics and the group; `written`: topics and the transactional id."""
+    wanted = consumer_needs(read)
+    for resource, operations in producer_needs(written).items():
+        wanted[resource] = tuple(dict.fromkeys((*wanted.get(resource, ()), *operations)))
+    return wanted
+
+
+def _needs(needs: dict[AclResourceType, tuple[AclOperation, ...]], resources: Iterable[Resource]) -> Wanted:
+    return {
+        resource: needs[AclResourceType(resource.resource_type)]
+        for resource in resources
+        if resource.resource_type in needs
+    }
+
+
+def describe_acls(admin: ClusterAdmin, wanted: AclFilter) -> list[Acl]:
+    """The ACLs that the filter names, sorted."""
+    response = admin.ask(
+        DescribeAclsRequest(
+            resource_type_filter=wanted.resource_type,
+            resource_name_filter=wanted.name,
+            pattern_type_filter=wanted.pattern_type,
+            principal_filter=wanted.principal,
+            host_filter=wanted.host,
+            operation=wanted.operation,
+            permission_type=wanted.permission,
+        )
+    )
+    if response.error_code:
+        raise error_of(response.error_code, response.error_message)
+    return sorted(
+        Acl(
+            resource.resource_type,
+            resource.resource_name,
+            resource.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
+        )
+        for resource in response.resources
+        for acl in resource.acls
+    )
+
+
+def create_acls(admin: ClusterAdmin, acls: Sequence[Acl]) -> None:
+    """One that is there already is well. Raises the first error, after all that could be created are."""
+    for start in range(0, len(acls), _PER_REQUEST):
+        creations = tuple(
+            AclCreation(
+                acl.resource_type,
+                acl.name,
+                acl.pattern_type,
+                acl.principal,
+                acl.host,
+                acl.operation,
+                acl.permission,
+            )
+            for acl in acls[start : start + _PER_REQUEST]
+        )
+        for result in admin.ask(CreateAclsRequest(creations)).results:
+            if result.error_code:
+                raise error_of(result.error_code, result.error_message)
+
+
+def delete_acls(admin: ClusterAdmin, filters: Sequence[AclFilter]) -> list[Acl]:
+    """Deletes the ACLs that the filters name; gives them, sorted. Raises the first error."""
+    response = admin.ask(
+        DeleteAclsRequest(
+            tuple(
+                DeleteAclsFilter(
+                    one.resource_type,
+                    one.name,
+                    one.pattern_type,
+                    one.principal,
+                    one.host,
+                    one.operation,
+                    one.permission,
+                )
+                for one in filters
+            )
+        )
+    )
+    gone: dict[Acl, None] = {}
+    for result in response.filter_results:
+        if result.error_code:
+            raise error_of(result.error_code, result.error_message)
+        for acl in result.matching_acls:
+            if acl.error_code:
+                raise error_of(acl.error_code, acl.error_message)
+            gone[
+                Acl(
+                    acl.resource_type,
+                    acl.resource_name,
+                    acl.pattern_type,
+                    acl.principal,
+                    acl.host,
+                    acl.operation,
+                    acl.permission_type,
+                )
+            ] = None
+    return sorted(gone)
