@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential avro-pairs bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -37,6 +37,7 @@ help:
 	@echo "make verdicts [PAIRS=500 SEED=N]   what the registry says of random pairs of JSON Schemas, proven by documents (seed printed)"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
 	@echo "make avro-pairs [PAIRS=2000]   random schemas and records, read and written by Moldau and Apache Avro (Java)"
+	@echo "make acl-decisions [DECISIONS=1000000]   random ACLs and questions, decided by Moldau and by Apache Kafka's authorizer (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
 	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
 
@@ -119,6 +120,9 @@ differential: .venv/.test
 # some of the answers, which tests compare with.
 avro-pairs: .venv/.test
 	$(BIN)/python -m tests.avro_pairs --pairs $(or $(PAIRS),2000) $(if $(SEED),--seed $(SEED)) $(RECORD)
+
+acl-decisions: .venv/.test
+	$(BIN)/python -m tests.acl_decisions --decisions $(or $(DECISIONS),1000000) $(if $(SEED),--seed $(SEED)) $(RECORD)
 
 bench: .venv/.test
 	$(BIN)/python -m benchmarks.run $(ARGS)

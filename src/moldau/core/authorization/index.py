@@ -128,7 +128,9 @@ class AclIndex:
     def names(self, resource_type: int, name: str) -> bool:
         """Whether any ACL, of whomever, concerns the resource."""
         counts = self._counts
-        if (resource_type, _LITERAL, name) in counts or (resource_type, _LITERAL, WILDCARD) in counts:
+        if (resource_type, _LITERAL, name) in counts:
+            return True
+        if not name.startswith(WILDCARD) and (resource_type, _LITERAL, WILDCARD) in counts:
             return True
         lengths = self._lengths.get(resource_type, {})
         return any((resource_type, _PREFIXED, name[:length]) in counts for length in lengths if length <= len(name))
@@ -210,7 +212,8 @@ def _patterns(rights: _Rights, name: str) -> Iterator[Pattern]:
     for length in rights.sorted_lengths:
         if length <= len(name):
             yield _PREFIXED, name[:length]
-    if name != WILDCARD:
+    if not name.startswith(WILDCARD):
+        # as in Kafka, a name that begins with an asterisk is no resource of `*`, see docs/decisions/0084
         yield _LITERAL, WILDCARD
 
 

@@ -92,10 +92,11 @@ def delete_acls(
     for one in request.filters:
         yield
         try:
-            wanted = filter_of(one)
+            _check_filter(one)
         except KafkaError as error:
             results.append(DeleteAclsFilterResult(error.code, error.message))
             continue
+        wanted = filter_of(one)
         found: list[DeleteAclsMatchingAcl] = []
         for acl_id, acl in image.acls.items():
             yield
@@ -112,12 +113,7 @@ def delete_acls(
 
 
 def filter_of(one: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
-    """The filter of a request. Raises INVALID_REQUEST for a code that nobody knows."""
-    codes = ((AclResourceType, one.resource_type_filter), (AclPatternType, one.pattern_type_filter))
-    if any(_known(kind, code) is None for kind, code in codes):
-        raise kafka_error("INVALID_REQUEST", "Unknown patternFilter.")
-    if _known(AclOperation, one.operation) is None or _known(AclPermission, one.permission_type) is None:
-        raise kafka_error("INVALID_REQUEST", "Unknown entryFilter.")
+    """The filter of a request; one with a code that nobody knows names no ACL."""
     return AclFilter(
         one.resource_type_filter,
         one.resource_name_filter,
@@ -127,6 +123,15 @@ def filter_of(one: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
         one.operation,
         one.permission_type,
     )
+
+
+def _check_filter(one: DeleteAclsFilter) -> None:
+    """Raises INVALID_REQUEST for a code that nobody knows."""
+    codes = ((AclResourceType, one.resource_type_filter), (AclPatternType, one.pattern_type_filter))
+    if any(_known(kind, code) is None for kind, code in codes):
+        raise kafka_error("INVALID_REQUEST", "Unknown patternFilter.")
+    if _known(AclOperation, one.operation) is None or _known(AclPermission, one.permission_type) is None:
+        raise kafka_error("INVALID_REQUEST", "Unknown entryFilter.")
 
 
 def refused_creations(request: CreateAclsRequest, error: KafkaError) -> Pausing[CreateAclsResponse]:

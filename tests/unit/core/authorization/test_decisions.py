@@ -81,6 +81,12 @@ def test_the_name_star_holds_for_every_resource_and_as_a_prefix_for_itself() -> 
     assert may(with_acls(an_acl("*", pattern=PREFIXED)), name="*thing")
 
 
+def test_the_name_star_holds_for_no_other_name_that_begins_so_as_in_kafka() -> None:
+    assert may(with_acls(an_acl("*")), name="*")
+    assert not may(with_acls(an_acl("*")), name="*x")
+    assert may(with_acls(an_acl("*", permission=DENY), allow_without_acls=True), name="*x")
+
+
 def test_everybody_is_the_user_star() -> None:
     authorizer = with_acls(an_acl(who="User:*"))
     assert may(authorizer, who="User:whoever")

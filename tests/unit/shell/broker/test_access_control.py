@@ -194,9 +194,11 @@ async def test_a_code_zero_ends_the_connection(start_node: Any) -> None:
         assert client.wire.is_closed
 
 
-async def test_a_filter_of_codes_that_nobody_knows_is_refused_alone(start_node: Any) -> None:
+async def test_a_filter_of_codes_that_nobody_knows_names_nothing_and_deletes_nothing(start_node: Any) -> None:
     client = (await start_super(start_node)).connect()
     await create(client, acl())
+    assert await described(client, DescribeAclsRequest(77, None, 1, None, None, 1, 1)) == ()
+    assert await described(client, DescribeAclsRequest(1, None, 1, None, None, 1, 77)) == ()
     assert await delete(
         client,
         DeleteAclsFilter(77, None, 1, None, None, 1, 1),
