@@ -152,7 +152,7 @@ def _pattern_type(arguments: Arguments) -> AclPatternType:
     except KeyError:
         found = AclPatternType.UNKNOWN
     if found is AclPatternType.UNKNOWN:
-        raise UsageError(f"Cannot parse argument '{text}' of option resource-pattern-type")
+        raise ArgumentError(f"Cannot parse argument '{text}' of option resource-pattern-type")
     return found
 
 
@@ -214,10 +214,9 @@ def _wanted(arguments: Arguments) -> Entries:
 
 
 def _operation(text: str) -> AclOperation:
-    """Of `IdempotentWrite`, or of `IDEMPOTENTWRITE`; UNKNOWN for any other text."""
+    """Of `IdempotentWrite`, in small or large letters; UNKNOWN for any other text."""
     for operation in AclOperation:
-        name = operation.name.title().replace("_", "")
-        if text in (name, name.upper()):
+        if text.lower() == operation.name.lower().replace("_", ""):
             return operation
     return AclOperation.UNKNOWN
 
