@@ -104,8 +104,8 @@ def delete_acls(
                 count += 1
                 if count > MAX_BATCH_RECORDS:
                     # counted as often as they are named: the answer is bounded as well
-                    error = kafka_error("INVALID_REQUEST", _TOO_MANY)
-                    return [], (yield from refused_deletions(request, error))
+                    too_many = kafka_error("INVALID_REQUEST", _TOO_MANY)
+                    return [], (yield from refused_deletions(request, too_many))
                 found.append(_matching(acl))
                 gone[acl_id] = RemoveAccessControlEntryRecord(acl_id)
         results.append(DeleteAclsFilterResult(error_message=None, matching_acls=tuple(found)))
