@@ -16,17 +16,11 @@ _IPV6_BITS: Final = 128
 
 
 class Network(msgspec.Struct, frozen=True):
-    """The addresses that begin as `first` does, in the bits that `mask` has."""
+    """The addresses that begin as `first` does, in the bits that `mask` has. `bits`: 32 or 128."""
 
     bits: int
     first: int
     mask: int
-
-    def holds(self, address: Address | None) -> bool:
-        """Whether the address is one of them. As in Kafka, 0.0.0.0 is in no network."""
-        if address is None or address.bits != self.bits or (address.bits == _IPV4_BITS and not address.value):
-            return False
-        return address.value & self.mask == self.first
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -47,10 +41,11 @@ def parse_network(text: str) -> Network:
 
 
 def parse_address(host: str) -> Address | None:
-    """The address of a client; None for one that is in no network."""
+    """The address of a client; None for one that is in no network, as 0.0.0.0 is in none in Kafka."""
     try:
         if ":" not in host:
-            return Address(_IPV4_BITS, int(IPv4Address(host)))
+            value = int(IPv4Address(host))
+            return Address(_IPV4_BITS, value) if value else None
         return None if "%" in host else Address(_IPV6_BITS, int(IPv6Address(host)))
     except AddressValueError:
         return None

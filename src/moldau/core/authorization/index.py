@@ -1,16 +1,16 @@
 """The ACLs of a cluster as decisions look them up: by principal, then by what they name, then by host.
 
 A decision looks at a few entries of dicts, however many ACLs there are: of the principal and of `User:*`, for the name
-itself, for `*`, and for each length that a prefix of that principal has. The rights of one principal, name and host are
-one number: a bit for each operation, the denied ones `_DENIED` bits higher.
+itself, for `*`, for each length that a prefix of that principal has; of networks, for each length that those have. The
+rights of one principal, name and host are one number: a bit for each operation, the denied ones `_DENIED` bits higher.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
-from moldau.core.authorization.hosts import Network, is_network, parse_address, parse_network
+from moldau.core.authorization.hosts import Address, Network, is_network, parse_address, parse_network
 from moldau.wire.protocol.acls import (
     IMPLIED_BY,
     WILDCARD,
@@ -27,6 +27,7 @@ _OPERATIONS: Final = 32
 _DENIED: Final = _OPERATIONS
 """How much higher the bits of denied operations stand."""
 
+_Key = TypeVar("_Key")
 Pattern = tuple[int, str]
 """(pattern type, name)"""
 
@@ -40,18 +41,40 @@ _DENYING: Final = tuple((1 << AclOperation.ALL | 1 << operation) << _DENIED for 
 """By operation: the bits of what denies it."""
 
 
+class _Hosts:
+    """The ACLs of one principal for one pattern that do not hold for every host alike."""
+
+    __slots__ = ("bits", "networks")
+
+    def __init__(self) -> None:
+        self.bits: dict[str, int] = {}
+        """By host, `*` included."""
+        self.networks: dict[tuple[int, int], dict[int, list[str]]] = {}
+        """By (bits of an address, mask), then by first address: the hosts that mean this network."""
+
+    def holding(self, host: str, address: Address | None) -> Iterator[tuple[str, int]]:
+        """The hosts of ACLs that hold for a client at `host`, with their bits."""
+        for each in (host, WILDCARD):
+            if each in self.bits:
+                yield each, self.bits[each]
+        for (bits, mask), by_first in self.networks.items():
+            if address is not None and bits == address.bits:
+                for text in by_first.get(address.value & mask, ()):
+                    yield text, self.bits[text]
+
+
 class _Rights:
     """The ACLs of one principal for one kind of resource."""
 
-    __slots__ = ("bits", "lengths", "networks", "sorted_lengths")
+    __slots__ = ("denied_count", "lengths", "patterns", "sorted_lengths")
 
     def __init__(self) -> None:
-        self.bits: dict[tuple[int, str, str], int] = {}
-        """By (pattern type, name, host)."""
-        self.networks: dict[Pattern, dict[str, Network]] = {}
-        """The networks among the hosts, by their text."""
+        self.patterns: dict[Pattern, int | _Hosts] = {}
+        """The bits, where all ACLs of a pattern hold for every host: most do."""
+        self.denied_count = 0
+        """How many ACLs deny."""
         self.lengths: dict[int, int] = {}
-        """How many hosts the prefixes of each length have."""
+        """How many prefixes of each length there are."""
         self.sorted_lengths: tuple[int, ...] = ()
         """The longest first."""
 
@@ -70,59 +93,65 @@ class AclIndex:
     def has(self, acl: Acl) -> bool:
         """Whether the ACL was added."""
         rights = self._rights.get((acl.resource_type, acl.principal))
-        return rights is not None and bool(rights.bits.get((acl.pattern_type, acl.name, acl.host), 0) & _bit(acl))
+        found = None if rights is None else rights.patterns.get((acl.pattern_type, acl.name))
+        if isinstance(found, _Hosts):
+            return bool(found.bits.get(acl.host, 0) & _bit(acl))
+        return found is not None and acl.host == WILDCARD and bool(found & _bit(acl))
 
     def add(self, acl: Acl) -> None:
         """An ACL that is not there."""
         rights = self._rights.get((acl.resource_type, acl.principal))
         if rights is None:
             rights = self._rights[acl.resource_type, acl.principal] = _Rights()
-        place = (acl.pattern_type, acl.name, acl.host)
-        if place not in rights.bits:
-            _add_host(rights, acl)
-        rights.bits[place] = rights.bits.get(place, 0) | _bit(acl)
-        named = (acl.resource_type, acl.pattern_type, acl.name)
-        count = self._counts.get(named, 0)
-        self._counts[named] = count + 1
-        if not count and acl.pattern_type == _PREFIXED:
-            lengths = self._lengths.setdefault(acl.resource_type, {})
-            lengths[len(acl.name)] = lengths.get(len(acl.name), 0) + 1
+        pattern = (acl.pattern_type, acl.name)
+        found = rights.patterns.get(pattern)
+        if found is None and acl.pattern_type == _PREFIXED and _increment(rights.lengths, len(acl.name)):
+            rights.sorted_lengths = tuple(sorted(rights.lengths, reverse=True))
+        if not isinstance(found, _Hosts) and acl.host == WILDCARD:
+            rights.patterns[pattern] = (found or 0) | _bit(acl)
+        else:
+            rights.patterns[pattern] = _with_host(found, acl)
+        rights.denied_count += acl.permission != AclPermission.ALLOW
+        named = (acl.resource_type, *pattern)
+        self._counts[named] = self._counts.get(named, 0) + 1
+        if self._counts[named] == 1 and acl.pattern_type == _PREFIXED:
+            _increment(self._lengths.setdefault(acl.resource_type, {}), len(acl.name))
 
     def remove(self, acl: Acl) -> None:
         """Takes back an ACL that was added."""
         rights = self._rights[acl.resource_type, acl.principal]
-        place = (acl.pattern_type, acl.name, acl.host)
-        left = rights.bits[place] & ~_bit(acl)
-        if left:
-            rights.bits[place] = left
+        pattern = (acl.pattern_type, acl.name)
+        found = rights.patterns[pattern]
+        left = _without_host(found, acl) if isinstance(found, _Hosts) else (found & ~_bit(acl)) or None
+        if left is not None:
+            rights.patterns[pattern] = left
         else:
-            del rights.bits[place]
-            _remove_host(rights, acl)
-            if not rights.bits:
+            del rights.patterns[pattern]
+            if acl.pattern_type == _PREFIXED and _decrement(rights.lengths, len(acl.name)):
+                rights.sorted_lengths = tuple(sorted(rights.lengths, reverse=True))
+            if not rights.patterns:
                 del self._rights[acl.resource_type, acl.principal]
-        named = (acl.resource_type, acl.pattern_type, acl.name)
-        self._counts[named] -= 1
-        if not self._counts[named]:
-            del self._counts[named]
-            if acl.pattern_type == _PREFIXED:
-                _decrement(self._lengths[acl.resource_type], len(acl.name))
+        rights.denied_count -= acl.permission != AclPermission.ALLOW
+        named = (acl.resource_type, *pattern)
+        if _decrement(self._counts, named) and acl.pattern_type == _PREFIXED:
+            _decrement(self._lengths[acl.resource_type], len(acl.name))
 
     def find(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Acl | None:
         """The ACL that decides: one that denies, where there is any, else one that allows; None: no ACL does either.
         Of several, the one that names the resource most closely."""
         allowed: Acl | None = None
-        for who in (principal, WILDCARD_PRINCIPAL):
+        denying, allowing = _DENYING[operation], _ALLOWING[operation]
+        for who in dict.fromkeys((principal, WILDCARD_PRINCIPAL)):
             rights = self._rights.get((resource_type, who))
             if rights is None:
                 continue
-            for pattern in _patterns(rights, name):
-                for its_host, bits in _hosts(rights, pattern, host):
-                    if bits & _DENYING[operation]:
+            for pattern, found in _patterns(rights, name):
+                hosts = found.holding(host, parse_address(host)) if isinstance(found, _Hosts) else ((WILDCARD, found),)
+                for its_host, bits in hosts:
+                    if bits & denying:
                         return _acl(resource_type, pattern, who, its_host, operation, bits, AclPermission.DENY)
-                    if allowed is None and bits & _ALLOWING[operation]:
+                    if allowed is None and bits & allowing:
                         allowed = _acl(resource_type, pattern, who, its_host, operation, bits, AclPermission.ALLOW)
-            if who == WILDCARD_PRINCIPAL:
-                break
         return allowed
 
     def names(self, resource_type: int, name: str) -> bool:
@@ -141,27 +170,34 @@ class AclIndex:
         As in Kafka an operation is not implied by another one here, and a denied prefix takes all allowed names and
         prefixes that begin with it.
         """
+        both = (self._rights.get((resource_type, who)) for who in dict.fromkeys((principal, WILDCARD_PRINCIPAL)))
+        every = [rights for rights in both if rights is not None]
+        is_none_denied = not any(rights.denied_count for rights in every)
         allowed: list[Pattern] = []
         denied: set[Pattern] = set()
         wanted = 1 << AclOperation.ALL | 1 << operation
-        for pattern, bits in self._patterns_of(principal, host, resource_type):
+        for pattern, bits in _all_patterns(every, host):
             if bits & wanted << _DENIED:
                 if pattern == (_LITERAL, WILDCARD):
                     return False
                 denied.add(pattern)
             if bits & wanted:
+                if is_none_denied:
+                    return True
                 allowed.append(pattern)
         lengths = sorted({len(name) for kind, name in denied if kind == _PREFIXED})
         return any(pattern == (_LITERAL, WILDCARD) or not _is_taken(pattern, denied, lengths) for pattern in allowed)
 
-    def _patterns_of(self, principal: str, host: str, resource_type: int) -> Iterator[tuple[Pattern, int]]:
-        address = parse_address(host)
-        for who in (principal,) if principal == WILDCARD_PRINCIPAL else (principal, WILDCARD_PRINCIPAL):
-            rights = self._rights.get((resource_type, who))
-            for (kind, name, its_host), bits in () if rights is None else rights.bits.items():
-                network = None if rights is None else rights.networks.get((kind, name), {}).get(its_host)
-                if its_host in (host, WILDCARD) or (network is not None and network.holds(address)):
-                    yield (kind, name), bits
+
+def _all_patterns(every: list[_Rights], host: str) -> Iterator[tuple[Pattern, int]]:
+    address = parse_address(host)
+    for rights in every:
+        for pattern, found in rights.patterns.items():
+            if isinstance(found, _Hosts):
+                for _, bits in found.holding(host, address):
+                    yield pattern, bits
+            else:
+                yield pattern, found
 
 
 def _is_taken(pattern: Pattern, denied: set[Pattern], lengths: list[int]) -> bool:
@@ -177,58 +213,74 @@ def _bit(acl: Acl) -> int:
     return 1 << known << shift
 
 
-def _add_host(rights: _Rights, acl: Acl) -> None:
-    if acl.pattern_type == _PREFIXED:
-        rights.lengths[len(acl.name)] = rights.lengths.get(len(acl.name), 0) + 1
-        rights.sorted_lengths = tuple(sorted(rights.lengths, reverse=True))
-    if is_network(acl.host):
-        try:
-            network = parse_network(acl.host)
-        except ValueError:
-            return  # written by a Kafka that takes any text; it holds for nobody there either
-        rights.networks.setdefault((acl.pattern_type, acl.name), {})[acl.host] = network
+def _with_host(found: int | _Hosts | None, acl: Acl) -> _Hosts:
+    hosts = found if isinstance(found, _Hosts) else _Hosts()
+    if isinstance(found, int):
+        hosts.bits[WILDCARD] = found
+    network = None if acl.host in hosts.bits else _network(acl.host)
+    if network is not None:
+        by_first = hosts.networks.setdefault((network.bits, network.mask), {})
+        by_first.setdefault(network.first, []).append(acl.host)
+    hosts.bits[acl.host] = hosts.bits.get(acl.host, 0) | _bit(acl)
+    return hosts
 
 
-def _remove_host(rights: _Rights, acl: Acl) -> None:
-    if acl.pattern_type == _PREFIXED:
-        _decrement(rights.lengths, len(acl.name))
-        rights.sorted_lengths = tuple(sorted(rights.lengths, reverse=True))
-    networks = rights.networks.get((acl.pattern_type, acl.name))
-    if networks is not None:
-        networks.pop(acl.host, None)
-        if not networks:
-            del rights.networks[acl.pattern_type, acl.name]
+def _without_host(hosts: _Hosts, acl: Acl) -> _Hosts | None:
+    hosts.bits[acl.host] &= ~_bit(acl)
+    if hosts.bits[acl.host]:
+        return hosts
+    del hosts.bits[acl.host]
+    network = _network(acl.host)
+    if network is not None:
+        by_first = hosts.networks[network.bits, network.mask]
+        by_first[network.first].remove(acl.host)
+        if not by_first[network.first]:
+            del by_first[network.first]
+        if not by_first:
+            del hosts.networks[network.bits, network.mask]
+    return hosts if hosts.bits else None
 
 
-def _decrement(counts: dict[int, int], key: int) -> None:
+def _network(host: str) -> Network | None:
+    """None also for what a Kafka has written that takes any text: it holds for nobody there either."""
+    try:
+        return parse_network(host) if is_network(host) else None
+    except ValueError:
+        return None
+
+
+def _increment(counts: dict[_Key, int], key: _Key) -> bool:
+    """Whether it is the first."""
+    counts[key] = counts.get(key, 0) + 1
+    return counts[key] == 1
+
+
+def _decrement(counts: dict[_Key, int], key: _Key) -> bool:
+    """Whether it was the last."""
     counts[key] -= 1
-    if not counts[key]:
-        del counts[key]
+    if counts[key]:
+        return False
+    del counts[key]
+    return True
 
 
-def _patterns(rights: _Rights, name: str) -> Iterator[Pattern]:
-    """What may concern the name, the closest first."""
-    yield _LITERAL, name
+def _patterns(rights: _Rights, name: str) -> Iterator[tuple[Pattern, int | _Hosts]]:
+    """What concerns the name, the closest first."""
+    patterns = rights.patterns
+    found = patterns.get((_LITERAL, name))
+    if found is not None:
+        yield (_LITERAL, name), found
+    size = len(name)
     for length in rights.sorted_lengths:
-        if length <= len(name):
-            yield _PREFIXED, name[:length]
-    if not name.startswith(WILDCARD):
-        # as in Kafka, a name that begins with an asterisk is no resource of `*`, see docs/decisions/0084
-        yield _LITERAL, WILDCARD
-
-
-def _hosts(rights: _Rights, pattern: Pattern, host: str) -> Iterator[tuple[str, int]]:
-    """The hosts of ACLs that hold for a client at `host`, with their bits."""
-    for each in (host, WILDCARD):
-        bits = rights.bits.get((*pattern, each))
-        if bits is not None:
-            yield each, bits
-    networks = rights.networks.get(pattern)
-    if networks:
-        address = parse_address(host)
-        for text, network in networks.items():
-            if network.holds(address):
-                yield text, rights.bits[*pattern, text]
+        if length <= size:
+            pattern = (_PREFIXED, name[:length])
+            found = patterns.get(pattern)
+            if found is not None:
+                yield pattern, found
+    # as in Kafka, a name that begins with an asterisk is no resource of `*`, see docs/decisions/0084
+    found = None if name.startswith(WILDCARD) else patterns.get((_LITERAL, WILDCARD))
+    if found is not None:
+        yield (_LITERAL, WILDCARD), found
 
 
 def _acl(

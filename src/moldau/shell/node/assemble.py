@@ -270,7 +270,7 @@ class Node:
             health=logs.first.health,
             configured=voters_at(self._controller_address.name, self.settings),
         )
-        self._authorizer = new_authorizer(self.settings, quorum)
+        self._authorizer = new_authorizer(self.settings, quorum, self.log)
         if self._controller_listener is not None:
             self._serve_controllers(self._controller_listener, quorum, pauses)
         self._authentication.follow(quorum)

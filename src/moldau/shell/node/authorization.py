@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.core.authorization.settings import SUPER_USERS
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.shell.network.session import ANONYMOUS
 
 if TYPE_CHECKING:
     from moldau.core.authorization.authorizer import StandardAuthorizer
     from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.shell.network.event_log import EventLog
     from moldau.shell.quorum.role import QuorumRole
 
 
-def new_authorizer(settings: BrokerSettings, quorum: QuorumRole) -> StandardAuthorizer | None:
+def new_authorizer(settings: BrokerSettings, quorum: QuorumRole, log: EventLog) -> StandardAuthorizer | None:
     """The one authorizer of a node, for all its listeners; None: the settings ask for none. It follows the committed
     metadata: an ACL that changes is in force before the request that changed it is answered here."""
     if not settings.has_authorizer:
@@ -26,4 +29,10 @@ def new_authorizer(settings: BrokerSettings, quorum: QuorumRole) -> StandardAuth
             authorizer.change(delta.acls)
 
     quorum.subscribe(metadata_changed)
+    if not settings.is_whole and ANONYMOUS not in settings.super_users:
+        log.warn(
+            "authorizer",
+            f"nodes that reach this one on a PLAINTEXT listener are {ANONYMOUS}, which is not in {SUPER_USERS}: without "
+            "ACLs that allow it ClusterAction on the cluster, from these hosts, no quorum is found and no broker serves",
+        )
     return authorizer

@@ -218,3 +218,19 @@ def test_until_the_acls_are_known_super_users_alone_may_do_anything() -> None:
     assert not authorizer.authorize("User:ann", "h", READ, TOPIC, "t")
     authorizer.change({})
     assert authorizer.authorize("User:ann", "h", READ, TOPIC, "t")
+
+
+def test_what_is_taken_back_leaves_the_rest_in_force() -> None:
+    hosts = ("*", "10.0.0.1", "10.0.0.0/30", "10.0.0.1/30", "nobody/8")
+    acls = [an_acl(host=host, operation=operation) for host in hosts for operation in (READ, WRITE)]
+    acls += [an_acl("t", pattern=PREFIXED, permission=DENY, operation=operation) for operation in (ALTER, DELETE)]
+    for gone in range(len(acls)):
+        authorizer = with_acls(*acls)
+        authorizer.change({an_id(gone): None})
+        fresh = with_acls(*acls[:gone], *acls[gone + 1 :])
+        for operation in (READ, WRITE, ALTER, DELETE):
+            for host in ("10.0.0.1", "10.0.0.2", "10.0.0.9"):
+                asked = ("User:ann", host, operation, TOPIC, "t")
+                assert authorizer.decide(*asked).is_allowed is fresh.decide(*asked).is_allowed
+        authorizer.change({an_id(number): None for number in range(len(acls))})
+        assert authorizer.decide("User:ann", "h", READ, TOPIC, "t").rule is Rule.NO_ACL_FOUND
