@@ -199,14 +199,14 @@ def _wanted(arguments: Arguments) -> Entries:
     resources = _resources(arguments, is_needed=True)
     found: dict[Resource, tuple[Entry, ...]] = {}
     if not arguments.has("producer", "consumer"):
-        operations = [_operation(text.strip()) for text in arguments.texts("operation") or ["All"]]
+        operations = tuple(_operation(text.strip()) for text in arguments.texts("operation") or ["All"])
         found = dict.fromkeys(resources, _entries(arguments, operations))
     if arguments.has("producer"):
         needs = questions.producer_needs(resources, is_idempotent=arguments.has("idempotent"))
         found |= {resource: _entries(arguments, operations) for resource, operations in needs.items()}
     if arguments.has("consumer"):
-        for resource, operations in questions.consumer_needs(resources).items():
-            both = (*found.get(resource, ()), *_entries(arguments, operations))
+        for resource, needed in questions.consumer_needs(resources).items():
+            both = (*found.get(resource, ()), *_entries(arguments, needed))
             found[resource] = tuple(sorted(dict.fromkeys(both)))
     for resource, entries in found.items():
         _check_operations(AclResourceType(resource.resource_type), entries)
