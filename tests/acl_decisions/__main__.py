@@ -29,10 +29,12 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="keep the answers that the tests compare with")
     options = parser.parse_args()
     if options.record:
-        lines = [recorded_line(of, answers) for of, answers in ask(clusters(RECORDED_SEED, RECORDED_CLUSTERS))]
+        kept = list(clusters(RECORDED_SEED, RECORDED_CLUSTERS))
+        lines = [recorded_line(of, answers) for of, answers in zip(kept, ask(kept), strict=True)]
         RECORDED.write_text("\n".join(lines) + "\n", encoding="ascii")
     asked = allowed = differing = 0
-    for of, answers in ask(clusters(options.seed, -(-options.decisions // QUESTIONS))):
+    count = -(-options.decisions // QUESTIONS)
+    for of, answers in zip(clusters(options.seed, count), ask(clusters(options.seed, count)), strict=True):
         own = decide(of)
         asked += len(own)
         allowed += own.count("1")

@@ -13,28 +13,23 @@ from tests.acl_decisions.generate import Cluster
 
 _SOURCE = Path(__file__).parent / "java" / "AclOracle.java"
 _CACHE = Path(".cache")
+_SECONDS = 600
 
 
-def ask(clusters: Iterable[Cluster]) -> Iterator[tuple[Cluster, str]]:
-    """Each cluster with Kafka's answers, a digit for each question."""
+def ask(clusters: Iterable[Cluster]) -> Iterator[str]:
+    """Kafka's answers about each cluster, a digit for each question."""
     home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/" if home else ""
+    java = f"{home}/bin/java" if home else "java"
     jars = f"{fetch_kafka(_CACHE).resolve()}/*"
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([f"{java}javac", "-cp", jars, "-d", folder, str(_SOURCE)], check=True)
-        command = [f"{java}java", "-Xmx300m", "-XX:+UseSerialGC", "-cp", f"{folder}:{jars}", "AclOracle"]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-        ) as oracle:
-            assert oracle.stdin is not None
-            assert oracle.stdout is not None
-            for of in clusters:
-                oracle.stdin.write("\n".join(of.lines()) + "\n")
-                oracle.stdin.flush()
-                yield of, oracle.stdout.readline().strip()
-            oracle.stdin.close()
+    command = [java, "-Xmx300m", "-XX:+UseSerialGC", "-cp", jars, str(_SOURCE)]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as asked, tempfile.TemporaryFile("w+") as answers:
+        for of in clusters:
+            asked.write("\n".join(of.lines()) + "\n")
+        asked.seek(0)
+        done = subprocess.run(
+            command, stdin=asked, stdout=answers, stderr=subprocess.PIPE, text=True, timeout=_SECONDS, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"the Java program failed: {done.stderr[-2_000:]}")
+        answers.seek(0)
+        yield from (line.strip() for line in answers)

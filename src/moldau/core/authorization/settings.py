@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from moldau.errors import kafka_error
@@ -11,6 +12,24 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 SUPER_USERS: Final = "super.users"
 ALLOW_WITHOUT_ACLS: Final = "allow.everyone.if.no.acl.found"
 AUTHORIZER_SETTINGS: Final = (ALLOW_WITHOUT_ACLS, SUPER_USERS)
+AUTHORIZER_NOTE: Final = (
+    f"{STANDARD_AUTHORIZER}, or empty: no ACLs; with it {SUPER_USERS} and {ALLOW_WITHOUT_ACLS} count"
+)
+
+
+def check_authorizer(class_name: str, texts: Mapping[str, str]) -> None:
+    """Raises error 40 for another authorizer, and for super users that nobody can be."""
+    if class_name not in ("", STANDARD_AUTHORIZER):
+        raise kafka_error(
+            "INVALID_CONFIG", f"authorizer.class.name must be {STANDARD_AUTHORIZER} or empty: no other is known here"
+        )
+    if class_name:
+        parse_super_users(texts.get(SUPER_USERS, ""))
+
+
+def allows_without_acls(texts: Mapping[str, str]) -> bool:
+    """Whether all may do what no ACL is about. As in Kafka any text but true means no."""
+    return texts.get(ALLOW_WITHOUT_ACLS, "").strip().lower() == "true"
 
 
 def parse_super_users(text: str) -> tuple[str, ...]:

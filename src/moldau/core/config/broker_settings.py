@@ -6,7 +6,6 @@ and named by `notices()`, as is every setting that has no effect here.
 """
 
 # without `from __future__ import annotations`: rows are read from annotations, which would be texts
-import posixpath
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated
@@ -14,13 +13,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.core.authentication.settings import check_sasl
-from moldau.core.authorization.settings import (
-    ALLOW_WITHOUT_ACLS,
-    AUTHORIZER_SETTINGS,
-    STANDARD_AUTHORIZER,
-    SUPER_USERS,
-    parse_super_users,
-)
+from moldau.core.authorization.settings import AUTHORIZER_NOTE, AUTHORIZER_SETTINGS, check_authorizer
 from moldau.core.config.broker_setting_rows import OTHER_SETTING_ROWS
 from moldau.core.config.listeners import (
     Endpoint,
@@ -34,6 +27,7 @@ from moldau.core.config.listeners import (
     parse_servers,
     uses_tls,
 )
+from moldau.core.config.log_directories import check_directories
 from moldau.core.config.quorum_checks import check_quorum
 from moldau.core.config.quorum_voters import QuorumVoter, parse_voters
 from moldau.core.config.security_settings import Row, SecuritySettings
@@ -79,8 +73,7 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
     broker_id: Annotated[int, Row("int", "-1", "", READ_ONLY)]
     broker_rack: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     # security
-    authorizer_class_name: Annotated[str, Row("string", "", "non-null string", READ_ONLY,
-        f"{STANDARD_AUTHORIZER}, or empty: no ACLs; with it {SUPER_USERS} and {ALLOW_WITHOUT_ACLS} count")]
+    authorizer_class_name: Annotated[str, Row("string", "", "non-null string", READ_ONLY, AUTHORIZER_NOTE)]
     # network
     advertised_listeners: Annotated[tuple[Endpoint, ...], Row("list", None, "", READ_ONLY)]
     """The addresses that clients are given; empty if nothing was set."""
@@ -307,16 +300,6 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         return bool(self.authorizer_class_name)
 
     @property
-    def super_users(self) -> tuple[str, ...]:
-        """The principals of `super.users`, which may do anything."""
-        return parse_super_users(self.texts.get(SUPER_USERS, ""))
-
-    @property
-    def allow_without_acls(self) -> bool:
-        """`allow.everyone.if.no.acl.found`: all may do what no ACL is about. As in Kafka any other text means no."""
-        return self.texts.get(ALLOW_WITHOUT_ACLS, "").strip().lower() == "true"
-
-    @property
     def log_directories(self) -> tuple[str, ...]:
         """`log.dirs`, else `log.dir`; empty if no setting names one. The first holds the metadata log too."""
         return self.log_dirs or self.log_dir or ()
@@ -529,10 +512,7 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("process.roles must be broker, controller or broker,controller")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
-    if settings.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
-        raise invalid_config(f"authorizer.class.name must be {STANDARD_AUTHORIZER} or empty: no other is known here")
-    if settings.has_authorizer:
-        parse_super_users(settings.texts.get(SUPER_USERS, ""))
+    check_authorizer(settings.authorizer_class_name, settings.texts)
     if settings.is_broker:
         check_registered(settings.registered_listeners, settings.inter_broker_listener)
         if not settings.is_alone:
@@ -540,7 +520,7 @@ def _check_together(settings: BrokerSettings) -> None:
     _check_security(settings)
     check_quorum(settings)
     check_sasl(settings)
-    _check_directories(settings)
+    check_directories(settings.log_directories, settings.metadata_log_dir, settings.cordoned_log_dirs)
     try:
         parse_overrides(settings.max_connections_per_ip_overrides)
     except ValueError as error:
@@ -575,22 +555,3 @@ def _check_security(settings: BrokerSettings) -> None:
                 f"listener {name} speaks TLS and has no certificate: set ssl.keystore.type=PEM and "
                 f"ssl.keystore.location, or both behind listener.name.{name.lower()}."
             )
-
-
-def _check_directories(settings: BrokerSettings) -> None:
-    directories = settings.log_directories
-    if len(dict.fromkeys(directories)) != len(directories):
-        raise invalid_config("log.dirs names a directory twice")
-    metadata_directory = settings.metadata_log_dir
-    if metadata_directory is not None and not _is_same_directory(metadata_directory, settings.log_directory):
-        raise invalid_config(
-            "metadata.log.dir: the metadata log lies in the first of log.dirs here, which is "
-            f"{settings.log_directory}; name {metadata_directory} first there"
-        )
-    unknown = [path for path in settings.cordoned_log_dirs if path not in (*directories, "*")]
-    if unknown:
-        raise invalid_config(f"cordoned.log.dirs: {unknown[0]} is not in log.dirs")
-
-
-def _is_same_directory(path: str, other: str | None) -> bool:
-    return other is not None and posixpath.normpath(path) == posixpath.normpath(other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.authorization.settings import SUPER_USERS
+from moldau.core.authorization.settings import SUPER_USERS, allows_without_acls, parse_super_users
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.shell.network.session import ANONYMOUS
 
@@ -22,17 +22,19 @@ def new_authorizer(settings: BrokerSettings, quorum: QuorumRole, log: EventLog) 
         return None
     from moldau.core.authorization.authorizer import StandardAuthorizer
 
-    authorizer = StandardAuthorizer(settings.super_users, allow_without_acls=settings.allow_without_acls)
+    super_users = parse_super_users(settings.texts.get(SUPER_USERS, ""))
+    authorizer = StandardAuthorizer(super_users, allow_without_acls=allows_without_acls(settings.texts))
 
     def metadata_changed(image: MetadataImage, delta: MetadataDelta) -> None:
         if delta.acls or not authorizer.is_loaded:
             authorizer.change(delta.acls)
 
     quorum.subscribe(metadata_changed)
-    if not settings.is_whole and ANONYMOUS not in settings.super_users:
+    if not settings.is_whole and ANONYMOUS not in super_users:
         log.warn(
             "authorizer",
-            f"nodes that reach this one on a PLAINTEXT listener are {ANONYMOUS}, which is not in {SUPER_USERS}: without "
-            "ACLs that allow it ClusterAction on the cluster, from these hosts, no quorum is found and no broker serves",
+            f"nodes that reach this one on a PLAINTEXT listener are {ANONYMOUS}, which is not in {SUPER_USERS}: "
+            "without ACLs that allow it ClusterAction on the cluster, from their hosts, no quorum is found and no "
+            "broker serves",
         )
     return authorizer
