@@ -32,7 +32,7 @@ _ONLY_OF_BROKERS = (
 # an API stands beside the rights that its handler asks for: which of them depends on what a request names
 _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "topics": {
-        ApiKey.CREATE_TOPICS: (CREATE_TOPIC, CREATE_CLUSTER),
+        ApiKey.CREATE_TOPICS: (CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CONFIGS_TOPIC),
         ApiKey.DELETE_TOPICS: (DELETE_TOPIC,),
     },
     "acls": {

@@ -8,7 +8,7 @@ from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.administration.asking import Administered
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import CREATE_CLUSTER, CREATE_TOPIC, DELETE_TOPIC
+from moldau.shell.network.rights import CREATE_CLUSTER, CREATE_TOPIC, DELETE_TOPIC, DESCRIBE_CONFIGS_TOPIC
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.topics import (
@@ -35,7 +35,7 @@ async def act_create_topics(
     ids (KIP-516).
 
     Answered once the records are committed and this broker serves the partitions. Ignored on purpose: the timeout
-    beyond its sign (one node decides at once), and configs hidden without the right DESCRIBE_CONFIGS (no ACLs yet).
+    beyond its sign (one node decides at once).
     """
     may_create_any = context.authorize(CREATE_CLUSTER)
     allowed: list[CreatableTopic] = []
@@ -58,7 +58,7 @@ async def act_create_topics(
             forward = msgspec.structs.replace(request, topics=tuple(allowed))
             answer: CreateTopicsResponse = await context.wait(node.submit(metered(forward, quota), context))
             mutation_ms = answer.throttle_time_ms
-            results = [*answer.topics, *results]
+            results = [*(_shown(context, topic) for topic in answer.topics), *results]
         except KafkaError as error:
             names = dict.fromkeys(topic.name for topic in allowed)
             results = [
@@ -66,6 +66,19 @@ async def act_create_topics(
                 *results,
             ]
     return CreateTopicsResponse(throttle_time_ms=context.throttle(mutation_ms=mutation_ms), topics=tuple(results))
+
+
+def _shown(context: RequestContext, topic: CreatableTopicResult) -> CreatableTopicResult:
+    """Without its counts and configs for a client that may not describe them."""
+    if topic.error_code or context.authorize(DESCRIBE_CONFIGS_TOPIC, topic.name):
+        return topic
+    return msgspec.structs.replace(
+        topic,
+        topic_config_error_code=DESCRIBE_CONFIGS_TOPIC.refusal,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=(),
+    )
 
 
 async def act_delete_topics(

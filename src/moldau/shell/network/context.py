@@ -10,7 +10,7 @@ import msgspec
 
 from moldau.errors import kafka_error
 from moldau.shell.network.first_step import SHORT_WORK_THINGS
-from moldau.shell.network.rights import CLUSTER_NAME, Right
+from moldau.shell.network.rights import CLUSTER_NAME, DESCRIBE, Right
 from moldau.types import Pausing
 
 if TYPE_CHECKING:
@@ -214,7 +214,10 @@ class RequestContext(msgspec.Struct, eq=False):
             raise kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
 
     def authorized_operations(self, rights: Sequence[Right], name: str = CLUSTER_NAME) -> int:
-        """The rights that the principal has to `name`, as bits by the code of their operation (KIP-430)."""
+        """The rights that the principal has to `name`, as bits by the code of their operation (KIP-430). As in Kafka
+        none is told to a client that may not describe it."""
+        if not any(self.authorize(right, name) for right in rights if right.operation == DESCRIBE):
+            return 0
         return sum(1 << right.operation for right in rights if self.authorize(right, name))
 
     def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:

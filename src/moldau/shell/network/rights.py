@@ -30,6 +30,10 @@ _RESOURCES = {
 }
 
 
+DESCRIBE = 8
+"""The code of the operation without which nothing is told of a resource."""
+
+
 class Right(msgspec.Struct, frozen=True):
     """`operation` and `resource_type` are the protocol's codes for access control lists."""
 

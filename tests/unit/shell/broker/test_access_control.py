@@ -20,6 +20,7 @@ from moldau.wire.protocol.messages.acls import (
     DescribeAclsRequest,
     DescribeAclsResource,
 )
+from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 
@@ -126,6 +127,14 @@ async def test_an_answer_names_the_operations_that_are_allowed(start_node: Any) 
     request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
     (topic,) = (await client.ask(ApiKey.METADATA, 12, request)).topics
     assert topic.topic_authorized_operations == 1 << READ | 1 << DESCRIBE | 1 << 10 | 1 << 11
+
+
+async def test_operations_are_told_only_to_who_may_describe_the_resource(start_node: Any) -> None:
+    cluster = {"resource_type": CLUSTER, "resource_name": "kafka-cluster"}
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    for operation, told in ((AclOperation.CREATE, 0), (AclOperation.ALTER, 1 << AclOperation.ALTER | 1 << DESCRIBE)):
+        client = (await start_with(start_node, for_us(**cluster, operation=operation))).connect()
+        assert (await client.ask(ApiKey.DESCRIBE_CLUSTER, 1, request)).cluster_authorized_operations == told
 
 
 async def test_everybody_may_do_what_no_acl_is_about_where_the_setting_says_so(start_node: Any) -> None:

@@ -157,6 +157,7 @@ REFUSED: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...]]] = [
     (ApiKey.SYNC_GROUP, 4, groups_classic.SyncGroupRequest("g"), (READ_GROUP,)),
     (ApiKey.DESCRIBE_GROUPS, 5, groups_classic.DescribeGroupsRequest(("g",)), (DESCRIBE_GROUP,)),
     (ApiKey.CREATE_TOPICS, 7, CREATE_TOPIC_N, (CREATE_TOPIC, CREATE_CLUSTER)),
+    (ApiKey.CREATE_TOPICS, 7, CREATE_TOPIC_N, (DESCRIBE_CONFIGS_TOPIC,)),
     (ApiKey.DELETE_TOPICS, 5, topics.DeleteTopicsRequest(topic_names=("t",)), (DELETE_TOPIC,)),
     (ApiKey.DELETE_RECORDS, 2, DELETE_RECORDS, (DELETE_TOPIC,)),
     (
