@@ -18,9 +18,7 @@ from moldau.wire.protocol.messages.metadata_records import (
 )
 
 _REMOVALS = (RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
-_NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = (
-    (DelegationTokenRecord, "delegation token"),
-)
+_NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = ((DelegationTokenRecord, "delegation token"),)
 
 
 def unserved_key(record: msgspec.Struct) -> Hashable | None:
