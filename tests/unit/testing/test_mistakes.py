@@ -84,7 +84,7 @@ def test_settings_may_be_numbers_truths_and_lists() -> None:
 
 
 def test_a_setting_that_does_nothing_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"super\.users is not a setting"):
+    with pytest.warns(UserWarning, match=r"super\.users has no effect"):
         Cluster(settings={"super.users": "ada"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
