@@ -31,7 +31,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.peers import CACHE, Moldau
+from benchmarks.peers import CACHE, Moldau, Peer
 from benchmarks.run import KINDS, ORDER, Bench, Figures, medians, number, run_beside_peers, say, short
 from benchmarks.workload import Workload, read_workload
 
@@ -183,14 +183,13 @@ def main() -> int:
         folder = Path(name)
         old = source_of(arguments.revision, folder / "source")
         sources = {OLD: old, NEW: ROOT / "src", AGAIN: old}
-        make = {
-            peer: partial(lambda source, name: MoldauOf(name, folder / name, source=source), source)
-            for peer, source in sources.items()
-        }
+
+        def of(source: Path, name: str, *, has_tls: bool = False) -> Peer:
+            return MoldauOf(name, folder / name, source=source, has_tls=has_tls)
+
+        make = {peer: partial(of, source) for peer, source in sources.items()}
         bench = Bench(make, arguments.rounds, folder, CACHE)
         try:
-            if any(workload.kind not in SLICED for workload in workloads):
-                bench.start_peers()
             for workload in workloads:
                 say(workload.name)
                 run = run_in_slices if workload.kind in SLICED else run_beside_peers

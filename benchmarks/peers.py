@@ -98,10 +98,31 @@ class Peer:
     process: subprocess.Popen[bytes] | None = None
     start_seconds: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
+    has_tls: bool = False
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def client_settings(self) -> dict[str, object]:
+        """What a client of librdkafka needs to reach it."""
+        security = {"security.protocol": "ssl", "ssl.ca.location": str(self.authority)} if self.has_tls else {}
+        return {"bootstrap.servers": self.bootstrap_servers, **security}
+
+    @property
+    def authority(self) -> Path:
+        """The certificate that has signed the broker's."""
+        return self.folder / "authority.pem"
+
+    def tls_settings(self) -> dict[str, str]:
+        """Of a broker whose clients speak TLS 1.3, with a key of P-256."""
+        from tests.support.certificates import authority
+
+        authority().write(self.folder, "authority")
+        key = authority().issue("CN=broker").write(self.folder, "broker")
+        settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(key)}
+        return {**settings, "ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
 
     def command(self) -> list[str]:
         raise PeerError(f"{self.name} has no command")
@@ -175,17 +196,12 @@ class Moldau(Peer):
     """`moldau up` with its defaults."""
 
     def command(self) -> list[str]:
-        listen = f"127.0.0.1:{self.port}"
-        return [
-            sys.executable,
-            "-m",
-            "moldau.cli.main",
-            "up",
-            "--data-dir",
-            str(self.folder / "data"),
-            "--listen",
-            listen,
-        ]
+        command = [sys.executable, "-m", "moldau.cli.main", "up", "--data-dir", str(self.folder / "data")]
+        if not self.has_tls:
+            return [*command, "--listen", f"127.0.0.1:{self.port}"]
+        settings = {"listeners": f"SSL://127.0.0.1:{self.port}", "security.inter.broker.protocol": "SSL"}
+        settings |= self.tls_settings()
+        return [*command, "--no-page", *(f"--set={name}={value}" for name, value in settings.items())]
 
 
 @dataclass
@@ -207,15 +223,18 @@ class ApacheKafka(Peer):
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"CLIENTS://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "inter.broker.listener.name": "CLIENTS",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,CLIENTS:{'SSL' if self.has_tls else 'PLAINTEXT'}",
             "log.dirs": str(self.folder / "data"),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
         }
+        if self.has_tls:
+            properties |= self.tls_settings()
         path = self.folder / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         cluster_id = "MkU3OEVBNTcwNTJENDM2Qk"

@@ -25,6 +25,7 @@ from benchmarks import warm_memory
 from benchmarks.loaders import (
     canned,
     columns,
+    handshakes,
     large,
     latency,
     one_record,
@@ -35,7 +36,7 @@ from benchmarks.loaders import (
     tasks,
     transactions,
 )
-from benchmarks.micro import compaction, many_topics, producer_ids, recovery
+from benchmarks.micro import authorization, compaction, many_topics, producer_ids, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.spark_peer import spark_python
 from benchmarks.workload import Workload, read_workload
@@ -53,6 +54,7 @@ ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
 ORDER += ["pages", "python-start", "recovery", "compaction", "many-topics", "producer-ids"]
+ORDER += ["tls-100b", "tls-1k", "handshakes", "authorization"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
 
@@ -62,7 +64,7 @@ class Bench:
 
     def __init__(
         self,
-        make: dict[str, Callable[[str], Peer]],
+        make: dict[str, Callable[..., Peer]],
         rounds: int,
         folder: Path,
         cache: Path,
@@ -74,20 +76,33 @@ class Bench:
         self.cache = cache
         self.memory = memory
         self.peers: list[Peer] = []
+        self.tls_peers: list[Peer] = []
         self.topics = 0
         self.shared: dict[str, str] = {}
 
-    def start_peers(self) -> None:
-        self.peers = [make(name) for name, make in self.make.items()]
-        for peer in self.peers:
-            peer.start()
-            topic = self.new_topic(peer)
-            say(f"{peer.name} is up; warming it up")
-            produce.produce(peer, topic, records=WARM_UP_RECORDS, value_bytes=100, settings={"acks": "all"})
+    def peers_of(self, workload: Workload) -> list[Peer]:
+        """Those of rows with TLS, and those of all others, are started with the first such row."""
+        if workload.has_tls:
+            self.tls_peers = self.tls_peers or self._started("-tls", has_tls=True)
+            return self.tls_peers
+        self.peers = self.peers or self._started("", has_tls=False)
+        return self.peers
+
+    def _started(self, suffix: str, *, has_tls: bool) -> list[Peer]:
+        peers = [make(f"{name}{suffix}", has_tls=has_tls) for name, make in self.make.items()]
+        try:
+            for peer in peers:
+                peer.start()
+                topic = self.new_topic(peer)
+                say(f"{peer.name} is up; warming it up")
+                produce.produce(peer, topic, records=WARM_UP_RECORDS, value_bytes=100, settings={"acks": "all"})
+        except BaseException:
+            stop(peers)
+            raise
+        return peers
 
     def stop_peers(self) -> None:
-        for peer in self.peers:
-            peer.stop()
+        stop([*self.peers, *self.tls_peers])
 
     def new_topic(self, peer: Peer, partitions: int = 1) -> str:
         self.topics += 1
@@ -101,8 +116,10 @@ class Bench:
             self.shared[peer.name] = self.new_topic(peer)
         return self.shared[peer.name]
 
-    def peer(self, name: str) -> Peer:
-        return next(peer for peer in self.peers if peer.name == name)
+
+def stop(peers: list[Peer]) -> None:
+    for peer in peers:
+        peer.stop()
 
 
 def in_turn(things: Sequence[T], round_number: int) -> Sequence[T]:
@@ -208,13 +225,15 @@ KINDS: dict[str, Callable[[Bench, Workload, Peer], Figures]] = {
     "transactions": run_transactions,
     "memory": lambda bench, workload, peer: {"pss_mib": peer.pss_mib()},
     "start": start,
+    "handshakes": lambda bench, workload, peer: handshakes.measure(peer, workload.handshakes),
 }
 
 
 def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
-    seen: dict[str, list[Figures]] = {peer.name: [] for peer in bench.peers}
+    peers = bench.peers_of(workload)
+    seen: dict[str, list[Figures]] = {peer.name: [] for peer in peers}
     for number in range(bench.rounds):
-        for peer in in_turn(bench.peers, number):
+        for peer in in_turn(peers, number):
             if bench.memory:
                 bench.memory.take()
             seen[peer.name].append(KINDS[workload.kind](bench, workload, peer))
@@ -224,7 +243,8 @@ def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures
 
 def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     """Clients instead of brokers: the same topic of one broker, read by each in turn."""
-    peer = bench.peer(workload.brokers[0]) if workload.brokers else bench.peers[-1]
+    peers = bench.peers_of(workload)
+    peer = next((each for each in peers if each.name in workload.brokers), peers[-1])
     records, readers = workload.records, workload.readers
     topic = bench.new_topic(peer, workload.partitions)
     produce.produce(peer, topic, records=records, value_bytes=workload.value_bytes, settings={"acks": "all"})
@@ -304,6 +324,8 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         return {"moldau": [run_many_topics(bench, workload)]}
     if workload.kind == "producer_ids":
         return {"moldau": [producer_ids.measure(str(bench.folder), workload.producers)]}
+    if workload.kind == "authorization":
+        return {"moldau": [authorization.measure(workload.acls)]}
     rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
     kills = [float(str(row["open_after_kill_s"])) for row in rows]
     clean = max(float(str(row["open_after_clean_stop_s"])) for row in rows)
@@ -387,13 +409,19 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def makers(folder: Path, cache: Path, *, has_apache: bool) -> dict[str, Callable[[str], Peer]]:
-    """What starts each peer in a folder of the given name. Raises PeerError where Apache Kafka cannot be fetched."""
-    make: dict[str, Callable[[str], Peer]] = {"moldau": lambda name: Moldau("moldau", folder / name)}
-    if has_apache:
-        libraries = fetch_kafka(cache)
-        make["apache"] = lambda name: ApacheKafka("apache", folder / name, libraries=libraries)
-    return make
+def makers(folder: Path, cache: Path, *, has_apache: bool) -> dict[str, Callable[..., Peer]]:
+    """What makes each peer in a folder of the given name. Raises PeerError where Apache Kafka cannot be fetched."""
+
+    def moldau(name: str, *, has_tls: bool = False) -> Peer:
+        return Moldau("moldau", folder / name, has_tls=has_tls)
+
+    def apache(name: str, *, has_tls: bool = False) -> Peer:
+        return ApacheKafka("apache", folder / name, libraries=libraries, has_tls=has_tls)
+
+    if not has_apache:
+        return {"moldau": moldau}
+    libraries = fetch_kafka(cache)
+    return {"moldau": moldau, "apache": apache}
 
 
 def main() -> int:
@@ -415,8 +443,6 @@ def main() -> int:
             workloads = [
                 row for page in pages for row in ([page.over(name) for name in page.brokers if name in make] or [page])
             ]
-            if any(workload.needs_peers for workload in workloads):
-                bench.start_peers()
             for workload in workloads:
                 say(workload.name)
                 try:

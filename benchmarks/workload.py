@@ -12,7 +12,7 @@ WORKLOADS = Path(__file__).parent / "workloads"
 Rule = Literal["at_least", "at_most", "ratio_at_least", "ratio_at_most"]
 
 
-ALONE = ("task", "pages", "python_start", "recovery", "compaction", "many_topics", "producer_ids")
+ALONE = ("task", "pages", "python_start", "recovery", "compaction", "many_topics", "producer_ids", "authorization")
 """Kinds that need no running broker: they have limits instead of ratios, or start one for each program."""
 
 
@@ -38,6 +38,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "compaction",
         "many_topics",
         "producer_ids",
+        "handshakes",
+        "authorization",
     ]
     records: int = 0
     value_bytes: int = 0
@@ -69,6 +71,10 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transactions: int = 0
     interval_ms: int = 0
     """How long a transaction takes records; 0: one record."""
+    has_tls: bool = False
+    """Of the brokers: those that such rows are measured with are brokers of their own."""
+    handshakes: int = 0
+    acls: int = 0
     rounds: int = 0
     """Of a kind that has no peer."""
     targets: dict[str, dict[Rule, float]] = {}

@@ -20,7 +20,7 @@ READS = 5
 
 
 def create_topic(peer: Peer, topic: str, partitions: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
+    admin = AdminClient(peer.client_settings)
     config = {"file.delete.delay.ms": str(1000 * FILE_DELETE_DELAY_S)}
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(timeout=30)
@@ -28,7 +28,7 @@ def create_topic(peer: Peer, topic: str, partitions: int = 1) -> None:
 
 def delete_topic(peer: Peer, topic: str) -> None:
     """Its files go a little later: what is written to the disk meanwhile would slow the next measurement down."""
-    admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
+    admin = AdminClient(peer.client_settings)
     for future in admin.delete_topics([topic]).values():
         future.result(timeout=30)
     time.sleep(2 * FILE_DELETE_DELAY_S)
@@ -47,7 +47,7 @@ class Sender:
         self._failures: list[object] = []
         self._producer = Producer(
             {
-                "bootstrap.servers": peer.bootstrap_servers,
+                **peer.client_settings,
                 "linger.ms": 5,
                 "batch.num.messages": 100_000,
                 "queue.buffering.max.messages": 1_000_000,
@@ -104,7 +104,7 @@ def produce(peer: Peer, topic: str, *, records: int, value_bytes: int, settings:
 
 
 def end_offset(peer: Peer, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, "group.id": "moldau-bench"})
+    consumer = Consumer({**peer.client_settings, "group.id": "moldau-bench"})
     try:
         return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1])
     finally:
@@ -122,7 +122,8 @@ def consume(peer: Peer, topic: str, *, records: int, value_bytes: int) -> dict[s
     kcat = shutil.which("kcat")
     if kcat is None:
         raise PeerError("kcat is needed to read at full speed: apt-get install kcat")
-    command = [kcat, "-b", peer.bootstrap_servers, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-u"]
+    command = [kcat, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-u"]
+    command += [word for name, value in peer.client_settings.items() for word in ("-X", f"{name}={value}")]
     command += ["-c", str(records), "-f", "", "-X", "queued.min.messages=1000000", "-X", "fetch.wait.max.ms=100"]
     # With the 64 MiB of its default a compressed topic fills the queue, and librdkafka pauses for a second at a time.
     command += ["-X", "queued.max.messages.kbytes=2000000", "-X", "check.crcs=false"]

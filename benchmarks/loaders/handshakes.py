@@ -1,0 +1,73 @@
+"""Full TLS handshakes, one connection after the other: how many a second, beside a loop of Python's `ssl` that does
+nothing else.
+
+The client is a few threads of this process; OpenSSL works outside of Python's lock. Sessions are not resumed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from benchmarks.peers import Peer
+
+THREADS = 4
+BACKLOG = 128
+
+
+def measure(peer: Peer, handshakes: int) -> dict[str, float]:
+    """Handshakes a second, broker CPU for each, and what part that rate is of the bare loop's."""
+    context = ssl.create_default_context(cafile=str(peer.authority))
+    shake(context, peer.port, handshakes // 10)
+    cpu = peer.cpu_seconds()
+    rate = shake(context, peer.port, handshakes)
+    cpu = peer.cpu_seconds() - cpu
+    bare = rate_of_bare_loop(context, peer.folder / "broker.pem", handshakes)
+    return {"rate": rate, "cpu_us": cpu / handshakes * 1e6, "of_bare_loop": rate / bare}
+
+
+def shake(context: ssl.SSLContext, port: int, handshakes: int) -> float:
+    """Handshakes a second."""
+
+    def some(count: int) -> None:
+        for _ in range(count):
+            with socket.create_connection(("127.0.0.1", port)) as plain:
+                context.wrap_socket(plain, server_hostname="127.0.0.1").close()
+
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(some, [handshakes // THREADS] * THREADS))
+    return handshakes / (time.perf_counter() - begin)
+
+
+def rate_of_bare_loop(context: ssl.SSLContext, key: Path, handshakes: int) -> float:
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(key, theirs), daemon=True)
+    process.start()
+    try:
+        port = ours.recv()
+        shake(context, port, handshakes // 10)
+        return shake(context, port, handshakes)
+    finally:
+        process.kill()
+        process.join()
+
+
+def serve(key: Path, found: Connection) -> None:
+    """One thread that accepts, shakes hands and waits for the end, until it is killed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(key)
+    with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server:
+        found.send(server.getsockname()[1])
+        while True:
+            plain, _ = server.accept()
+            try:
+                with context.wrap_socket(plain, server_side=True) as client:
+                    client.recv(1)
+            except OSError:
+                plain.close()
