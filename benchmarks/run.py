@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,7 +64,7 @@ class Bench:
 
     def __init__(
         self,
-        make: dict[str, Callable[..., Peer]],
+        make: Mapping[str, Callable[..., Peer]],
         rounds: int,
         folder: Path,
         cache: Path,
