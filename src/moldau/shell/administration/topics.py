@@ -58,7 +58,11 @@ async def act_create_topics(
             forward = msgspec.structs.replace(request, topics=tuple(allowed))
             answer: CreateTopicsResponse = await context.wait(node.submit(metered(forward, quota), context))
             mutation_ms = answer.throttle_time_ms
-            results = [*(_shown(context, topic) for topic in answer.topics), *results]
+            made: list[CreatableTopicResult] = []
+            for result in answer.topics:
+                made.append(_shown(context, result))
+                await context.pause()
+            results = [*made, *results]
         except KafkaError as error:
             names = dict.fromkeys(topic.name for topic in allowed)
             results = [
