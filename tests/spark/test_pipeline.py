@@ -21,6 +21,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.cli.main import main
+from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.console.cluster import Cluster as LookedAt
 from moldau.products.pipelines.checkpoints.lease import Lease
@@ -164,7 +165,7 @@ targets:
   files: {{from: source, path: out}}
 """
     run_page(text, name="noted", board_port=9700)
-    cluster = LookedAt(bootstrap_servers)
+    cluster = LookedAt(ClusterAccess(bootstrap_servers))
     for name in ("again", "twice", "files"):
         group = cluster.group(f"moldau.noted.{name}")
         note = PipelineNote(f"noted.{name}", socket.gethostname(), 9700, ("noted.dead-letters",), "noted")
