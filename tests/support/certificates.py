@@ -22,6 +22,9 @@ from cryptography.x509.oid import NameOID
 
 LOCAL = ("localhost", "127.0.0.1")
 NOW = datetime.now(UTC)
+_USES = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+_USES += ("key_cert_sign", "crl_sign", "encipher_only", "decipher_only")
+_MAY_SIGN = x509.KeyUsage(**{use: use in ("key_cert_sign", "crl_sign") for use in _USES})
 
 
 class Issued(NamedTuple):
@@ -115,7 +118,12 @@ def _signed(
         .not_valid_before(begin)
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        # Python 3.13 and later trust no certificate without these (VERIFY_X509_STRICT)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
+    if is_authority:
+        builder = builder.add_extension(_MAY_SIGN, critical=True)
     if hosts:
         names = [
             x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host) for host in hosts
