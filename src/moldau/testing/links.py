@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from moldau.errors import MoldauError
-from moldau.transport.network import Network, TcpNetwork
+from moldau.transport.network import Network, NetworkInFront, TcpNetwork
 
 if TYPE_CHECKING:
-    from moldau.transport.tls import ClientTls, ServerTls
+    from moldau.transport.tls import ClientTls
 
 Post = Callable[[Callable[[], object]], None]
 """Calls something soon on the loop of one broker, from any thread."""
@@ -118,40 +118,28 @@ def _look_again(opened: set[_Link]) -> None:
         link.look()
 
 
-class _MemberNetwork:
+class _MemberNetwork(NetworkInFront):
     """The network door of one life of one broker."""
 
     def __init__(self, links: Links, node_id: int, backlog: int, opened: set[_Link]) -> None:
+        super().__init__(TcpNetwork(backlog))
         self._links = links
         self._node_id = node_id
-        self._tcp = TcpNetwork(backlog)
         self._opened = opened
-
-    async def listen(
-        self,
-        host: str,
-        port: int,
-        protocol_factory: Callable[[], asyncio.BaseProtocol],
-        tls: ServerTls | None = None,
-    ) -> Any:
-        return await self._tcp.listen(host, port, protocol_factory, tls)
-
-    def client_tls(self, listener_name: str) -> None:
-        """None: see Network."""
 
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
     ) -> asyncio.Transport:
         other = self._links.node_at(port)
         if other is None:
-            return await self._tcp.connect(host, port, protocol, tls)
+            return await self._network.connect(host, port, protocol, tls)
         if tls is not None:
             raise MoldauError("links that can be cut carry no TLS")
         link = _Link(self._links, (self._node_id, other), protocol, self._opened.discard)
         self._opened.add(link)
         try:
             await link.until_whole()
-            await self._tcp.connect(host, port, link)
+            await self._network.connect(host, port, link)
         except BaseException:
             self._opened.discard(link)
             raise

@@ -76,6 +76,33 @@ class Network(Protocol):
         ...
 
 
+class NetworkInFront:
+    """A Network that hands every call on to another one. A subclass replaces the calls that it answers itself."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
+        """See Network."""
+        return await self._network.listen(host, port, protocol_factory, tls)
+
+    def client_tls(self, listener_name: str) -> ClientTls | None:
+        """See Network."""
+        return self._network.client_tls(listener_name)
+
+    async def connect(
+        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
+    ) -> asyncio.Transport:
+        """See Network."""
+        return await self._network.connect(host, port, protocol, tls)
+
+
 class TcpListener:
     """See Listener."""
 

@@ -15,7 +15,7 @@ from moldau.errors import KafkaError
 from moldau.ports import Workers
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.session import ANONYMOUS
-from moldau.transport.network import Listener, Network
+from moldau.transport.network import Network, NetworkInFront
 
 if TYPE_CHECKING:
     from moldau.transport.tls import ClientTls, ServerTls, TlsMaterial
@@ -153,30 +153,16 @@ class _ListenerTls:
         return None if name is None else f"User:{name}"
 
 
-class SecuredNetwork:
+class SecuredNetwork(NetworkInFront):
     """The network of a node that knows by which TLS each listener of others is reached."""
 
     def __init__(self, network: Network, tls: NodeTls) -> None:
-        self._network = network
+        super().__init__(network)
         self._tls = tls
-
-    async def listen(
-        self,
-        host: str,
-        port: int,
-        protocol_factory: Callable[[], asyncio.BaseProtocol],
-        tls: ServerTls | None = None,
-    ) -> Listener:
-        return await self._network.listen(host, port, protocol_factory, tls)
 
     def client_tls(self, listener_name: str) -> ClientTls | None:
         """See Network."""
         return self._tls.client(listener_name)
-
-    async def connect(
-        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
-    ) -> asyncio.Transport:
-        return await self._network.connect(host, port, protocol, tls)
 
 
 def _load(tls: TlsSettings) -> TlsMaterial:

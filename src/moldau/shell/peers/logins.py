@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from moldau.client.protocol.sasl import Credentials
 from moldau.core.authentication.settings import login_at
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.ports import Random, Workers
-from moldau.transport.network import Listener, Network
-
-if TYPE_CHECKING:
-    from moldau.transport.tls import ClientTls, ServerTls
+from moldau.transport.network import Network, NetworkInFront
 
 
-class NetworkWithLogins:
+class NetworkWithLogins(NetworkInFront):
     """See Network. A `Peer` that is reached through it logs in where the listener asks for it."""
 
     def __init__(
         self, network: Network, credentials: Mapping[str, Credentials], random: Random, workers: Workers
     ) -> None:
         """`credentials`: by the name of the listener."""
-        self._network = network
+        super().__init__(network)
         self._credentials = credentials
         self.random = random
         self.workers = workers
@@ -31,26 +26,6 @@ class NetworkWithLogins:
     def credentials_at(self, listener: str) -> Credentials | None:
         """None: the listener of this name asks for none."""
         return self._credentials.get(listener)
-
-    async def listen(
-        self,
-        host: str,
-        port: int,
-        protocol_factory: Callable[[], asyncio.BaseProtocol],
-        tls: ServerTls | None = None,
-    ) -> Listener:
-        """See Network."""
-        return await self._network.listen(host, port, protocol_factory, tls)
-
-    def client_tls(self, listener_name: str) -> ClientTls | None:
-        """See Network."""
-        return self._network.client_tls(listener_name)
-
-    async def connect(
-        self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
-    ) -> asyncio.Transport:
-        """See Network."""
-        return await self._network.connect(host, port, protocol, tls)
 
 
 def with_logins(network: Network, settings: BrokerSettings, random: Random, workers: Workers) -> Network:
