@@ -29,7 +29,7 @@ _PER_REQUEST = 5_000
 
 
 class Resource(msgspec.Struct, frozen=True, order=True):
-    """What an ACL is about: one resource of this name, or by `pattern_type` all whose names begin so."""
+    """What an ACL is about: the resource with this name (LITERAL), or all whose names begin with it (PREFIXED)."""
 
     resource_type: int
     name: str
@@ -52,7 +52,7 @@ _CONSUMER = {
 
 
 def producer_needs(resources: Iterable[Resource], *, is_idempotent: bool = False) -> Wanted:
-    """What a producer does to these topics and transactional ids, as `kafka-acls --producer` has it."""
+    """The operations that a producer needs on these topics and transactional ids: those of `kafka-acls --producer`."""
     wanted = _needs(_PRODUCER, resources)
     if is_idempotent:
         wanted[CLUSTER] = (AclOperation.IDEMPOTENT_WRITE,)
@@ -60,7 +60,7 @@ def producer_needs(resources: Iterable[Resource], *, is_idempotent: bool = False
 
 
 def consumer_needs(resources: Iterable[Resource]) -> Wanted:
-    """What a consumer does to these topics and groups, as `kafka-acls --consumer` has it."""
+    """The operations that a consumer needs on these topics and groups: those of `kafka-acls --consumer`."""
     return _needs(_CONSUMER, resources)
 
 
@@ -112,7 +112,7 @@ def describe_acls(admin: ClusterAdmin, wanted: AclFilter) -> list[Acl]:
 
 
 def create_acls(admin: ClusterAdmin, acls: Sequence[Acl]) -> None:
-    """One that is there already is well. Raises the first error, after all that could be created are."""
+    """An ACL that exists already is no error. Raises the first error, after all that could be created are."""
     for start in range(0, len(acls), _PER_REQUEST):
         creations = tuple(
             AclCreation(

@@ -57,7 +57,7 @@ def no_authorizer() -> KafkaError:
 def create_acls(
     image: MetadataImage, random: Random, request: CreateAclsRequest
 ) -> Pausing[tuple[list[MetadataRecord], CreateAclsResponse]]:
-    """The records of the ACLs that are new, and the answer for each that was named. One that is there is well."""
+    """The records of the ACLs that are new, and the answer for each that was named. One that exists is no error."""
     known: dict[Acl, None] = {}
     for acl in image.acls.values():
         known[acl] = None
