@@ -51,6 +51,7 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 USE_DEFAULT = -1
+_NAMED_TWICE = "The provided topic name maps to an ID that was already supplied."
 
 
 class NewTopic(msgspec.Struct, frozen=True):
@@ -224,18 +225,27 @@ def delete_topics(
     asked, repeated = yield from split_repeated(states, _deletion_key)
     records: list[MetadataRecord] = []
     results: list[DeletableTopicResult] = []
-    removed: dict[Uuid, None] = {}
+    by_id = {state.topic_id: None for state in asked if state.name is None}
+    named_twice: dict[Uuid, None] = {}
     for state in asked:
+        is_name = state.name is not None and state.topic_id == ZERO_UUID
+        topic = image.topics_by_name.get(str(state.name)) if is_name else None
+        if topic is not None and topic.topic_id in by_id:
+            named_twice[topic.topic_id] = None
+        yield
+    for state in asked:
+        if state.name is None and state.topic_id in named_twice:
+            continue  # answered by its name
         try:
             _check_deletion(settings, request.timeout_ms)
             topic = _topic_to_delete(image, state)
-            if topic.topic_id in removed:
-                raise kafka_error("INVALID_REQUEST", "The provided topic name maps to an ID that was already supplied.")
+            if topic.topic_id in named_twice:
+                state = DeleteTopicState(topic.name, topic.topic_id)
+                raise kafka_error("INVALID_REQUEST", _NAMED_TWICE)
             charge(len(topic.partitions))
         except KafkaError as error:
             results.append(_deletion_refused(state, error))
         else:
-            removed[topic.topic_id] = None
             records.append(RemoveTopicRecord(topic.topic_id))
             results.append(DeletableTopicResult(topic.name, topic.topic_id))
         yield

@@ -16,6 +16,7 @@ from moldau.shell.network.rights import (
     DESCRIBE_CONFIGS_CLUSTER,
     DESCRIBE_CONFIGS_GROUP,
     DESCRIBE_CONFIGS_TOPIC,
+    DESCRIBE_TOPIC,
     Right,
 )
 from moldau.wire.protocol.api_keys import ApiKey
@@ -33,7 +34,7 @@ _ONLY_OF_BROKERS = (
 _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "topics": {
         ApiKey.CREATE_TOPICS: (CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CONFIGS_TOPIC),
-        ApiKey.DELETE_TOPICS: (DELETE_TOPIC,),
+        ApiKey.DELETE_TOPICS: (DELETE_TOPIC, DESCRIBE_TOPIC),
     },
     "acls": {
         ApiKey.DESCRIBE_ACLS: (DESCRIBE_CLUSTER,),

@@ -8,8 +8,14 @@ from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.administration.asking import Administered
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import CREATE_CLUSTER, CREATE_TOPIC, DELETE_TOPIC, DESCRIBE_CONFIGS_TOPIC
-from moldau.types import ZERO_UUID
+from moldau.shell.network.rights import (
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    DESCRIBE_CONFIGS_TOPIC,
+    DESCRIBE_TOPIC,
+)
+from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
@@ -24,7 +30,6 @@ from moldau.wire.protocol.messages.topics import (
 
 TOPIC_IDS_FROM = 6
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
-UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 TOPIC_DELETION_DISABLED = ERROR_CODES["TOPIC_DELETION_DISABLED"]
 
 
@@ -97,12 +102,16 @@ async def act_delete_topics(
         states = tuple(DeleteTopicState(name=name) for name in request.topic_names)
     allowed: list[DeleteTopicState] = []
     results: list[DeletableTopicResult] = []
+    counts: dict[DeleteTopicState, int] = {}
     for state in states:
-        code = _refusal(node, context, state)
-        if code:
-            results.append(_refused(state, code))
-        else:
+        counts[state] = counts.get(state, 0) + 1
+        await context.pause()
+    for state in states:
+        refusal = _refusal(node, context, state, is_repeated=counts[state] > 1)
+        if refusal is None:
             allowed.append(state)
+        else:
+            results.append(refusal)
         await context.pause()
     quota, mutation_ms = context.mutation_quota(STRICT_FROM[ApiKey.DELETE_TOPICS]), 0
     if allowed:
@@ -119,19 +128,29 @@ async def act_delete_topics(
     return DeleteTopicsResponse(throttle_time_ms=context.throttle(mutation_ms=mutation_ms), responses=tuple(results))
 
 
-def _refusal(node: Administered, context: RequestContext, state: DeleteTopicState) -> int:
+def _refusal(
+    node: Administered, context: RequestContext, state: DeleteTopicState, *, is_repeated: bool
+) -> DeletableTopicResult | None:
+    """None: the controller answers. As in Kafka, who names a topic must be allowed to describe it as well, and who has
+    its id must not; what is wrong with the request itself is told without any right."""
+    name, topic_id = state.name, state.topic_id
     if not node.settings.delete_topic_enable:
-        return TOPIC_DELETION_DISABLED
-    name = state.name
+        return _refused(name, topic_id, TOPIC_DELETION_DISABLED)
+    if is_repeated or (name is None) == (topic_id == ZERO_UUID):
+        return None
     if name is None:
-        topic = node.image.topics_by_id.get(state.topic_id)
-        if topic is None:
-            return 0
-        name = topic.name
+        topic = node.image.topics_by_id.get(topic_id)
+        if topic is None or context.authorize(DELETE_TOPIC, topic.name):
+            return None
+        shown = topic.name if context.authorize(DESCRIBE_TOPIC, topic.name) else None
+        return _refused(shown, topic_id, DELETE_TOPIC.refusal)
+    if not context.authorize(DESCRIBE_TOPIC, name):
+        return _refused(name, topic_id, DESCRIBE_TOPIC.refusal)
     if context.authorize(DELETE_TOPIC, name):
-        return 0
-    return DELETE_TOPIC.refusal
+        return None
+    is_known = name in node.image.topics_by_name
+    return _refused(name, topic_id, DELETE_TOPIC.refusal if is_known else UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _refused(state: DeleteTopicState, code: int) -> DeletableTopicResult:
-    return DeletableTopicResult(state.name, state.topic_id, code, kafka_error(code).message)
+def _refused(name: str | None, topic_id: Uuid, code: int) -> DeletableTopicResult:
+    return DeletableTopicResult(name, topic_id, code, kafka_error(code).message)

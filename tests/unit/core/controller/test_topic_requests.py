@@ -372,7 +372,8 @@ def test_a_topic_named_twice_is_not_deleted() -> None:
         (None, 42, "Duplicate topic id."),
     ]
     by_both = cluster.delete(DeleteTopicState(None, created.topic_id), DeleteTopicState("a"))
-    assert [result.error_code for result in by_both] == [0, 42]
+    assert [(result.name, result.topic_id, result.error_code) for result in by_both] == [("a", created.topic_id, 42)]
+    assert cluster.fold.image.topic_id("a") == created.topic_id
 
 
 def test_deletion_may_be_switched_off() -> None:

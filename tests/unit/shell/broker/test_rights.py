@@ -159,6 +159,7 @@ REFUSED: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...]]] = [
     (ApiKey.CREATE_TOPICS, 7, CREATE_TOPIC_N, (CREATE_TOPIC, CREATE_CLUSTER)),
     (ApiKey.CREATE_TOPICS, 7, CREATE_TOPIC_N, (DESCRIBE_CONFIGS_TOPIC,)),
     (ApiKey.DELETE_TOPICS, 5, topics.DeleteTopicsRequest(topic_names=("t",)), (DELETE_TOPIC,)),
+    (ApiKey.DELETE_TOPICS, 5, topics.DeleteTopicsRequest(topic_names=("t",)), (DESCRIBE_TOPIC,)),
     (ApiKey.DELETE_RECORDS, 2, DELETE_RECORDS, (DELETE_TOPIC,)),
     (
         ApiKey.INIT_PRODUCER_ID,
