@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.core.authentication.jaas import SCRAM_MODULE
+from moldau.wire.protocol.jaas import SCRAM_MODULE
 from tests.support.apache_kafka import CLUSTER_ID
 from tests.support.held_port import held_port, port_of
 from tests.support.running_broker import RunningBroker

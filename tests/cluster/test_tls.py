@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from moldau.core.authentication.jaas import PLAIN_MODULE
+from moldau.wire.protocol.jaas import PLAIN_MODULE
 from tests.support.certificates import Authority, authority
 from tests.support.cluster_of_three import NODE_IDS, cluster_of_three, moldau_command
 from tests.support.running_broker import RunningBroker

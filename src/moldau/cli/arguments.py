@@ -8,8 +8,12 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moldau.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from moldau.client.protocol.secrets import Origin
 
 Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
 MAX_TIMEOUT_S = 86_400
@@ -69,6 +73,13 @@ STANDARD_INPUT = "-"
 def input_path(text: str) -> Path:
     """A file to read; `-` is standard input."""
     return Path("/dev/stdin") if text == STANDARD_INPUT else Path(text)
+
+
+def origin_of(text: str) -> Origin | None:
+    """How secrets in this file are referred to; None: it is standard input, which cannot be read again."""
+    from moldau.client.protocol.secrets import Origin
+
+    return None if text == STANDARD_INPUT else Origin(str(Path(text).absolute()))
 
 
 def settings_in(path: str) -> dict[str, str]:

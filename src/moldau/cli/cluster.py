@@ -200,7 +200,9 @@ def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: b
 
 def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str, object]:
     """Settings of a confluent-kafka client: quiet, because a failure becomes one sentence of ours."""
-    return {**access_of(arguments).librdkafka(), "log_level": 0, **extra}
+    from moldau.transport.librdkafka import librdkafka_settings
+
+    return {**librdkafka_settings(access_of(arguments)), "log_level": 0, **extra}
 
 
 def access_of(arguments: argparse.Namespace) -> ClusterAccess:

@@ -22,6 +22,7 @@ from moldau.core.config.listeners import Endpoint, parse_endpoints
 from moldau.errors import MoldauError
 from moldau.products.features import features_not_served
 from moldau.transport.access import open_connection
+from moldau.transport.librdkafka import librdkafka_settings
 from moldau.types import counted
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -54,7 +55,7 @@ class Diagnosis:
     ) -> None:
         """`host`, `port`: one of the bootstrap servers of the access."""
         own = msgspec.structs.replace(access, bootstrap_servers=join_addresses([(host, port)]))
-        self._librdkafka = {**own.librdkafka(), "log_level": 0}
+        self._librdkafka = {**librdkafka_settings(own), "log_level": 0}
         self._access = msgspec.structs.replace(own, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
         self._host = host
         self._port = port

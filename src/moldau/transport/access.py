@@ -1,6 +1,7 @@
 """Clients of a cluster, opened as a `ClusterAccess` says. All connect at first use, but for a connection alone.
 
-`dialer`: what a caller puts around the network, such as a ListeningDialer; by default nothing.
+`dialer`: what a caller puts around the network, such as a ListeningDialer; by default nothing. TLS comes on top of it.
+All raise INVALID_CONFIG where a store or a secret of the access cannot be read.
 """
 
 from __future__ import annotations
@@ -10,24 +11,27 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess
 from moldau.ports import Dialer
+from moldau.transport.security import credentials_of, secured
 from moldau.transport.tcp import TCP
 
 
 def open_client(access: ClusterAccess, *, had_contact: bool = False, dialer: Dialer = TCP) -> ClusterClient:
     """`had_contact`: see ClusterClient."""
-    return ClusterClient(dialer, access, had_contact=had_contact)
+    return ClusterClient(secured(access, dialer), access, had_contact=had_contact, credentials=credentials_of(access))
 
 
 def open_admin(access: ClusterAccess, *, answer_timeout_ms: int | None = None, dialer: Dialer = TCP) -> ClusterAdmin:
     """`answer_timeout_ms`: see ClusterAdmin."""
-    return ClusterAdmin(dialer, access, answer_timeout_ms=answer_timeout_ms)
+    return ClusterAdmin(
+        secured(access, dialer), access, answer_timeout_ms=answer_timeout_ms, credentials=credentials_of(access)
+    )
 
 
 def open_controller_admin(access: ClusterAccess) -> ControllerAdmin:
     """Where the bootstrap servers are those of controllers."""
-    return ControllerAdmin(TCP, access)
+    return ControllerAdmin(secured(access, TCP), access, credentials=credentials_of(access))
 
 
 def open_connection(access: ClusterAccess, host: str, port: int) -> ClientConnection:
     """To this broker, which need not be one of the bootstrap servers. Raises KafkaError."""
-    return ClientConnection(TCP, access, host, port)
+    return ClientConnection(secured(access, TCP), access, host, port, credentials=credentials_of(access))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -141,12 +141,17 @@ def _context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
     if not versions:
         raise _invalid("ssl.cipher.suites has no suite of the versions in ssl.enabled.protocols")
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
-    names = [_suite(suite) for suite in suites if suite not in _TLS13_SUITES]
+    names = openssl_suites(suites)
     context.set_ciphers(":".join(names) if names else _DEFAULT_SUITES)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     # in a trust store of Java any certificate is an anchor, not only one that signed itself
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
+
+
+def openssl_suites(suites: Iterable[str]) -> list[str]:
+    """Those of TLS 1.2, by OpenSSL's names. Raises INVALID_CONFIG for one that is not served."""
+    return [_suite(suite) for suite in suites if suite not in _TLS13_SUITES]
 
 
 def _suite(name: str) -> str:

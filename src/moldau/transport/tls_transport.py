@@ -215,7 +215,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             return
         except ssl.SSLError as error:
             self._send_out()  # the alert
-            self._fail(HandshakeError(_sentence(error)))
+            self._fail(HandshakeError(handshake_sentence(error)))
             return
         self._is_secured = True
         self._send_out()
@@ -349,7 +349,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             asyncio.get_running_loop().call_soon(self._go_on)
 
 
-def _sentence(error: ssl.SSLError) -> str:
+def handshake_sentence(error: ssl.SSLError) -> str:
     """Why a handshake failed, in words that name the usual causes."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the other side is not accepted: {error.verify_message.rstrip('.')}"

@@ -31,12 +31,12 @@ def config(tmp_path: Path) -> str:
         (CLUSTER, "--config"),
     ],
 )
-def test_a_protocol_that_is_not_spoken_is_refused_and_nothing_goes_out_in_the_clear(
+def test_a_login_without_a_mechanism_is_refused_and_nothing_goes_out_in_the_clear(
     words: tuple[str, ...], flag: str, config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_tool(words[0], [*words[1:], flag, config]) == 1
     told = capsys.readouterr()
-    assert "security.protocol=SASL_SSL is not supported" in told.err
+    assert "sasl.mechanism must be set" in told.err
     assert ("Use --command-config instead." in told.out) == (flag in ("--admin.config", "--config"))
 
 

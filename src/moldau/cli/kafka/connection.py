@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from moldau.cli.arguments import input_path
+from moldau.cli.arguments import input_path, origin_of
 from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka.options import ArgumentError, Arguments
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says, error_of
-from moldau.client.protocol.access import BOOTSTRAP_SERVERS, PLAINTEXT, AccessError, ClusterAccess, protocol_of
+from moldau.client.protocol.access import BOOTSTRAP_SERVERS, AccessError, ClusterAccess
+from moldau.client.protocol.secrets import Origin
+from moldau.client.protocol.security import PLAINTEXT, SECURITY_PROTOCOL
 from moldau.errors import KafkaError
 from moldau.transport.access import open_admin as open_admin_of
 from moldau.transport.access import open_controller_admin
@@ -49,22 +51,23 @@ def open_admin(
     """The cluster that `--bootstrap-server` names, or `--bootstrap-controller` where the tool has it. `old_config`: the
     flag that `--command-config` was once. Connects later; raises ArgumentError for no address."""
     settings: Mapping[str, str] = {}
+    origin = None
     config = _config(arguments, old_config)
     if config is not None:
-        settings = read_properties(config)
+        settings, origin = read_properties(config), origin_of(config)
     is_controller = arguments.has("bootstrap-controller")
     servers = arguments.required("bootstrap-controller" if is_controller else "bootstrap-server")
-    access = _access(settings, servers)
+    access = _access(settings, servers, origin)
     if timeout_ms is not None:
         access = msgspec.structs.replace(access, request_timeout_ms=timeout_ms)
     return open_controller_admin(access) if is_controller else open_admin_of(access)
 
 
-def _access(settings: Mapping[str, str], servers: str) -> ClusterAccess:
-    """`servers`: count more than those of the settings. Raises ArgumentError, and what `check_security` raises."""
-    check_security(settings)
+def _access(settings: Mapping[str, str], servers: str, origin: Origin | None) -> ClusterAccess:
+    """`servers`: count more than those of the settings. Raises ArgumentError."""
+    named = {"client.id": CLIENT_ID, **settings, BOOTSTRAP_SERVERS: servers}
     try:
-        return ClusterAccess.from_properties({"client.id": CLIENT_ID, **settings, BOOTSTRAP_SERVERS: servers})
+        return ClusterAccess.from_properties(named, origin=origin)
     except AccessError as error:
         if error.name == BOOTSTRAP_SERVERS:
             raise ArgumentError(f"Invalid url in {BOOTSTRAP_SERVERS}: {servers}") from error
@@ -105,6 +108,6 @@ def run_on_cluster(
 
 def check_security(settings: Mapping[str, str]) -> None:
     """Refuses what would be sent in the clear although the settings ask for more."""
-    protocol = protocol_of(settings)
+    protocol = settings.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
     if protocol != PLAINTEXT:
         raise error_of(35, f"security.protocol={protocol} is not supported by these tools, only PLAINTEXT is")

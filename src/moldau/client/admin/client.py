@@ -15,6 +15,7 @@ from moldau.client.blocking.offsets import ask_for_coordinator
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import GROUP_KEY
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
+from moldau.client.protocol.sasl import Credentials
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.types import TopicPartition
@@ -55,16 +56,23 @@ class Cluster(msgspec.Struct, frozen=True):
 class ClusterAdmin:
     """Connects at first use. Every method raises KafkaError; NETWORK_EXCEPTION at once where nobody listens."""
 
-    def __init__(self, dialer: Dialer, access: ClusterAccess, *, answer_timeout_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        dialer: Dialer,
+        access: ClusterAccess,
+        *,
+        answer_timeout_ms: int | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         """`answer_timeout_ms`: how long an answer is waited for; None: longer than the broker waits, which has the
-        `request_timeout_ms` of the access."""
+        `request_timeout_ms` of the access. `credentials`: see ClusterClient."""
         self.request_timeout_ms = access.request_timeout_ms
         own = msgspec.structs.replace(
             access,
             request_timeout_ms=answer_timeout_ms or access.request_timeout_ms + _MORE_THAN_THE_BROKER_MS,
             retry_timeout_ms=min(access.retry_timeout_ms, MOST_RETRY_MS),
         )
-        self.client = ClusterClient(dialer, own)
+        self.client = ClusterClient(dialer, own, credentials=credentials)
 
     def __enter__(self) -> ClusterAdmin:
         return self

@@ -15,6 +15,7 @@ from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.metadata import ClusterMetadata, PartitionLeader, TopicMetadata
 from moldau.client.protocol.retries import RetrySchedule, UnknownHostError
+from moldau.client.protocol.sasl import LOGIN_REFUSED, Credentials
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.types import TopicPartition
@@ -33,11 +34,19 @@ class ClusterClient:
 
     Raises KafkaError: retriable ones only after the `retry_timeout_ms` of its access, or after its
     `first_contact_timeout_ms` while no broker has answered yet. `had_contact`: one has, when this work was planned;
-    see ClusterMetadata.
+    see ClusterMetadata. `credentials`: as whom each connection logs in; None: brokers ask for no login.
     """
 
-    def __init__(self, dialer: Dialer, access: ClusterAccess, *, had_contact: bool = False) -> None:
+    def __init__(
+        self,
+        dialer: Dialer,
+        access: ClusterAccess,
+        *,
+        had_contact: bool = False,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._dialer = dialer
+        self._credentials = credentials
         self._access = access
         self._metadata = ClusterMetadata(access.addresses(), had_contact=had_contact)
         self._connections: dict[int, ClientConnection] = {}
@@ -82,6 +91,7 @@ class ClusterClient:
                 connect_timeout_ms=self._metadata.connect_timeout_ms(
                     self._access.connect_timeout_ms, self._access.first_contact_timeout_ms
                 ),
+                credentials=self._credentials,
             )
         except KafkaError as error:
             self._metadata.note_failure((host, port))
@@ -101,6 +111,8 @@ class ClusterClient:
                 self._any = self.open_connection(host, port)
                 return self._any
             except KafkaError as error:
+                if error.name in LOGIN_REFUSED:  # others refuse it, too, and each failed attempt takes longer
+                    raise
                 if last_error is None or not isinstance(error, UnknownHostError):
                     last_error = error
         raise last_error or kafka_error("NETWORK_EXCEPTION", "no broker is known")

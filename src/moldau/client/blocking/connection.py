@@ -10,6 +10,7 @@ retriable) and leaves the connection closed: what was in flight is unknown to th
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -58,6 +59,8 @@ class ClientConnection:
         self._log_in_again_ms: int | None = None
         self._protocol = ClientProtocol(str(self), client_id=access.client_id)
         self._read_ahead = b""
+        self._early: deque[tuple[int, memoryview]] = deque()
+        """Answers that had to be taken before the next login: the version and the body of each."""
         self._stream: Stream | None = dialer.dial(host, port, connect_timeout_ms)
         try:
             request: list[bytes] | None = self._protocol.versions_request()
@@ -81,8 +84,8 @@ class ClientConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests sent and not answered yet."""
-        return len(self._protocol.pending)
+        """Requests sent whose answers the caller has not received yet."""
+        return len(self._early) + len(self._protocol.pending)
 
     def has_ended(self) -> bool:
         """Whether it is closed, here or by the broker, while nothing was in flight. Does not wait."""
@@ -92,6 +95,7 @@ class ClientConnection:
         """Ends the connection; answers in flight are lost. Silent if it is closed."""
         stream, self._stream = self._stream, None
         self._protocol.pending.clear()
+        self._early.clear()
         self._read_ahead = b""
         if stream is not None:
             stream.close()
@@ -108,14 +112,21 @@ class ClientConnection:
     # --- authentication ---
 
     def _authenticate(self, credentials: Credentials) -> None:
-        """Logs in, or again (KIP-368), while nothing is in flight. Raises KafkaError."""
+        """Logs in, or again (KIP-368). Answers in flight are taken first, in memory of their own: a broker takes
+        no other request between those of a login. Raises KafkaError."""
         self._log_in_again_ms = None
+        while self._protocol.pending:
+            version = self._protocol.pending[0].version
+            self._early.append((version, self._receive_next(None)))
         exchange = authenticating(credentials, self._dialer.random_bytes(NONCE_BYTES), str(self))
         began_ms = self._monotonic_ms()
         try:
             step = go_on(exchange)
             while not isinstance(step, int):
-                step = go_on(exchange, self.request(step))
+                api_key = api_key_of(step)
+                version = self.version_of(api_key)
+                self._write(self._protocol.request(step, version))
+                step = go_on(exchange, self._decoded(API_VERSIONS[api_key].response, version, self._receive_next(None)))
         except BaseException:
             self.close()
             raise
@@ -136,33 +147,43 @@ class ClientConnection:
         return self.receive_message(cast("type[ResponseType]", API_VERSIONS[api_key].response))
 
     def send(self, message: Request[Any], version: int) -> None:
-        """Writes one request; `receive` gives answers in the order of the requests. Blocks while the socket is full."""
+        """Writes one request; `receive` gives answers in the order of the requests. Blocks while the socket is full;
+        where the session ends soon also until what is in flight is answered."""
         self._connected()
         due_ms = self._log_in_again_ms
-        is_due = due_ms is not None and not self.in_flight and self._monotonic_ms() >= due_ms
-        if is_due and self._credentials is not None:
+        if due_ms is not None and self._credentials is not None and self._monotonic_ms() >= due_ms:
             self._authenticate(self._credentials)
         self._write(self._protocol.request(message, version))
 
     def receive_message(self, response: type[ResponseType], buffer: bytearray | None = None) -> ResponseType:
         """The answer to the oldest request in flight, decoded; record batches in it are views (see `receive`)."""
-        invariant(self.in_flight, "nothing is in flight")
-        version = self._protocol.pending[0].version
-        body = self.receive(buffer)
-        try:
-            message, _ = decode_message(response, version, body)
-        except ProtocolError:
-            self.close()
-            raise
-        return message
+        version, body = self._receive(buffer)
+        return self._decoded(response, version, body)
 
     def receive(self, buffer: bytearray | None = None) -> memoryview:
         """The body of the answer to the oldest request in flight.
 
         It lies in `buffer` if it fits there (the caller may use that again once it is done with the view), else in
-        memory of its own. Raises ProtocolError for an answer that is none, with the connection closed.
+        memory of its own, as after a login. Raises ProtocolError for an answer that is none, with the connection
+        closed.
         """
+        return self._receive(buffer)[1]
+
+    def _receive(self, buffer: bytearray | None) -> tuple[int, memoryview]:
+        """The version and the body of the next answer."""
         invariant(self.in_flight, "nothing is in flight")
+        if self._early:
+            return self._early.popleft()
+        return self._protocol.pending[0].version, self._receive_next(buffer)
+
+    def _decoded(self, response: type[ResponseType], version: int, body: memoryview) -> ResponseType:
+        try:
+            return decode_message(response, version, body)[0]
+        except ProtocolError:
+            self.close()
+            raise
+
+    def _receive_next(self, buffer: bytearray | None) -> memoryview:
         deadline_ms = self._monotonic_ms() + self.request_timeout_ms
         try:
             prefix = bytearray(LENGTH_SIZE)

@@ -1,7 +1,8 @@
 """How a client gets at a cluster: its brokers, and how the client names itself and how long it waits.
 
 `ClusterAccess` is a value. It opens nothing (`moldau.transport.access` does): it is compared, is a key of pools, is
-pickled to tasks of Spark, and is told to the clients of others in their own words.
+pickled to tasks of Spark, and is told to Spark in its own words (to librdkafka: `moldau.transport.librdkafka`). No
+secret is in what it shows, pickles or tells: see `client.protocol.secrets`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from moldau.errors import MoldauError
+from moldau.client.protocol.secrets import AccessError as AccessError
+from moldau.client.protocol.secrets import Origin
+from moldau.client.protocol.security import PLAIN_TEXT, ClientSecurity
 
 DEFAULT_PORT = 9092
 MAX_PORT = 65_535
@@ -24,26 +27,12 @@ RETRY_TIMEOUT_MS = 300_000
 LARGEST_CLIENT_NUMBER = 0x7FFFFFFF
 """Kafka's clients have numbers of 32 bits, and so have requests."""
 
-BOOTSTRAP_SERVERS, CLIENT_ID, SECURITY_PROTOCOL = "bootstrap.servers", "client.id", "security.protocol"
+BOOTSTRAP_SERVERS, CLIENT_ID = "bootstrap.servers", "client.id"
 REQUEST_TIMEOUT, API_TIMEOUT = "request.timeout.ms", "default.api.timeout.ms"
 CONNECT_TIMEOUT = "socket.connection.setup.timeout.ms"
-PLAINTEXT = "PLAINTEXT"
-
-_LIBRDKAFKA_REQUEST_MS = (10, 300_000)
-_LIBRDKAFKA_CONNECT_MS = (1_000, LARGEST_CLIENT_NUMBER)
-"""The ranges of these settings there, which are smaller than Kafka's."""
 
 Address = tuple[str, int]
 """Host and port."""
-
-
-class AccessError(MoldauError, ValueError):
-    """A setting by which no cluster can be reached. `name`: Kafka's; `reason`: a sentence without its subject."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"{name} {reason}")
-        self.name = name
-        self.reason = reason
 
 
 class ClusterAccess(msgspec.Struct, frozen=True):
@@ -61,6 +50,7 @@ class ClusterAccess(msgspec.Struct, frozen=True):
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
+    security: ClientSecurity = PLAIN_TEXT
 
     def __post_init__(self) -> None:
         force_setattr(self, "bootstrap_servers", join_addresses(self.addresses()))
@@ -71,11 +61,12 @@ class ClusterAccess(msgspec.Struct, frozen=True):
         return cls(given) if isinstance(given, str) else given
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> ClusterAccess:
+    def from_properties(cls, properties: Mapping[str, str], *, origin: Origin | None = None) -> ClusterAccess:
         """By the names of Kafka's clients; other settings than those of an access are left alone. The time of an answer
-        is `request.timeout.ms`, else `default.api.timeout.ms`. Raises AccessError."""
-        if protocol_of(properties) != PLAINTEXT:
-            raise AccessError(SECURITY_PROTOCOL, f"must be {PLAINTEXT}: TLS and SASL are not built yet")
+        is `request.timeout.ms`, else `default.api.timeout.ms`.
+
+        `origin`: the file that they were read from, so that a secret in it can be referred to. Raises AccessError."""
+        security = ClientSecurity.from_properties(properties, origin)
         servers = properties.get(BOOTSTRAP_SERVERS, "").strip()
         if not servers:
             raise AccessError(BOOTSTRAP_SERVERS, "must be set")
@@ -85,7 +76,7 @@ class ClusterAccess(msgspec.Struct, frozen=True):
             "request_timeout_ms": _milliseconds(properties, request_timeout, REQUEST_TIMEOUT_MS),
         }
         try:
-            return cls(servers, properties.get(CLIENT_ID, DEFAULT_CLIENT_ID), **times)
+            return cls(servers, properties.get(CLIENT_ID, DEFAULT_CLIENT_ID), **times, security=security)
         except ValueError as error:
             raise AccessError(BOOTSTRAP_SERVERS, f"must be host:port,...: {error}") from error
 
@@ -105,20 +96,13 @@ class ClusterAccess(msgspec.Struct, frozen=True):
         """With this client id, unless it has one of its own."""
         return replace(self, client_id=client_id) if self.client_id == DEFAULT_CLIENT_ID else self
 
-    def librdkafka(self) -> dict[str, object]:
-        """The settings of a client of confluent-kafka; without the times that are at their default, for which it has
-        its own."""
-        found: dict[str, object] = {BOOTSTRAP_SERVERS: self.bootstrap_servers, CLIENT_ID: self.client_id}
-        if self.request_timeout_ms != REQUEST_TIMEOUT_MS:
-            found["socket.timeout.ms"] = _within(self.request_timeout_ms, *_LIBRDKAFKA_REQUEST_MS)
-        if self.connect_timeout_ms != CONNECT_TIMEOUT_MS:
-            found[CONNECT_TIMEOUT] = _within(self.connect_timeout_ms, *_LIBRDKAFKA_CONNECT_MS)
-        return found
-
     def spark_options(self) -> dict[str, str]:
-        """The options of `format("moldau")`, to read or to write; without those that are at their default."""
+        """The options of `format("moldau")`, to read or to write; without those that are at their default. Secrets are
+        references; raises AccessError for a secret that is in memory only."""
         said = {option: getattr(self, name) for name, option in _SPARK_OPTIONS.items() if self._says(name)}
-        return {f"kafka.{BOOTSTRAP_SERVERS}": self.bootstrap_servers, **{name: str(said[name]) for name in said}}
+        secured = {f"kafka.{name}": text for name, text in self.security.properties().items()}
+        own = {name: str(said[name]) for name in said}
+        return {f"kafka.{BOOTSTRAP_SERVERS}": self.bootstrap_servers, **own, **secured}
 
     def _says(self, name: str) -> bool:
         """Whether the field is not at its default."""
@@ -126,7 +110,14 @@ class ClusterAccess(msgspec.Struct, frozen=True):
 
 
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ClusterAccess)}
-_SHOWN = ("client_id", "connect_timeout_ms", "request_timeout_ms", "first_contact_timeout_ms", "retry_timeout_ms")
+_SHOWN = (
+    "client_id",
+    "connect_timeout_ms",
+    "request_timeout_ms",
+    "first_contact_timeout_ms",
+    "retry_timeout_ms",
+    "security",
+)
 _SPARK_OPTIONS = {
     "client_id": f"kafka.{CLIENT_ID}",
     "connect_timeout_ms": f"kafka.{CONNECT_TIMEOUT}",
@@ -134,11 +125,6 @@ _SPARK_OPTIONS = {
     "first_contact_timeout_ms": "firstContactTimeoutMs",
     "retry_timeout_ms": "retryTimeoutMs",
 }
-
-
-def protocol_of(properties: Mapping[str, str]) -> str:
-    """`security.protocol`, as its name is written."""
-    return properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
 
 
 def parse_bootstrap_servers(bootstrap_servers: str) -> list[Address]:
@@ -175,7 +161,3 @@ def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int
     if int(text) > LARGEST_CLIENT_NUMBER:
         raise AccessError(name, f"must be at most {LARGEST_CLIENT_NUMBER}, not {text}")
     return int(text)
-
-
-def _within(value: int, least: int, most: int) -> int:
-    return min(max(value, least), most)

@@ -19,7 +19,7 @@ from moldau.errors import ERROR_CODES, ProtocolError, invariant, kafka_error
 from moldau.types import Buffer
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of, declared_api, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_into
-from moldau.wire.protocol.framing import decode_frame_length, frame_length
+from moldau.wire.protocol.framing import decode_frame_length, frame_length, stranger
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.protocol.schema import Request
@@ -108,6 +108,10 @@ class ClientProtocol:
     def response_length(self, prefix: Buffer) -> int:
         """How many bytes follow the first four of an answer. Raises ProtocolError for what is no answer."""
         try:
+            # an alert of TLS would pass as a length of 352 MB
+            who = None if self._versions else stranger(prefix)
+            if who is not None:
+                raise ProtocolError(who)
             return decode_frame_length(prefix, max_bytes=MAX_RESPONSE_BYTES)
         except ProtocolError as error:
             raise ProtocolError(f"{self.peer}: {error}") from error

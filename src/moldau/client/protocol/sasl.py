@@ -44,6 +44,8 @@ MAX_ITERATIONS: Final = 1_000_000
 """A broker that asks for more, which takes about a second of CPU, is not followed."""
 REAUTHENTICATE_AT: Final = 0.85
 """Of the lifetime of a session: then the client authenticates again, no later than Kafka's clients do."""
+LOGIN_REFUSED: Final = ("SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")
+"""Errors of a broker that does not let a client in: no other try ends better."""
 _HEADER: Final = "n,,"
 
 Authenticating = Generator[SaslHandshakeRequest | SaslAuthenticateRequest, Any, int]

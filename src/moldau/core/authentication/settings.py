@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from moldau.core.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
 from moldau.core.config.listeners import Endpoint
 from moldau.core.config.setting import invalid_config
+from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
 from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN, SCRAM_HASHES
 
 _MODULES: Final = {PLAIN: PLAIN_MODULE, **dict.fromkeys(SCRAM_HASHES, SCRAM_MODULE)}

@@ -16,6 +16,7 @@ from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, 
 from moldau.products.console.core.shown import MAX_HEADERS, Shown, ShownRecord, show_bytes
 from moldau.products.registered_values import RegisteredValues
 from moldau.products.service.look.words import visible
+from moldau.transport.librdkafka import librdkafka_settings
 
 MAX_PER_SECOND = 50
 MAX_TAIL_PARTITIONS = 200
@@ -25,7 +26,7 @@ def make_consumer(access: ClusterAccess, purpose: str, settings: dict[str, objec
     """A consumer that leaves nothing behind: it joins no group and commits nothing."""
     name = f"{CLIENT_ID}-{purpose}"
     own = {"group.id": name, "enable.auto.commit": False, "log_level": 0}
-    return Consumer({**access.named(name).librdkafka(), **own, **settings})
+    return Consumer({**librdkafka_settings(access.named(name)), **own, **settings})
 
 
 class Tail:

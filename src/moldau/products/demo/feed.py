@@ -19,6 +19,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.demo.metrics import MachineMetrics
 from moldau.products.demo.planted import SOURCE, Plant, PlantedSeries
+from moldau.transport.librdkafka import librdkafka_settings
 
 TICKS_A_SECOND = 10
 REPLAY_RECORDS_A_SECOND = 4_000
@@ -42,7 +43,7 @@ class _Sender:
         self._failed: str | None = None
         self._producer = Producer(
             {
-                **access.librdkafka(),
+                **librdkafka_settings(access),
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "compression.type": "lz4",

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
 from moldau.products.demo.planted import SOURCE, Plant
+from moldau.transport.librdkafka import librdkafka_settings
 
 READ_SECONDS = 60.0
 _MOST_SHOWN = 5
@@ -78,7 +79,7 @@ def group_lag(access: ClusterAccess, group: str, topic: str) -> int:
 
 
 def _consumer(access: ClusterAccess, group: str) -> Consumer:
-    settings = {**access.librdkafka(), "group.id": group, "enable.auto.commit": False}
+    settings = {**librdkafka_settings(access), "group.id": group, "enable.auto.commit": False}
     return Consumer(settings, logger=logging.getLogger("moldau.demo"))
 
 

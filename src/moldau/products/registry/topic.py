@@ -22,6 +22,7 @@ from moldau.errors import MoldauError
 from moldau.products.registry.core.records import NoopKey, Record, encode_record
 from moldau.products.registry.core.refusals import store_failed, took_too_long
 from moldau.products.registry.core.state import RegistryState
+from moldau.transport.librdkafka import librdkafka_settings
 
 T = TypeVar("T")
 TIMEOUT_S = 20.0
@@ -56,7 +57,7 @@ class SchemasTopic:
         """Makes the topic where there is none, and returns when all of it is in the state. Raises TopicError,
         Refusal."""
         self._access = access
-        self._client: dict[str, Any] = access.named("moldau-registry").librdkafka()
+        self._client: dict[str, Any] = librdkafka_settings(access.named("moldau-registry"))
         self._topic = topic
         _prepare(AdminClient({**self._client, "logger": _unheard}), topic)
         self._state = RegistryState()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE
 from moldau.core.authentication.settings import Login, login_at, sasl_settings
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
 from moldau.errors import InvalidConfigError
+from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE
 
 SASL = {
     "listeners": "SASL://127.0.0.1:9092",

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from moldau.core.authentication.jaas import PLAIN_MODULE
 from moldau.shell.network.authenticating import EXPIRED, REAUTHENTICATIONS, SUCCESSES
+from moldau.wire.protocol.jaas import PLAIN_MODULE
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
 SESSION_S = 4

@@ -10,11 +10,11 @@ import pytest
 
 from moldau.client.admin.scram import Credential, salted_password
 from moldau.client.protocol.sasl import Credentials, authenticating, go_on
-from moldau.core.authentication.jaas import PLAIN_MODULE
 from moldau.core.metadata.image import ResourceType
 from moldau.shell.network.authenticating import EXPIRED, FAILURES, REAUTHENTICATIONS, SUCCESSES
 from moldau.shell.network.connection_state import ConnectionState
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of
+from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.configs import (
     DescribeConfigsRequest,

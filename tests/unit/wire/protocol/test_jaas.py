@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.authentication.jaas import PLAIN_MODULE, parse_jaas_config
 from moldau.errors import InvalidConfigError
+from moldau.wire.protocol.jaas import PLAIN_MODULE, parse_jaas_config
 
 
 @pytest.mark.parametrize(

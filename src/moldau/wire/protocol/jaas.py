@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from moldau.core.config.setting import invalid_config
+from moldau.errors import KafkaError, kafka_error
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -46,20 +46,20 @@ def parse_jaas_config(text: str) -> LoginModule:
     tokens = _tokens(text)
     modules = [_module(token, tokens) for token in tokens]
     if not modules:
-        raise invalid_config("Login module not specified in JAAS config")
+        raise _invalid("Login module not specified in JAAS config")
     if len(modules) > 1:
-        raise invalid_config(f"JAAS config property contains {len(modules)} login modules, should be 1 module")
+        raise _invalid(f"JAAS config property contains {len(modules)} login modules, should be 1 module")
     return modules[0]
 
 
 def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
     flag = next(tokens, None)
     if flag is None:
-        raise invalid_config("Login module control flag not specified in JAAS config")
+        raise _invalid("Login module control flag not specified in JAAS config")
     if not flag.is_word:
-        raise invalid_config("Login module control flag is not available in the JAAS config")
+        raise _invalid("Login module control flag is not available in the JAAS config")
     if flag.text.upper() not in _FLAGS:
-        raise invalid_config(f"Invalid login module control flag '{flag.text}' in JAAS config")
+        raise _invalid(f"Invalid login module control flag '{flag.text}' in JAAS config")
     options: dict[str, str] = {}
     for key in tokens:
         if key == _Token(";", is_word=False):
@@ -67,9 +67,9 @@ def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
         equals = next(tokens, None)
         value = next(tokens, None)
         if equals != _Token("=", is_word=False) or value is None or not value.is_word:
-            raise invalid_config(f"Value not specified for key '{key.text}' in JAAS config")
+            raise _invalid(f"Value not specified for key '{key.text}' in JAAS config")
         options[key.text] = value.text
-    raise invalid_config("JAAS config entry not terminated by semi-colon")
+    raise _invalid("JAAS config entry not terminated by semi-colon")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -99,3 +99,7 @@ def _unescaped(match: re.Match[str]) -> str:
     if code[0] in "01234567":
         return chr(int(code, 8))
     return _NAMED_ESCAPES.get(code, code)
+
+
+def _invalid(message: str) -> KafkaError:
+    return kafka_error("INVALID_CONFIG", message)

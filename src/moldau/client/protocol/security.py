@@ -1,0 +1,190 @@
+"""How a client secures its connections, by the names of Kafka's settings.
+
+    security.protocol                      PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
+    ssl.truststore.*, ssl.keystore.*, ...  CLIENT_TLS_SETTINGS; read and checked by `moldau.transport.security`
+    sasl.mechanism, sasl.jaas.config       PLAIN and SCRAM
+
+Three names of librdkafka are understood, too: `ssl.ca.location`, and `sasl.username` with `sasl.password`. Others than
+these are left alone, as Kafka's clients do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from moldau.client.protocol.secrets import SECRET_SETTINGS, AccessError, Origin, Secret, secret_of
+from moldau.errors import KafkaError
+from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas_config
+from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN
+
+SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
+SASL_USERNAME, SASL_PASSWORD, SSL_CA_LOCATION = "sasl.username", "sasl.password", "ssl.ca.location"
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+CLIENT_TLS_SETTINGS: Final = (
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+SECURITY_SETTINGS: Final = (
+    SECURITY_PROTOCOL,
+    *CLIENT_TLS_SETTINGS,
+    SSL_CA_LOCATION,
+    SASL_MECHANISM,
+    SASL_JAAS_CONFIG,
+    SASL_USERNAME,
+    SASL_PASSWORD,
+)
+"""All that act."""
+_TRUSTSTORE: Final = "ssl.truststore."
+
+
+class ClientLogin(msgspec.Struct, frozen=True):
+    """As whom a client logs in by SASL. Raises AccessError for a mechanism that is not served."""
+
+    mechanism: str
+    username: str
+    password: Secret
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS:
+            why = " (Kerberos is not served)" if self.mechanism == "GSSAPI" else ""
+            raise AccessError(SASL_MECHANISM, f"must be one of {', '.join(MECHANISMS)}, not {self.mechanism}{why}")
+        if not self.username:
+            raise AccessError(SASL_USERNAME, "must be set")
+
+
+class ClientSecurity(msgspec.Struct, frozen=True):
+    """`tls`: settings of CLIENT_TLS_SETTINGS that were set, as texts; `tls_secrets`: those that are secrets.
+
+    Without a trust store the authorities of the system are trusted. The name of the host is checked unless
+    `ssl.endpoint.identification.algorithm` is empty.
+    """
+
+    protocol: str = PLAINTEXT
+    tls: tuple[tuple[str, str], ...] = ()
+    tls_secrets: tuple[tuple[str, Secret], ...] = ()
+    login: ClientLogin | None = None
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], origin: Origin | None = None) -> ClientSecurity:
+        """Settings that the protocol has no use for are left out. `origin`: see Origin. Raises AccessError."""
+        protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
+        if protocol not in PROTOCOLS:
+            raise AccessError(SECURITY_PROTOCOL, f"must be one of {', '.join(PROTOCOLS)}, not {protocol}")
+        texts: dict[str, str] = {}
+        secrets: dict[str, Secret] = {}
+        if has_tls(protocol):
+            given = _with_ca_location(properties)
+            for name in CLIENT_TLS_SETTINGS:
+                text = given.get(name)
+                if text is None:
+                    continue
+                if name in SECRET_SETTINGS:
+                    secrets[name] = secret_of(name, text, origin)
+                else:
+                    texts[name] = text.strip()
+        login = _login(properties, origin) if has_sasl(protocol) else None
+        return cls(protocol, tuple(texts.items()), tuple(secrets.items()), login)
+
+    def __repr__(self) -> str:
+        login = "" if self.login is None else f", {self.login.mechanism}, {self.login.username!r}, ***"
+        return f"ClientSecurity({self.protocol}{login})"
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return has_tls(self.protocol)
+
+    def properties(self) -> dict[str, str]:
+        """What `from_properties` reads, secrets as references. Raises AccessError for a secret in memory."""
+        if self == PLAIN_TEXT:
+            return {}
+        found = {SECURITY_PROTOCOL: self.protocol, **dict(self.tls)}
+        found |= {name: secret.reference() for name, secret in self.tls_secrets}
+        if self.login is not None:
+            found[SASL_MECHANISM] = self.login.mechanism
+            found[SASL_USERNAME] = self.login.username
+            found[SASL_PASSWORD] = self.login.password.reference()
+        return found
+
+
+PLAIN_TEXT: Final = ClientSecurity()
+
+
+def has_tls(protocol: str) -> bool:
+    """Whether connections of this security protocol are encrypted."""
+    return protocol.endswith("SSL")
+
+
+def has_sasl(protocol: str) -> bool:
+    """Whether clients of this security protocol log in."""
+    return protocol.startswith("SASL_")
+
+
+def password_of_entry(entry: str, text: str) -> str:
+    """The secret in the entry of a file: of `sasl.jaas.config` the option `password`, else the text. Raises
+    INVALID_CONFIG."""
+    if not entry.endswith(SASL_JAAS_CONFIG):
+        return text
+    return parse_jaas_config(text).options.get("password", "")
+
+
+def _with_ca_location(properties: Mapping[str, str]) -> Mapping[str, str]:
+    location = properties.get(SSL_CA_LOCATION)
+    if location is None:
+        return properties
+    other = next((name for name in CLIENT_TLS_SETTINGS if name.startswith(_TRUSTSTORE) and name in properties), None)
+    if other is not None:
+        raise AccessError(SSL_CA_LOCATION, f"and {other} cannot both be set")
+    return {**properties, f"{_TRUSTSTORE}type": "PEM", f"{_TRUSTSTORE}location": location}
+
+
+def _login(properties: Mapping[str, str], origin: Origin | None) -> ClientLogin:
+    mechanism = properties.get(SASL_MECHANISM, "").strip().upper()
+    if not mechanism:
+        raise AccessError(SASL_MECHANISM, f"must be set: one of {', '.join(MECHANISMS)}")
+    jaas = properties.get(SASL_JAAS_CONFIG)
+    if jaas is None:
+        password = properties.get(SASL_PASSWORD, "")
+        login = ClientLogin(mechanism, properties.get(SASL_USERNAME, ""), secret_of(SASL_PASSWORD, password, origin))
+        if not password:
+            raise AccessError(SASL_PASSWORD, f"must be set, or {SASL_JAAS_CONFIG}")
+        return login
+    if SASL_USERNAME in properties or SASL_PASSWORD in properties:
+        raise AccessError(SASL_JAAS_CONFIG, f"and {SASL_USERNAME} cannot both be set")
+    return _login_of_jaas(mechanism, jaas, origin)
+
+
+def _login_of_jaas(mechanism: str, jaas: str, origin: Origin | None) -> ClientLogin:
+    if jaas.lstrip().startswith("${"):
+        raise AccessError(
+            SASL_JAAS_CONFIG,
+            f"cannot be a reference, only the password in it. Or set {SASL_USERNAME}, and {SASL_PASSWORD} to this "
+            "reference",
+        )
+    try:
+        module = parse_jaas_config(jaas)
+    except KafkaError as error:
+        raise AccessError(SASL_JAAS_CONFIG, f"is malformed: {error}") from error
+    expected = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
+    if mechanism in MECHANISMS and module.name != expected:
+        raise AccessError(SASL_JAAS_CONFIG, f"must have the login module of {mechanism}, {expected}")
+    username, password = module.options.get("username", ""), module.options.get("password", "")
+    if mechanism in MECHANISMS and not (username and password):
+        raise AccessError(SASL_JAAS_CONFIG, "must have the options username and password")
+    return ClientLogin(mechanism, username, secret_of(SASL_JAAS_CONFIG, password, origin))

@@ -1,0 +1,65 @@
+"""Reads the secrets that `client.protocol.secrets` refers to."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from typing import Final
+
+from moldau.client.protocol.secrets import Secret, Source
+from moldau.client.protocol.security import password_of_entry
+from moldau.core.config.properties import parse_properties
+from moldau.errors import KafkaError, kafka_error
+
+MAX_FILE_BYTES: Final = 1 << 20
+"""Of a file with a secret, or with settings."""
+PROFILES_SUFFIX: Final = ".toml"
+
+
+def read_secret(secret: Secret, setting: str) -> str:
+    """The secret itself; `setting`: names it in errors. Waits for the disk. Raises INVALID_CONFIG, without any part of
+    the secret."""
+    if secret.source is Source.MEMORY:
+        return secret.place
+    if secret.source is Source.ENVIRONMENT:
+        value = os.environ.get(secret.place)
+        if not value:
+            raise _invalid(f"{setting}: the environment variable {secret.place} is not set")
+        return value
+    text = read_text(secret.place, setting)
+    if secret.source is Source.FILE:
+        return text.removesuffix("\n").removesuffix("\r")
+    value = _entry(text, secret)
+    if not value:
+        raise _invalid(f"{setting}: {secret.place} has no {secret.entry}")
+    return value
+
+
+def read_text(path: str, setting: str) -> str:
+    """A small file. Raises INVALID_CONFIG, which names `setting`."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise _invalid(f"{setting}: {path} has more than {MAX_FILE_BYTES} bytes")
+        return data.decode()
+    except OSError as error:
+        raise _invalid(f"{setting}: cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        raise _invalid(f"{setting}: {path} is not UTF-8") from None
+
+
+def _entry(text: str, secret: Secret) -> str | None:
+    if not secret.place.endswith(PROFILES_SUFFIX):
+        found: object = parse_properties(text).get(secret.entry)
+    else:
+        table, profile, name = (*secret.entry.split(".", 2), "", "")[:3]
+        try:
+            found = tomllib.loads(text).get(table, {}).get(profile, {}).get(name)
+        except (tomllib.TOMLDecodeError, AttributeError):
+            return None
+    return password_of_entry(secret.entry, found) if isinstance(found, str) else None
+
+
+def _invalid(message: str) -> KafkaError:
+    return kafka_error("INVALID_CONFIG", message)

@@ -1,0 +1,60 @@
+"""What a `ClusterAccess` says of security, made ready for connections: secrets are read, contexts of TLS made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.client.protocol.access import ClusterAccess
+from moldau.client.protocol.sasl import Credentials
+from moldau.client.protocol.security import SASL_PASSWORD, ClientSecurity
+from moldau.errors import kafka_error
+from moldau.ports import Dialer
+from moldau.transport.secrets import read_secret
+
+if TYPE_CHECKING:
+    from moldau.core.config.setting import SettingValue
+    from moldau.core.config.tls_settings import TlsSettings
+
+_LISTS = ("ssl.cipher.suites", "ssl.enabled.protocols")
+_DEFAULTS = {"ssl.endpoint.identification.algorithm": "https", "ssl.principal.mapping.rules": "DEFAULT"}
+
+
+def secured(access: ClusterAccess, dialer: Dialer) -> Dialer:
+    """`dialer`, with TLS on its connections where the access says so. Raises INVALID_CONFIG where a store or a secret
+    cannot be read."""
+    if not access.security.has_tls:
+        return dialer
+    # the module ssl takes 20 ms to import
+    from moldau.transport.tls import client_context, load_material
+    from moldau.transport.tls_stream import TlsDialer
+
+    settings = tls_settings_of(access.security)
+    return TlsDialer(dialer, client_context(settings, load_material(settings)))
+
+
+def credentials_of(access: ClusterAccess) -> Credentials | None:
+    """As whom a client logs in; None: not at all. Raises INVALID_CONFIG where the secret cannot be read."""
+    login = access.security.login
+    if login is None:
+        return None
+    password = read_secret(login.password, SASL_PASSWORD)
+    try:
+        return Credentials(login.mechanism, login.username, password)
+    except ValueError as error:
+        raise kafka_error("INVALID_CONFIG", str(error)) from None
+
+
+def tls_settings_of(security: ClientSecurity) -> TlsSettings:
+    """Its secrets read. Raises INVALID_CONFIG, in Kafka's words for what cannot be together."""
+    from moldau.core.config.tls_settings import tls_settings
+
+    texts = dict(security.tls)
+    texts |= {name: read_secret(secret, name) for name, secret in security.tls_secrets}
+
+    def value_of(name: str, text: str | None) -> SettingValue:
+        chosen = _DEFAULTS.get(name) if text is None else text
+        if name in _LISTS:
+            return tuple(item.strip() for item in (chosen or "").split(",") if item.strip())
+        return chosen
+
+    return tls_settings("client", texts, value_of)

@@ -1,0 +1,217 @@
+"""TLS on top of any Dialer, for clients that block their thread.
+
+TLS runs between two buffers in memory and not in a socket of the module ssl: so it works above every Dialer, and a call
+to the system takes up to READ_BYTES of ciphertext where such a socket makes two calls for each 16 KiB.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+from moldau.errors import KafkaError, kafka_error
+from moldau.ports import Dialer, Stream
+from moldau.transport.tls_transport import handshake_sentence
+from moldau.types import Buffer
+from moldau.wire.protocol.framing import stranger
+
+READ_BYTES: Final = 256 << 10
+"""Of ciphertext that one call to the system may give."""
+PIECE_BYTES: Final = 256 << 10
+"""Of what is sent, encrypted at once."""
+_FIRST_BYTES: Final = 4
+_EXPIRED, _NOT_YET_VALID, _WRONG_HOST, _WRONG_EMAIL, _WRONG_IP = 10, 9, 62, 63, 64
+_UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
+"""Codes of OpenSSL's verification (X509_V_ERR_*)."""
+
+
+class TlsRefusedError(KafkaError):
+    """One of the two sides refuses the other in TLS. Not retriable, as Kafka's SslAuthenticationException: another try
+    ends in the same way."""
+
+    code = 13
+    name = "NETWORK_EXCEPTION"
+
+
+class TlsDialer:
+    """`dialer`, with TLS on each connection that it opens. May be used in any thread, as `dialer`."""
+
+    __slots__ = ("_context", "_dialer")
+
+    def __init__(self, dialer: Dialer, context: ssl.SSLContext) -> None:
+        self._dialer = dialer
+        self._context = context
+
+    def dial(self, host: str, port: int, timeout_ms: int) -> TlsStream:
+        """Connects and shakes hands, in `timeout_ms` together. Raises as Dialer.dial, and TlsRefusedError."""
+        deadline_ms = self.monotonic_ms() + timeout_ms
+        below = self._dialer.dial(host, port, timeout_ms)
+        stream = TlsStream(below, self._context, host, port, self._dialer)
+        try:
+            stream.shake_hands(deadline_ms)
+        except TimeoutError as error:
+            stream.close()
+            told = f"cannot reach {host}:{port}: no end of the TLS handshake within {timeout_ms} ms"
+            raise kafka_error("NETWORK_EXCEPTION", told) from error
+        except OSError as error:
+            stream.close()
+            told = f"cannot reach {host}:{port}: {error}"
+            raise kafka_error("NETWORK_EXCEPTION", told) from error
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    def monotonic_ms(self) -> int:
+        """As Dialer.monotonic_ms."""
+        return self._dialer.monotonic_ms()
+
+    def pause(self, length_ms: int) -> None:
+        """As Dialer.pause."""
+        self._dialer.pause(length_ms)
+
+    def random_bytes(self, count: int) -> bytes:
+        """As Dialer.random_bytes."""
+        return self._dialer.random_bytes(count)
+
+
+class TlsStream:
+    """See Stream. Each call may also raise TlsRefusedError: with TLS 1.3 a broker refuses our certificate after the
+    handshake."""
+
+    __slots__ = ("_below", "_buffer", "_dialer", "_host", "_incoming", "_is_first", "_outgoing", "_port", "_tls")
+
+    def __init__(self, below: Stream, context: ssl.SSLContext, host: str, port: int, dialer: Dialer) -> None:
+        self._below = below
+        self._dialer = dialer
+        self._host, self._port = host, port
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._buffer = bytearray(READ_BYTES)
+        self._is_first = True
+        """Nothing has come yet: the first bytes tell TLS from plain text."""
+        try:
+            self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        except ValueError as error:  # also UnicodeError
+            below.close()
+            raise TlsRefusedError(
+                f"TLS with {host}:{port} failed: {host!r} cannot be the name in a certificate"
+            ) from error
+
+    def shake_hands(self, deadline_ms: int) -> None:
+        """Before anything else. Raises TlsRefusedError, and OSError where the connection is lost or time is up."""
+        while True:
+            try:
+                self._tls.do_handshake()
+                self._send_out(deadline_ms)
+                return
+            except ssl.SSLWantReadError:
+                self._send_out(deadline_ms)
+                if not self._take_in(deadline_ms):
+                    raise ConnectionResetError(
+                        "the connection ended during the TLS handshake; the listener may be one without TLS"
+                    ) from None
+            except ssl.SSLError as error:
+                self._tell(deadline_ms)
+                raise self._refused(error) from error
+
+    def send(self, data: Buffer, timeout_ms: int) -> None:
+        deadline_ms = self._dialer.monotonic_ms() + timeout_ms
+        view = memoryview(data)
+        for start in range(0, len(view), PIECE_BYTES):
+            try:
+                self._tls.write(view[start : start + PIECE_BYTES])
+            except ssl.SSLError as error:
+                raise self._refused(error) from error
+            self._send_out(deadline_ms)
+
+    def receive(self, max_bytes: int, timeout_ms: int) -> bytes:
+        received = bytearray(max_bytes)
+        count = self.receive_into(memoryview(received), timeout_ms)
+        return bytes(memoryview(received)[:count])
+
+    def receive_into(self, target: memoryview, timeout_ms: int) -> int:
+        deadline_ms = self._dialer.monotonic_ms() + timeout_ms
+        while True:
+            filled = self._decrypted(target)
+            if self._outgoing.pending:
+                self._send_out(deadline_ms)  # the answer to an update of the keys
+            if filled is not None:
+                return filled
+            if not self._take_in(deadline_ms):
+                return 0  # no goodbye in TLS: frames have lengths, so that nothing can be cut off unnoticed
+
+    def has_ended(self) -> bool:
+        return bool(self._incoming.pending or self._tls.pending()) or self._below.has_ended()
+
+    def close(self) -> None:
+        """Without a goodbye in TLS, which would wait."""
+        self._below.close()
+
+    def _decrypted(self, target: memoryview) -> int | None:
+        """What has come, at most all of `target`; None: more must come first."""
+        filled, size = 0, len(target)
+        try:
+            while filled < size and (not filled or self._incoming.pending or self._tls.pending()):
+                count = int(self._tls.read(size - filled, target[filled:]))
+                if not count:
+                    return filled
+                filled += count
+        except ssl.SSLWantReadError:
+            return filled or None
+        except ssl.SSLZeroReturnError:
+            return filled
+        except ssl.SSLError as error:
+            raise self._refused(error) from error
+        return filled
+
+    def _take_in(self, deadline_ms: int) -> int:
+        """Waits for ciphertext; gives how many bytes have come, 0 where the other side has closed the connection."""
+        count = self._below.receive_into(memoryview(self._buffer), self._left_ms(deadline_ms))
+        with memoryview(self._buffer)[:count] as received:
+            if self._is_first and count:
+                self._is_first = False
+                who = stranger(received[:_FIRST_BYTES])
+                if who is not None and "TLS" not in who:
+                    raise TlsRefusedError(f"TLS with {self._host}:{self._port} failed: {who}")
+            self._incoming.write(received)
+        return count
+
+    def _send_out(self, deadline_ms: int) -> None:
+        if self._outgoing.pending:
+            self._below.send(self._outgoing.read(), self._left_ms(deadline_ms))
+
+    def _tell(self, deadline_ms: int) -> None:
+        """Sends the alert, if that goes."""
+        try:
+            self._send_out(deadline_ms)
+        except OSError:
+            pass  # the reason is told to our user all the same
+
+    def _left_ms(self, deadline_ms: int) -> int:
+        left_ms = deadline_ms - self._dialer.monotonic_ms()
+        if left_ms <= 0:
+            raise TimeoutError("timed out")
+        return left_ms
+
+    def _refused(self, error: ssl.SSLError) -> TlsRefusedError:
+        return TlsRefusedError(f"TLS with {self._host}:{self._port} failed: {self._sentence(error)}")
+
+    def _sentence(self, error: ssl.SSLError) -> str:
+        if not isinstance(error, ssl.SSLCertVerificationError):
+            return handshake_sentence(error)
+        code = error.verify_code
+        if code == _EXPIRED:
+            return "its certificate has expired"
+        if code == _NOT_YET_VALID:
+            return "its certificate is not valid yet; compare the clocks of both machines"
+        if code in (_WRONG_HOST, _WRONG_EMAIL, _WRONG_IP):
+            return (
+                f"its certificate is not one of {self._host}. Connect by a name that the certificate has, or set "
+                "ssl.endpoint.identification.algorithm to nothing"
+            )
+        if code in _UNKNOWN_AUTHORITY:
+            return (
+                f"its certificate is of an authority that is not trusted here ({error.verify_message}); name the "
+                "certificate of that authority by ssl.truststore.location, with ssl.truststore.type=PEM"
+            )
+        return handshake_sentence(error)

@@ -1,0 +1,147 @@
+"""Our own clients at a broker in a process of its own, whose listeners have TLS and logins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from moldau.client.admin.scram import Credential, alter_credentials
+from moldau.client.admin.topics import list_topics
+from moldau.client.protocol.access import ClusterAccess
+from moldau.errors import KafkaError, ProtocolError
+from moldau.shell.io.random import SystemRandom
+from moldau.transport.access import open_admin, open_client, open_connection
+from moldau.transport.librdkafka import librdkafka_settings
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.jaas import PLAIN_MODULE
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.certificates import authority
+from tests.support.held_port import held_port, port_of
+from tests.support.running_broker import RunningBroker
+from tests.support.tls_settings import of_broker
+
+pytestmark = pytest.mark.slow
+PATIENCE_S = 30
+SESSION_MS = 1_500
+PASSWORD = "of-alice-and-nobody-else"
+LISTENERS = ("SASL_SSL", "SSL", "SASL_PLAINTEXT", "PLAINTEXT")
+
+
+class SecuredBroker:
+    """A listener of each security protocol; alice has the same password by PLAIN and by SCRAM."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self._held = {name: held_port() for name in LISTENERS}
+        self.addresses = {name: f"127.0.0.1:{port_of(held)}" for name, held in self._held.items()}
+        login = f'{PLAIN_MODULE} required user_alice="{PASSWORD}";'
+        settings = {
+            "listeners": ",".join(f"{name}://{address}" for name, address in self.addresses.items()),
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": login,
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
+            "connections.max.reauth.ms": str(SESSION_MS),
+            **of_broker(scratch),
+        }
+        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        self.process = RunningBroker("--in-memory", "--no-page", *words).wait_until_ready()
+        with open_admin(ClusterAccess(self.addresses["PLAINTEXT"])) as admin:
+            alter_credentials(admin, SystemRandom(), "alice", [Credential("SCRAM-SHA-512", 4_096, PASSWORD)], ())
+
+    def properties(self, protocol: str, **texts: str) -> dict[str, str]:
+        """Of a client; `sasl_password` is `sasl.password`."""
+        return {
+            "bootstrap.servers": self.addresses[protocol],
+            "security.protocol": protocol,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.scratch / "ca.pem"),
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": PASSWORD,
+            **{name.replace("_", "."): text for name, text in texts.items()},
+        }
+
+    def access(self, protocol: str, **texts: str) -> ClusterAccess:
+        return ClusterAccess.from_properties(self.properties(protocol, **texts))
+
+    def stop(self) -> None:
+        self.process.stop()
+        for held in self._held.values():
+            held.close()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    running = SecuredBroker(tmp_path_factory.mktemp("secured"))
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("protocol", LISTENERS)
+def test_each_client_is_served_on_each_listener(broker: SecuredBroker, protocol: str, mechanism: str) -> None:
+    access = broker.access(protocol, sasl_mechanism=mechanism)
+    with open_client(access) as client:
+        assert client.retry(lambda: client.any_connection().request(MetadataRequest(topics=()))).brokers
+    with open_admin(access) as admin:
+        assert isinstance(list_topics(admin), dict)
+    producer = Producer({**librdkafka_settings(access), "log_level": 0})
+    assert producer.list_topics(timeout=PATIENCE_S).brokers
+
+
+def test_a_wrong_password_is_said_at_the_first_try(broker: SecuredBroker) -> None:
+    access = broker.access("SASL_SSL", sasl_password="wrong")
+    with open_client(access) as client, pytest.raises(KafkaError, match="refused the user alice") as refused:
+        client.topic("t")
+    assert refused.value.name == "SASL_AUTHENTICATION_FAILED"
+    assert "tried for" not in str(refused.value)
+
+
+def test_plain_text_on_a_port_of_tls_is_named(broker: SecuredBroker) -> None:
+    access = ClusterAccess(broker.addresses["SSL"])
+    with open_client(access) as client, pytest.raises(ProtocolError, match="this is TLS, not Kafka's protocol"):
+        client.list_topics()
+
+
+def test_tls_on_a_port_of_plain_text_is_named(broker: SecuredBroker) -> None:
+    access = broker.access("SSL", bootstrap_servers=broker.addresses["PLAINTEXT"])
+    with open_admin(access) as admin, pytest.raises(KafkaError, match="may be one without TLS"):
+        admin.cluster()
+
+
+def test_a_connection_that_is_always_busy_logs_in_again(broker: SecuredBroker) -> None:
+    host, _, port = broker.addresses["SASL_SSL"].rpartition(":")
+    with open_connection(broker.access("SASL_SSL"), host, int(port)) as connection:
+        version = connection.version_of(ApiKey.METADATA)
+        connection.send(MetadataRequest(topics=()), version)
+        deadline_s = time.monotonic() + 2.5 * SESSION_MS / 1_000
+        count = 0
+        while time.monotonic() < deadline_s:
+            connection.send(MetadataRequest(topics=()), version)
+            assert connection.receive_message(MetadataResponse).brokers
+            count += 1
+        assert connection.receive_message(MetadataResponse).brokers
+        assert not connection.in_flight
+    assert count > 10
+
+
+def test_a_client_that_stays_logs_in_again(broker: SecuredBroker) -> None:
+    with open_client(broker.access("SASL_PLAINTEXT", sasl_mechanism="PLAIN")) as client:
+        connection = client.any_connection()
+        deadline_s = time.monotonic() + 2 * SESSION_MS / 1_000
+        while time.monotonic() < deadline_s:
+            assert client.any_connection().request(MetadataRequest(topics=())).brokers
+        assert client.any_connection() is connection
+
+
+def test_no_password_is_told(broker: SecuredBroker) -> None:
+    assert PASSWORD not in "".join(broker.process.output)
+    assert authority().pem not in repr(broker.access("SASL_SSL"))
+    assert PASSWORD not in repr(broker.access("SASL_SSL"))

@@ -1,0 +1,92 @@
+"""An access in the words of librdkafka, which takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from moldau.client.protocol.access import ClusterAccess
+from moldau.errors import KafkaError
+from moldau.transport.librdkafka import librdkafka_settings
+from tests.support.certificates import authority
+
+SERVERS = "b:1,a:9092,[::1]:9092"
+LOGIN = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": "hidden"}
+NOT_AT_DEFAULT = ClusterAccess(SERVERS, client_id="job", connect_timeout_ms=2, request_timeout_ms=3)
+
+
+def access_of(**texts: str) -> ClusterAccess:
+    """`ssl_key_password` is `ssl.key.password`."""
+    said = {name.replace("_", "."): text for name, text in texts.items()}
+    return ClusterAccess.from_properties({"bootstrap.servers": SERVERS, **said})
+
+
+def taken(access: ClusterAccess) -> dict[str, object]:
+    """The settings, after librdkafka took them."""
+    told = librdkafka_settings(access)
+    Producer({**told, "log_level": 0})
+    Consumer({**told, "log_level": 0, "group.id": "g"}).close()
+    return told
+
+
+@pytest.mark.parametrize("access", [ClusterAccess(SERVERS), NOT_AT_DEFAULT])
+def test_librdkafka_takes_what_it_is_told(access: ClusterAccess) -> None:
+    told = taken(access)
+    assert (told["bootstrap.servers"], told["client.id"]) == (SERVERS, access.client_id)
+
+
+def test_files_of_pem_stay_files(tmp_path: Path) -> None:
+    own = authority().issue("CN=alice")
+    path = tmp_path / "own.pem"
+    path.write_text(own.key_pem_with("opens") + own.chain_pem)
+    ca = str(authority().write(tmp_path))
+    trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": ca}
+    key = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(path), "ssl_key_password": "opens"}
+    told = taken(access_of(security_protocol="SSL", **trust, **key))
+    assert told["ssl.ca.location"] == ca
+    assert told["ssl.key.location"] == told["ssl.certificate.location"] == str(path)
+    assert (told["ssl.key.password"], told["ssl.endpoint.identification.algorithm"]) == ("opens", "https")
+
+
+def test_a_trust_store_of_pkcs12_becomes_pem(tmp_path: Path) -> None:
+    store = tmp_path / "own.p12"
+    store.write_bytes(authority().own.pkcs12("opens"))
+    trust = {"ssl_truststore_location": str(store), "ssl_truststore_password": "opens"}
+    key = {"ssl_keystore_location": str(store), "ssl_keystore_password": "opens"}
+    told = taken(access_of(security_protocol="SSL", ssl_endpoint_identification_algorithm="", **trust, **key))
+    assert "BEGIN CERTIFICATE" in str(told["ssl.ca.pem"])
+    assert told["ssl.keystore.location"] == str(store)
+    assert told["ssl.endpoint.identification.algorithm"] == "none"
+
+
+def test_pem_in_settings_and_suites_by_the_names_of_openssl() -> None:
+    own = authority().issue("CN=alice")
+    told = taken(
+        access_of(
+            security_protocol="SSL",
+            ssl_truststore_type="PEM",
+            ssl_truststore_certificates=authority().pem,
+            ssl_keystore_type="PEM",
+            ssl_keystore_key=own.key_pem,
+            ssl_keystore_certificate_chain=own.chain_pem,
+            ssl_cipher_suites="TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        )
+    )
+    assert told["ssl.cipher.suites"] == "ECDHE-ECDSA-AES128-GCM-SHA256"
+
+
+def test_a_login_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOLDAU_TEST_PASSWORD", "of the environment")
+    said = {**LOGIN, "sasl.password": "${env:MOLDAU_TEST_PASSWORD}"}
+    told = taken(access_of(security_protocol="SASL_PLAINTEXT", **said))
+    assert (told["sasl.mechanism"], told["sasl.username"]) == ("SCRAM-SHA-512", "alice")
+    assert told["sasl.password"] == "of the environment"
+    assert "security.protocol" in told
+
+
+def test_a_secret_that_is_not_there_is_named() -> None:
+    said = {**LOGIN, "sasl.password": "${env:MOLDAU_TEST_NOTHING}"}
+    with pytest.raises(KafkaError, match=r"sasl\.password: the environment variable MOLDAU_TEST_NOTHING is not set"):
+        librdkafka_settings(access_of(security_protocol="SASL_SSL", **said))
