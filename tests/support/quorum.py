@@ -78,7 +78,7 @@ class Node:
         properties = read_meta_properties(self.disk)
         assert properties is not None
         role = QuorumRole(
-            identity=VoterIdentity(NODE, properties.cluster_id, properties.directory_id, CONTROLLER),
+            identity=VoterIdentity(NODE, properties.cluster_id, properties.directory_id, (CONTROLLER,)),
             settings=self.settings,
             disk=self.disk,
             clock=self.clock,

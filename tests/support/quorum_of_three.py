@@ -93,7 +93,7 @@ class QuorumNode:
         assert properties is not None
         pauses = Pauses(asyncio.get_running_loop(), None)
         self.role = QuorumRole(
-            identity=VoterIdentity(self.node_id, CLUSTER_ID, properties.directory_id, self.address),
+            identity=VoterIdentity(self.node_id, CLUSTER_ID, properties.directory_id, (self.address,)),
             settings=self.settings,
             disk=self.disk,
             clock=self.clock,

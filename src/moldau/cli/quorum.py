@@ -180,7 +180,7 @@ def recover_node(arguments: argparse.Namespace) -> int:
     from moldau.wire.protocol.messages.raft_records import Endpoint
 
     settings = _settings(arguments.config)
-    point = settings.advertised_controller_endpoint or settings.controller_endpoint
+    point = next(iter(settings.advertised_controller_endpoints), None)
     if point is None:
         raise CommandError(f"{arguments.config} names no listener of controller.listener.names")
     now_ms = time.time_ns() // 1_000_000

@@ -22,4 +22,4 @@ def test_the_settings_of_each_node_are_those_of_its_roles():
     for node_id, roles in roles_of(seed).items():
         settings = parse_broker_settings(settings_of(seed, node_id))
         assert settings.is_broker == ("broker" in roles)
-        assert (settings.controller_endpoint is not None) == ("controller" in roles)
+        assert bool(settings.controller_endpoints) == ("controller" in roles)

@@ -254,7 +254,7 @@ def _opened(directory: str) -> OsDisk:
 
 
 def _controller_listener(settings: BrokerSettings) -> BrokerListener:
-    endpoint = settings.advertised_controller_endpoint or settings.controller_endpoint
+    endpoint = next(iter(settings.advertised_controller_endpoints), None)
     if not settings.is_controller:
         return BrokerListener("CONTROLLER", "localhost", 0)  # it has none
     if endpoint is None:

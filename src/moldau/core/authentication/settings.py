@@ -34,7 +34,7 @@ class NodeSettings(Protocol):
         ...
 
     @property
-    def controller_endpoint(self) -> Endpoint | None:
+    def controller_endpoints(self) -> tuple[Endpoint, ...]:
         """See BrokerSettings."""
         ...
 
@@ -109,15 +109,21 @@ def has_sasl(protocol: str) -> bool:
 
 def check_sasl(settings: NodeSettings) -> None:
     """Raises INVALID_CONFIG where a listener cannot authenticate its clients, or this node cannot log in at others."""
-    names = [endpoint.name for endpoint in settings.listeners]
-    if settings.controller_endpoint is not None:
-        names.append(settings.controller_endpoint.name)
-    for name in names:
+    for name in (endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)):
         if has_sasl(settings.protocol_of(name)):
             sasl_settings(name, settings)
     if not settings.is_alone:
-        for listener in dict.fromkeys((settings.inter_broker_listener, *settings.controller_listener_names)):
-            login_at(listener.upper(), settings)
+        for listener in listeners_of_others(settings):
+            login_at(listener, settings)
+
+
+def listeners_of_others(settings: NodeSettings) -> tuple[str, ...]:
+    """The names of the listeners at which this node reaches others: that of brokers, and the first of controllers."""
+    return tuple(
+        dict.fromkeys(
+            (settings.inter_broker_listener, *(name.upper() for name in settings.controller_listener_names[:1]))
+        )
+    )
 
 
 def sasl_settings(listener: str, settings: NodeSettings) -> SaslSettings:

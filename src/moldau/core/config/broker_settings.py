@@ -82,7 +82,7 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
     inter_broker_listener_name: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     listeners: Annotated[tuple[Endpoint, ...], Row("list", "PLAINTEXT://127.0.0.1:9092", "", PER_BROKER,
         "Kafka binds every interface by default")]
-    """The listeners for clients; those named by `controller.listener.names` are left out, see `controller_endpoint`."""
+    """For clients; those named by `controller.listener.names` are left out, see `controller_endpoints`."""
     max_connection_creation_rate: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections_per_ip: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
@@ -310,11 +310,11 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         return next(iter(self.log_directories), None)
 
     @property
-    def controller_endpoint(self) -> Endpoint | None:
-        """Where this node listens for the others of the quorum: what `listeners` says of `controller.listener.names`.
-        None where it says nothing: a node alone needs no socket for them.
+    def controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where this node listens for the others of the quorum: what `listeners` says of `controller.listener.names`,
+        in the order of those. Empty where it says nothing: a node alone needs no socket for them.
         """
-        return self._of_controller("listeners")
+        return self._of_controllers("listeners")
 
     @property
     def tls_listeners(self) -> tuple[str, ...]:
@@ -325,15 +325,18 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         return tuple(name for name in names if uses_tls(self.protocol_of(name)))
 
     @property
-    def advertised_controller_endpoint(self) -> Endpoint | None:
-        """What the others are told of it, where `advertised.listeners` names it."""
-        return self._of_controller("advertised.listeners")
+    def advertised_controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """What the others are told of `controller_endpoints`, in their order: each as `advertised.listeners` has it,
+        else as `listeners`."""
+        told = {endpoint.name: endpoint for endpoint in self._of_controllers("advertised.listeners")}
+        return tuple(told.get(endpoint.name, endpoint) for endpoint in self.controller_endpoints)
 
-    def _of_controller(self, setting: str) -> Endpoint | None:
+    def _of_controllers(self, setting: str) -> tuple[Endpoint, ...]:
         text = self.texts.get(setting, "")
         items = _names(parse_value(setting, "list", text)) if text else ()
-        names = [name.upper() for name in self.controller_listener_names]
-        return next((endpoint for endpoint in parse_endpoints(setting, items) if endpoint.name in names), None)
+        found = {endpoint.name: endpoint for endpoint in parse_endpoints(setting, items)}
+        names = dict.fromkeys(name.upper() for name in self.controller_listener_names)
+        return tuple(found[name] for name in names if name in found)
 
     @property
     def registered_listeners(self) -> tuple[Endpoint, ...]:
@@ -361,15 +364,15 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         """No setting names another controller: a new directory is a new cluster. Brokers may join all the same."""
         if not self.is_controller:
             return False
-        points = (self.controller_endpoint, self.advertised_controller_endpoint)
-        own = [(host, point.port) for point in points if point is not None for host in (point.host, "localhost")]
+        points = (*self.controller_endpoints, *self.advertised_controller_endpoints)
+        own = [(host, point.port) for point in points for host in (point.host, "localhost")]
         others = [each for each in self.controller_quorum_bootstrap_servers if (each.host, each.port) not in own]
         return len(self.controller_quorum_voters) < 2 and not others
 
     @property
     def is_whole(self) -> bool:
         """This node is the cluster, for ever: it is both, and listens nowhere for another one that would join."""
-        return self.is_alone and self.is_broker and self.controller_endpoint is None
+        return self.is_alone and self.is_broker and not self.controller_endpoints
 
     @property
     def retention_ms(self) -> int:
@@ -545,9 +548,7 @@ def _check_security(settings: BrokerSettings) -> None:
     texts = settings.texts
     if "inter.broker.listener.name" in texts and "security.inter.broker.protocol" in texts:
         raise invalid_config("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
-    own = [endpoint.name for endpoint in settings.listeners]
-    if settings.controller_endpoint is not None:
-        own.append(settings.controller_endpoint.name)
+    own = [endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)]
     for name in settings.tls_listeners:
         tls = settings.tls_of(name)
         if name in own and tls is not None and tls.keystore is None:

@@ -38,8 +38,8 @@ class QuorumSettings(Protocol):
         ...
 
     @property
-    def controller_endpoint(self) -> Endpoint | None:
-        """That for nodes."""
+    def controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """Those for nodes."""
         ...
 
     @property
@@ -83,7 +83,7 @@ def check_quorum(settings: QuorumSettings) -> None:
             f"If process.roles contains the 'controller' role, the node id {settings.node_id} must be included in the "
             f"set of voters controller.quorum.voters=Set({ids})"
         )
-    if settings.controller_endpoint is None and not settings.is_whole:
+    if not settings.controller_endpoints and not settings.is_whole:
         raise invalid_config(
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
             "when running the KRaft controller role"
@@ -99,7 +99,7 @@ def _check_broker_alone(settings: QuorumSettings) -> None:
             f"If process.roles contains just the 'broker' role, the node id {settings.node_id} must not be included in "
             f"the set of voters controller.quorum.voters=Set({ids})"
         )
-    if settings.controller_endpoint is not None:
+    if settings.controller_endpoints:
         raise invalid_config(
             "The controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
             "running KRaft with just the broker role"

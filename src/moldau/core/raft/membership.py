@@ -26,8 +26,14 @@ class Membership(msgspec.Struct, frozen=True):
         for known in voters.latest.voters:
             key = ReplicaKey(BrokerId(known.voter_id), known.voter_directory_id)
             if key == node:
-                is_told = known == self.voter
+                is_told = _in_order(known) == _in_order(self.voter)
                 return None if is_told else UpdateVoter(self.voter, False, leader_epoch)
             if key.node_id == node.node_id:
                 return RemoveVoter(key) if self.joins else None
         return AddVoter(self.voter, is_answered_when_committed=False) if self.joins else None
+
+
+def _in_order(voter: VotersRecordVoter) -> VotersRecordVoter:
+    """Its listeners by name: Apache Kafka writes them in an order of its own."""
+    points = tuple(sorted(voter.endpoints, key=lambda point: point.name))
+    return msgspec.structs.replace(voter, endpoints=points)

@@ -31,7 +31,7 @@ well."""
 def shares_of_connections(settings: BrokerSettings, max_open: int | None) -> tuple[int | None, int | None]:
     """How many of `max_open` connections may be open at once on the listeners for clients, and on the controller's.
     Who floods the one leaves the other its own, and both together leave the files of the log theirs."""
-    if max_open is None or settings.controller_endpoint is None:
+    if max_open is None or not settings.controller_endpoints:
         return max_open, max_open
     for_controllers = max(1, max_open // CONTROLLER_SHARE) if settings.listeners else max_open
     return max_open - for_controllers, for_controllers

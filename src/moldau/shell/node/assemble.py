@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -81,9 +81,10 @@ class Node:
         self._group: ConnectionGroup | None = None
         self._controller_listener: ControllerListener | None = None
         names = settings.controller_listener_names
-        self._controller_address = BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
+        first = BrokerListener(names[0].upper() if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
+        self._controller_addresses: tuple[BrokerListener, ...] = (first,)
         """What the voters record says of the controller, which needs no socket while it is the only one."""
-        is_for_others = settings.controller_endpoint is not None or not settings.is_alone
+        is_for_others = bool(settings.controller_endpoints) or not settings.is_alone
         self._addresses = RegisteredAddresses(settings, doors, self.log, is_for_others=is_for_others)
         self._authentication = NodeAuthentication(settings, doors, self.log, self.telemetry)
         self._dispatcher: Dispatcher | None = None
@@ -114,7 +115,7 @@ class Node:
     def bootstrap_servers(self) -> str:
         """`HOST:PORT` of the first listener for clients; of a controller alone, which has none, that of its own. Raises
         MoldauError before `start`."""
-        listener = self._first_listener() if self.settings.is_broker else self._controller_address
+        listener = self._first_listener() if self.settings.is_broker else self._controller_addresses[0]
         host = listener.host
         if is_wildcard(host) and not self.settings.is_alone:
             host = self._addresses.name or host
@@ -202,19 +203,22 @@ class Node:
             factory = partial(group.new_connection, endpoint.name, asked, certified)
             server = tls.server(endpoint.name)
             self._listeners.append(await self._network.listen(endpoint.host, endpoint.port, factory, server))
-        if settings.controller_endpoint is not None:
-            await self._listen_for_controllers(settings.controller_endpoint, tls, for_controllers)
+        if settings.controller_endpoints:
+            await self._listen_for_controllers(settings.controller_endpoints, tls, for_controllers)
         return group
 
-    async def _listen_for_controllers(self, endpoint: Endpoint, tls: NodeTls, max_open: int | None) -> None:
+    async def _listen_for_controllers(self, endpoints: Sequence[Endpoint], tls: NodeTls, max_open: int | None) -> None:
         admission = new_admission(self.settings, self.doors, self.log, self.telemetry, max_open=max_open)
-        limits = connection_limits(self.settings)
         listener = self._controller_listener = ControllerListener(
-            limits, admission, self.log, self.telemetry, self._authentication
+            connection_limits(self.settings), admission, self.log, self.telemetry, self._authentication
         )
-        name = endpoint.name
-        port = await listener.open(self._network, endpoint, tls.server(name), tls.principal_of(name))
-        self._controller_address = self._addresses.for_controllers(endpoint, port)
+        ports = {
+            name: await listener.open(self._network, endpoint, tls.server(name), tls.principal_of(name))
+            for name, endpoint in ((each.name, each) for each in endpoints)
+        }
+        self._controller_addresses = tuple(
+            self._addresses.for_controllers(each, ports[each.name]) for each in endpoints
+        )
 
     async def _open_operations(self, group: ConnectionGroup) -> None:
         """`/live` answers from here on, `/ready` says why it is not yet."""
@@ -231,7 +235,8 @@ class Node:
 
     async def _assemble(self, directories: NodeDirectories, group: ConnectionGroup) -> None:
         """Format if new, then quorum, logs, broker, registration."""
-        properties, logs = directories.open(self.node_id, self._controller_address, is_alone=self.settings.is_alone)
+        first = self._controller_addresses[0]
+        properties, logs = directories.open(self.node_id, first, is_alone=self.settings.is_alone)
         self._logs = logs
         pauses = Pauses(asyncio.get_running_loop(), self.doors.timer_ns)
         quorum = await self._start_quorum(properties, logs, pauses)
@@ -254,7 +259,8 @@ class Node:
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
         doors = self.doors
-        identity = VoterIdentity(self.node_id, properties.cluster_id, properties.directory_id, self._controller_address)
+        points = self._controller_addresses
+        identity = VoterIdentity(self.node_id, properties.cluster_id, properties.directory_id, points)
         quorum = self._quorum = QuorumRole(
             identity=identity,
             settings=self.settings,
@@ -268,7 +274,7 @@ class Node:
             on_invariant_broken=self._invariant_broken,
             on_directory_failed=self._directory_failed,
             health=logs.first.health,
-            configured=voters_at(self._controller_address.name, self.settings),
+            configured=voters_at(points[0].name, self.settings),
         )
         self._authorizer = new_authorizer(self.settings, quorum, self.log)
         if self._controller_listener is not None:
@@ -282,7 +288,7 @@ class Node:
         from moldau.core.metadata.random_uuid import random_uuid
         from moldau.shell.quorum.controller_registration import register_controller, registration_of
 
-        registration = registration_of(self.node_id, random_uuid(self.doors.random), self._controller_address)
+        registration = registration_of(self.node_id, random_uuid(self.doors.random), self._controller_addresses)
         self._background().spawn(register_controller(registration, channel.submit, self.log))
 
     async def _start_broker(

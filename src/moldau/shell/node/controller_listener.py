@@ -29,7 +29,7 @@ MEMORY_BYTES = 64 << 20
 
 
 class ControllerListener:
-    """The listener of one node: `open` takes the port, `serve` begins to answer, `close` ends it."""
+    """The listeners of one node: `open` takes the port of each, `serve` begins to answer, `close` ends them."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ControllerListener:
         telemetry: Telemetry,
         authentication: NodeAuthentication | None = None,
     ) -> None:
-        """`authentication`: where the listener may ask for it."""
+        """`authentication`: where a listener may ask for it."""
         self._authentication = authentication
         self._group = ConnectionGroup(
             asyncio.get_running_loop(),
@@ -50,7 +50,7 @@ class ControllerListener:
             telemetry,
             admission,
         )
-        self._listener: Listener | None = None
+        self._listeners: list[Listener] = []
         self._dispatcher: Dispatcher | None = None
 
     async def open(
@@ -64,7 +64,8 @@ class ControllerListener:
         `certified`: with `tls`."""
         asked = None if self._authentication is None else self._authentication.of_listener(endpoint.name, self._group)
         factory = partial(self._group.new_connection, endpoint.name, asked, certified)
-        listener = self._listener = await network.listen(endpoint.host, endpoint.port, factory, tls)
+        listener = await network.listen(endpoint.host, endpoint.port, factory, tls)
+        self._listeners.append(listener)
         return listener.port
 
     @property
@@ -88,7 +89,7 @@ class ControllerListener:
         self._group.abort()
 
     def _end(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         if self._dispatcher is not None:
             self._dispatcher.close()

@@ -40,7 +40,9 @@ class RegisteredAddresses:
         """The controller's listener as the voters know it: advertised, or bound at `port`. Without a host, that of its
         entry in `controller.quorum.voters`, as Apache Kafka does: there the others look for it."""
         settings = self._settings
-        advertised = settings.advertised_controller_endpoint or endpoint
+        advertised = next(
+            (one for one in settings.advertised_controller_endpoints if one.name == endpoint.name), endpoint
+        )
         named = [each.host for each in settings.controller_quorum_voters if each.node_id == settings.node_id]
         if named and is_wildcard(advertised.host) and not is_wildcard(named[0]):
             host = named[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.client.protocol.sasl import Credentials
-from moldau.core.authentication.settings import login_at
+from moldau.core.authentication.settings import listeners_of_others, login_at
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.ports import Random, Workers
 from moldau.transport.network import Network, NetworkInFront
@@ -30,7 +30,7 @@ class NetworkWithLogins(NetworkInFront):
 
 def with_logins(network: Network, settings: BrokerSettings, random: Random, workers: Workers) -> Network:
     """The network by which this node reaches others: `network` itself where no listener asks for a login."""
-    names = (settings.inter_broker_listener, *(name.upper() for name in settings.controller_listener_names))
+    names = listeners_of_others(settings)
     found = {name: login for name in names if not settings.is_alone and (login := login_at(name, settings)) is not None}
     if not found:
         return network

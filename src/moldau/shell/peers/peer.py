@@ -216,6 +216,7 @@ class Peer:
 
     async def _connect(self) -> _PeerConnection:
         is_open, address, why = False, self._address, _GIVEN_UP
+        loop = asyncio.get_running_loop()  # none runs where this coroutine is dropped in the middle
         if self._outage is not None:
             self._outage.asked(address)
         doublings = max(0, self._long_tries - SHORT_TRIES + 1)
@@ -243,7 +244,7 @@ class Peer:
             why = str(error)
             raise
         finally:
-            self._note_try(this_try, asyncio.get_running_loop().time(), is_open=is_open, why=why)
+            self._note_try(this_try, loop.time(), is_open=is_open, why=why)
             self._try = None
             if not is_open:
                 connection.end()

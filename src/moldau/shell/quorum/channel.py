@@ -108,7 +108,8 @@ class QuorumChannel:
             asked = encode_request(request, receiver, self._sender)
             response = cast(QuorumResponse, await peer.request(asked, timeout_ms))
             self._absent.pop(node_id, None)
-            self._leaders.update(leader_addresses(response))
+            if address.name == self._sender.listeners[0].name:
+                self._leaders.update(leader_addresses(response))  # as who asks at that listener reaches them
             answer = decode_answer(response)
             self._note_cluster(node_id, is_other=answer.error == _OF_ANOTHER_CLUSTER)
             return answer
@@ -127,13 +128,23 @@ class QuorumChannel:
             self._on_stranger()
 
     def address_of(self, node_id: int, voters: VoterSet) -> BrokerListener | None:
-        """Where the node is reached; None: nobody has said so far."""
+        """Where this node reaches another one: at its listener of our own first one's name, or at one of another name
+        if it has none. None: nobody has said so far."""
         name = self._sender.listeners[0].name
+        found = self.listener_of(node_id, name, voters)
+        if found is not None:
+            return found
+        points = (point for voter in voters.voters if voter.voter_id == node_id for point in voter.endpoints)
+        return next((BrokerListener(point.name, point.host, point.port) for point in points), None)
+
+    def listener_of(self, node_id: int, name: str, voters: VoterSet) -> BrokerListener | None:
+        """The listener of a node with this name; None: nobody has said so far."""
         for voter in voters.voters:
             if voter.voter_id == node_id and voter.endpoints:
-                point = next((each for each in voter.endpoints if each.name == name), voter.endpoints[0])
-                return BrokerListener(point.name, point.host, point.port)
-        known = self._leaders.get(node_id) or self._bootstrap.get(node_id)
+                points = (BrokerListener(each.name, each.host, each.port) for each in voter.endpoints)
+                return next((point for point in points if point.name == name), None)
+        is_asked_at = name == self._sender.listeners[0].name
+        known = self._leaders.get(node_id) or self._bootstrap.get(node_id) if is_asked_at else None
         return None if known is None else BrokerListener(name, *known)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from moldau.core.metadata.features import REGISTERED_FEATURES
@@ -17,12 +17,12 @@ RETRY_S = 1.0
 
 
 def registration_of(
-    controller_id: BrokerId, incarnation_id: Uuid, point: BrokerListener
+    controller_id: BrokerId, incarnation_id: Uuid, points: Sequence[BrokerListener]
 ) -> ControllerRegistrationRequest:
-    """What the controller that listens at `point` says of itself."""
-    listener = RegisteredListener(point.name, point.host, point.port, point.security_protocol)
+    """What the controller that listens at `points` says of itself."""
+    listeners = tuple(RegisteredListener(each.name, each.host, each.port, each.security_protocol) for each in points)
     return ControllerRegistrationRequest(
-        controller_id, incarnation_id, listeners=(listener,), features=REGISTERED_FEATURES
+        controller_id, incarnation_id, listeners=listeners, features=REGISTERED_FEATURES
     )
 
 

@@ -9,7 +9,9 @@ from moldau.ports import Clock
 from moldau.types import BrokerId
 
 
-def describe_quorum(quorum: Quorum, clock: Clock, node_id: BrokerId, own_listener: BrokerListener) -> QuorumDescription:
+def describe_quorum(
+    quorum: Quorum, clock: Clock, node_id: BrokerId, own_listeners: tuple[BrokerListener, ...]
+) -> QuorumDescription:
     """What this node knows of the quorum. Only the leader knows how far the others are."""
     voters = quorum.log.voters.latest
     offset_ms = clock.now_ms() - clock.monotonic_ms()
@@ -23,7 +25,7 @@ def describe_quorum(quorum: Quorum, clock: Clock, node_id: BrokerId, own_listene
         voter.voter_id: tuple(BrokerListener(point.name, point.host, point.port) for point in voter.endpoints)
         for voter in voters.voters
     }
-    listeners.setdefault(node_id, (own_listener,))
+    listeners.setdefault(node_id, own_listeners)
     return QuorumDescription(
         leader_id=BrokerId(quorum.leader_id),
         leader_epoch=quorum.leader_epoch,

@@ -76,12 +76,13 @@ from moldau.types import BrokerId, Buffer, Uuid
 
 
 class VoterIdentity(msgspec.Struct, frozen=True):
-    """Who this voter is: from `meta.properties`, and where its controller listener is."""
+    """Who this voter is: from `meta.properties`, and where its controller listens. Under the name of the first of
+    `controller_listeners` it reaches other controllers."""
 
     node_id: BrokerId
     cluster_id: str
     directory_id: Uuid
-    controller_listener: BrokerListener
+    controller_listeners: tuple[BrokerListener, ...]
 
 
 class QuorumRole:
@@ -136,7 +137,7 @@ class QuorumRole:
             report_damaged=self._snapshot_damaged,
         )
         node = ReplicaKey(identity.node_id, identity.directory_id)
-        sender = self._sender = Sender(node, identity.cluster_id, (identity.controller_listener,))
+        sender = self._sender = Sender(node, identity.cluster_id, identity.controller_listeners)
         self._channel = QuorumChannel(
             sender,
             network,
@@ -205,7 +206,9 @@ class QuorumRole:
     def leader_address(self) -> BrokerListener | None:
         """Where the leader's controller is reached; None: it is this node's own, or nobody is known to lead."""
         leader_id = self.leader_id
-        return None if leader_id in (NOBODY, self.identity.node_id) else self.listener_of(leader_id)
+        return (
+            None if leader_id in (NOBODY, self.identity.node_id) else self._channel.address_of(leader_id, self.voters)
+        )
 
     @property
     def unclean_elections(self) -> int:
@@ -235,7 +238,7 @@ class QuorumRole:
     def describe(self) -> QuorumDescription:
         """What DescribeQuorum is answered with; after `start`. Only the leader knows how far the others are."""
         me = self.identity
-        return describe_quorum(self._voter.quorum, self._clock, me.node_id, me.controller_listener)
+        return describe_quorum(self._voter.quorum, self._clock, me.node_id, me.controller_listeners)
 
     @property
     def is_leader(self) -> bool:
@@ -258,10 +261,12 @@ class QuorumRole:
         asked = decode_request(request, self._sender)
         return asked, self._voter.asked(asked)
 
-    def listener_of(self, node_id: int) -> BrokerListener | None:
-        """Where the controller of a node is reached; None: nobody has said so far."""
-        me = self.identity
-        return me.controller_listener if node_id == me.node_id else self._channel.address_of(node_id, self.voters)
+    def listener_of(self, node_id: int, name: str) -> BrokerListener | None:
+        """Where those who speak to this node at its listener `name` reach the controller of a node; None: nobody has
+        said so far."""
+        if node_id == self.identity.node_id:
+            return next((each for each in self.identity.controller_listeners if each.name == name), None)
+        return self._channel.listener_of(node_id, name, self.voters)
 
     # start and stop
 
@@ -357,14 +362,14 @@ class QuorumRole:
         if isinstance(request, VoterRequest):
             if not self.is_leader:
                 raise self._not_leading()
-            return await self.change_voters(request)
+            return await self.change_voters(request, self._sender.listeners[0].name)
         answer = self.ask(request)
         return await answer if isinstance(answer, asyncio.Future) else answer
 
-    async def change_voters(self, request: VoterRequest) -> VoterResponse:
-        """What the leader answers to a request that changes the voters."""
+    async def change_voters(self, request: VoterRequest, listener: str) -> VoterResponse:
+        """What the leader answers to a request that changes the voters, asked at its listener of this name."""
         timeout_ms = self._settings.controller_quorum_request_timeout_ms
-        changing = change_voters(self._voter, self, self._sender, self._network, timeout_ms, request)
+        changing = change_voters(self._voter, self, self._sender, self._network, timeout_ms, request, listener)
         # a task of its own: the first step of a handler is taken outside of any, and a time-out needs one
         return await asyncio.get_running_loop().create_task(changing)
 

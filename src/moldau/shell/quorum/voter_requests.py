@@ -34,15 +34,22 @@ from moldau.wire.protocol.messages.raft_voters import AddRaftVoterRequest
 class Addresses(Protocol):
     """Who is reached where."""
 
-    def listener_of(self, node_id: int) -> BrokerListener | None:
-        """Where the node listens for the quorum; None: nobody said so yet."""
+    def listener_of(self, node_id: int, name: str) -> BrokerListener | None:
+        """The listener of a node with this name; None: nobody said so yet."""
         ...
 
 
 async def change_voters(
-    raft: RaftDriver, addresses: Addresses, sender: Sender, network: Network, timeout_ms: int, request: VoterRequest
+    raft: RaftDriver,
+    addresses: Addresses,
+    sender: Sender,
+    network: Network,
+    timeout_ms: int,
+    request: VoterRequest,
+    asked_at: str,
 ) -> VoterResponse:
-    """The answer, when the change is committed or refused. `timeout_ms`: how long one that names no time may take."""
+    """The answer, when the change is committed or refused. `timeout_ms`: how long one that names no time may take;
+    `asked_at`: the name of the listener that it came to."""
     try:
         change = decode_change(request, sender.cluster_id, sender.listeners[0].name)
         outcome: Standing | None = raft.quorum.refusal(change)
@@ -52,7 +59,7 @@ async def change_voters(
             wanted_ms = request.timeout_ms if isinstance(request, AddRaftVoterRequest) else timeout_ms
             async with asyncio.timeout(wanted_ms / 1_000):
                 outcome = await raft.asked(change)
-        return encode_outcome(request, outcome, addresses.listener_of(outcome.leader_id))
+        return encode_outcome(request, outcome, addresses.listener_of(outcome.leader_id, asked_at))
     except TimeoutError:
         return encode_voter_refusal(request, kafka_error("REQUEST_TIMED_OUT"))
     except KafkaError as error:

@@ -234,7 +234,7 @@ def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
     # as in Kafka: a listener that is not advertised is not registered
     assert settings.registered_listeners == (Endpoint("PLAINTEXT", "broker.example", 19092),)
     assert settings.log_directory == "/var/lib/data"
-    assert settings.controller_endpoint == Endpoint("CONTROLLER", "", 9093)
+    assert settings.controller_endpoints == (Endpoint("CONTROLLER", "", 9093),)
 
 
 def test_a_controller_alone_has_no_listener_for_clients_and_asks_nothing_of_those_of_brokers() -> None:
@@ -260,8 +260,8 @@ def test_a_controllers_listener_is_apart_from_those_for_clients() -> None:
         }
     )
     assert [str(endpoint) for endpoint in settings.listeners] == ["PLAINTEXT://:9092"]
-    assert settings.controller_endpoint == Endpoint("CONTROLLER", "", 9093)
-    assert settings.advertised_controller_endpoint == Endpoint("CONTROLLER", "one.example", 19093)
+    assert settings.controller_endpoints == (Endpoint("CONTROLLER", "", 9093),)
+    assert settings.advertised_controller_endpoints == (Endpoint("CONTROLLER", "one.example", 19093),)
     assert settings.controller_quorum_voters == (
         QuorumVoter(1, "one.example", 19093),
         QuorumVoter(2, "::1", 9093),

@@ -117,7 +117,7 @@ def test_tools_are_told_where_the_registered_controllers_are_and_nothing_of_brok
         await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
         leader = next(node for node in quorum.nodes.values() if node.role.is_leader)
         for node_id in (2, 1):
-            registration = registration_of(BrokerId(node_id), Uuid(bytes(16)), quorum.nodes[node_id].address)
+            registration = registration_of(BrokerId(node_id), Uuid(bytes(16)), [quorum.nodes[node_id].address])
             await register_controller(registration, leader.role.submit, EventLog(SystemClock()))
         peer.move_to(leader.address)
         answer = await peer.request(DescribeClusterRequest(endpoint_type=2), TIMEOUT_MS)

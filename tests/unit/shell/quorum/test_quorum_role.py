@@ -284,7 +284,7 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
     async def test() -> None:
         node = Node()
         role = QuorumRole(
-            identity=VoterIdentity(BrokerId(2), "c", Uuid(b"\x05" * 16), CONTROLLER),
+            identity=VoterIdentity(BrokerId(2), "c", Uuid(b"\x05" * 16), (CONTROLLER,)),
             settings=parse_broker_settings({}),
             disk=node.disk,
             clock=node.clock,

@@ -205,7 +205,7 @@ def test_a_leader_that_moved_has_its_own_address_changed_and_is_found_there() ->
         moved = UpdateRaftVoterRequest(
             None, epoch, 1, directory_of(quorum, 1), (here, Endpoint("NEW", "node-1", 9_095)), KRaftVersionFeature(0, 1)
         )
-        answer = await leader.change_voters(moved)
+        answer = await leader.change_voters(moved, LISTENER)
         assert answer.error_code == 0
         await quorum.until(lambda: len(quorum.nodes[2].role.describe().listeners[1]) == 2)
         assert quorum.describe().leader_epoch == epoch
@@ -228,7 +228,7 @@ def test_a_voter_that_moved_says_where_it_is() -> None:
         moved = UpdateRaftVoterRequest(
             None, 99, 2, directory_of(quorum, 2), elsewhere.listeners, KRaftVersionFeature(0, 1)
         )
-        refused = await quorum.nodes[1].role.change_voters(moved)
+        refused = await quorum.nodes[1].role.change_voters(moved, LISTENER)
         assert refused.error_code == 75  # of an epoch that nobody leads
 
     tell(story)

@@ -80,4 +80,4 @@ async def _answered(quorum: QuorumRole, context: RequestContext, request: Quorum
         known = await context.wait(answer)
     except KafkaError as error:
         return encode_refusal(request, error)
-    return encode_answer(request, asked, known, quorum.listener_of(known.leader_id))
+    return encode_answer(request, asked, known, quorum.listener_of(known.leader_id, context.session.listener_name))

@@ -22,7 +22,7 @@ async def act_update_raft_voter(
     context.throttle()
     try:
         context.check(CLUSTER_ACTION)
-        response = await context.wait(quorum.change_voters(request))
+        response = await context.wait(quorum.change_voters(request, context.session.listener_name))
     except KafkaError as error:
         response = encode_voter_refusal(request, error)
     return cast(UpdateRaftVoterResponse, response)
