@@ -82,6 +82,7 @@ class ClusterOfThree:
         is_of_moldau = all(command is moldau_command for command in commands.values())
         self._features = features if features is not None else () if is_of_moldau else UNSERVED
         self._settings = settings or {}
+        self._own_settings: dict[int, dict[str, str]] = {}
         self._commands = commands
         self._roles = dict(roles)
         self._brokers = [node_id for node_id in NODE_IDS if "broker" in roles[node_id]]
@@ -89,8 +90,8 @@ class ClusterOfThree:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._held = {node_id: (held_port(), held_port()) for node_id in (*NODE_IDS, *later)}
         """The voters are written before anybody listens."""
-        ports = {node_id: self._ports(node_id) for node_id in NODE_IDS}
-        reached = [self._ports(node_id)[0] for node_id in (*self._brokers, *later)]
+        ports = {node_id: self.ports_of(node_id) for node_id in NODE_IDS}
+        reached = [self.ports_of(node_id)[0] for node_id in (*self._brokers, *later)]
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in reached)
         self._clients: dict[str, str] = {"bootstrap.servers": self.bootstrap_servers, **(clients or {})}
         controllers = {node_id: port for node_id, (_, port) in ports.items() if "controller" in roles[node_id]}
@@ -117,13 +118,14 @@ class ClusterOfThree:
     def _format(self, node_id: int, *more: str, by_kafka: bool) -> None:
         format_directory(self.config_of(node_id), *more, by_kafka=by_kafka, features=self._features)
 
-    def _ports(self, node_id: int) -> tuple[int, int]:
+    def ports_of(self, node_id: int) -> tuple[int, int]:
+        """Of its listeners for clients and for controllers."""
         broker, controller = self._held[node_id]
         return port_of(broker), port_of(controller)
 
     def _write_config(self, node_id: int) -> None:
-        roles, (port, controller_port) = self._roles[node_id], self._ports(node_id)
-        controllers = ",".join(f"127.0.0.1:{self._ports(each)[1]}" for each in self._controllers)
+        roles, (port, controller_port) = self._roles[node_id], self.ports_of(node_id)
+        controllers = ",".join(f"127.0.0.1:{self.ports_of(each)[1]}" for each in self._controllers)
         points = {"broker": f"PLAINTEXT://127.0.0.1:{port}", "controller": f"CONTROLLER://127.0.0.1:{controller_port}"}
         listeners = ",".join(points[role] for role in roles.split(","))
         values = {
@@ -142,6 +144,7 @@ class ClusterOfThree:
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
             **self._settings,
+            **self._own_settings.get(node_id, {}),
         }
         self.config_of(node_id).write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
@@ -151,6 +154,21 @@ class ClusterOfThree:
             self._processes[node_id] = subprocess.Popen(
                 command, cwd=self._scratch, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def restart(self, node_id: int, settings: Mapping[str, str]) -> None:
+        """A clean stop, and the next life with these settings too; returns when all is whole again."""
+        process = self._processes.pop(node_id)
+        process.terminate()
+        assert process.wait(WAIT_S) == 0, self.told()
+        self._own_settings.setdefault(node_id, {}).update(settings)
+        self._write_config(node_id)
+        self.start(node_id)
+        self.wait_for_brokers()
+        self.wait_whole()
+
+    def move_clients(self, clients: Mapping[str, str]) -> None:
+        """From now on clients of the cluster have these settings of librdkafka."""
+        self._clients = dict(clients)
 
     def prepare_broker(self, node_id: int, command: Command) -> None:
         """One more node, a broker alone, has its settings and its directory."""

@@ -7,7 +7,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,12 +26,20 @@ PAUSE_OF_COPIED_S = 0.05
 
 @contextmanager
 def under_load(
-    bootstrap_servers: str, path: Path, topic: str, partitions: int, copy: history.Copy | None = None
+    bootstrap_servers: str,
+    path: Path,
+    topic: str,
+    partitions: int,
+    copy: history.Copy | None = None,
+    *,
+    clients: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
     """Of an existing topic; `path` gets the history. No client may see an error, and no acknowledged record may be
-    lost, come twice or out of order. `copy`: of two more topics with as many partitions, in transactions."""
+    lost, come twice or out of order. `copy`: of two more topics with as many partitions, in transactions. `clients`:
+    settings of librdkafka for a listener that asks for more than an address; the copier knows none of them."""
+    connecting = {"bootstrap.servers": bootstrap_servers, **(clients or {})}
     with history.record(path) as recorder:
-        load = _Load(recorder, bootstrap_servers, topic, partitions, copy, path)
+        load = _Load(recorder, connecting, topic, partitions, copy, path)
         load.start()
         try:
             assert load.has_read.wait(PATIENCE_S)
@@ -40,7 +48,7 @@ def under_load(
             load.stop()
         assert load.problems == []
         topics = [topic] if copy is None else [topic, copy.source, copy.target]
-        read = list(recorder.read_to_end({"bootstrap.servers": bootstrap_servers}, topics))
+        read = list(recorder.read_to_end(connecting, topics))
     verdict = history.judge(history.HistoryFile(path), copies=[] if copy is None else [copy])
     assert not verdict.findings, str(verdict)
     acknowledged = verdict.judged["records acknowledged"]
@@ -53,7 +61,7 @@ class _Load:
     def __init__(
         self,
         recorder: history.Recorder,
-        bootstrap_servers: str,
+        connecting: Mapping[str, str],
         topic: str,
         partitions: int,
         copy: history.Copy | None,
@@ -61,7 +69,7 @@ class _Load:
     ) -> None:
         self.problems: list[str] = []
         self._recorder = recorder
-        self._settings = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self._settings = {**connecting, "log_level": 0}
         self._topic = topic
         self._partitions = partitions
         self.has_read = threading.Event()
@@ -70,7 +78,8 @@ class _Load:
         writes = [(topic, PAUSE_S)] if copy is None else [(topic, PAUSE_S), (copy.source, PAUSE_OF_COPIED_S)]
         self._threads = [threading.Thread(target=self._write, args=each) for each in writes]
         self._threads += [threading.Thread(target=self._read) for _ in range(2)]
-        self._copied = [] if copy is None else [bootstrap_servers, copy.source, copy.target, "copiers", str(path)]
+        servers = connecting["bootstrap.servers"]
+        self._copied = [] if copy is None else [servers, copy.source, copy.target, "copiers", str(path)]
         self._copier = None if copy is None else self._new_copier()
 
     def _new_copier(self) -> TalkingProcess:
