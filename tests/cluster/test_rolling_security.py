@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from moldau.core.authentication.jaas import SCRAM_MODULE
 from moldau.core.config.replicated import replicated
 from moldau.testing import history
+from moldau.wire.protocol.jaas import SCRAM_MODULE
 from tests.support.cluster_of_three import (
     NODE_IDS,
     PARTITIONS,

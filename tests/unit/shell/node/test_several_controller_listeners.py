@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moldau.core.authentication.jaas import PLAIN_MODULE
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.network.authenticating import SUCCESSES
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.host_network import HostNetwork
+from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
