@@ -9,6 +9,7 @@ from moldau import __version__
 from moldau.cli import (
     acls,
     brokers,
+    certs,
     completion,
     configs,
     consume,
@@ -54,6 +55,7 @@ MODULES = (
     configs,
     quotas,
     acls,
+    certs,
     transactions,
     doctor,
     log,
@@ -68,7 +70,7 @@ COMMAND_GROUPS = (
     ("pipelines on Spark", ("pipeline",)),
     ("schemas", ("registry",)),
     ("a cluster of several", ("node", "storage", "brokers", "partitions", "quorum", "events")),
-    ("operating a cluster", ("configs", "quotas", "acls", "transactions", "doctor")),
+    ("operating a cluster", ("configs", "quotas", "acls", "certs", "transactions", "doctor")),
     ("files and shells", ("log", "completion")),
 )
 EXAMPLES = (
