@@ -1,6 +1,7 @@
 """The active controller as this broker reaches it: in its own process, or at the node that leads the quorum.
 
-What brokers ask for themselves goes as it is; what they ask for clients goes in an envelope, with who asks (KIP-590).
+What brokers ask for themselves goes as it is, by their own login; what they ask for clients goes in an envelope, with
+who asks (KIP-590).
 While no node is known to lead, or the one that is asked does not any more, a request waits and is tried again, as
 Kafka's channel to the controller does: where an answer was lost, the request may be done twice.
 """
@@ -17,12 +18,13 @@ from moldau.core.controller.quorum_description import quorum_response
 from moldau.core.controller.requests import MeteredRequest, QuorumDescription
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, kafka_error
-from moldau.shell.network.session import ANONYMOUS, Session
+from moldau.shell.network.session import Session
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.transport.network import Network
 from moldau.types import METADATA_PARTITION
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, api_key_of
 from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal
+from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.messages.cluster import (
     DescribeQuorumPartition,
     DescribeQuorumRequest,
@@ -40,7 +42,7 @@ _DESCRIBE_QUORUM = DescribeQuorumRequest(
     (DescribeQuorumTopic(METADATA_PARTITION.topic, (DescribeQuorumPartition(METADATA_PARTITION.partition),)),)
 )
 _LOOPBACK = bytes((127, 0, 0, 1))
-"""The address of a client that has none (a test's, or this node itself)."""
+"""The address of a client that has none (a test's)."""
 
 
 class Client(Protocol):
@@ -194,9 +196,14 @@ class ControllerChannel:
             if answer.error_code:
                 raise kafka_error(answer.error_code)
             return answer
-        principal, client_id = (ANONYMOUS, "") if client is None else (client.session.principal, client.client_id)
-        enclosed = encode_enclosed(message, client_id)
-        envelope = EnvelopeRequest(enclosed, encode_principal(principal), _address(client))
+        if client is None:
+            # without an envelope, as in Kafka: the controller then sees who this node is by its login or certificate
+            answer = await peer.request(message, self._timeout_ms)
+            if NOT_CONTROLLER in each_error_code(answer):
+                raise kafka_error("NOT_CONTROLLER")
+            return answer
+        enclosed = encode_enclosed(message, client.client_id)
+        envelope = EnvelopeRequest(enclosed, encode_principal(client.session.principal), _address(client))
         enveloped = await peer.request(envelope, self._timeout_ms)
         if enveloped.error_code:
             raise kafka_error(enveloped.error_code)
@@ -206,8 +213,8 @@ class ControllerChannel:
             raise kafka_error("UNKNOWN_SERVER_ERROR", f"the controller's answer cannot be read: {error}") from error
 
 
-def _address(client: Client | None) -> bytes:
+def _address(client: Client) -> bytes:
     try:
-        return _LOOPBACK if client is None else ip_address(client.session.client_address).packed
+        return ip_address(client.session.client_address).packed
     except ValueError:
         return _LOOPBACK

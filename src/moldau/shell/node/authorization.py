@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.core.authorization.settings import SUPER_USERS, allows_without_acls, parse_super_users
+from moldau.core.config.listeners import PLAINTEXT
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.shell.network.session import ANONYMOUS
 
@@ -30,7 +31,7 @@ def new_authorizer(settings: BrokerSettings, quorum: QuorumRole, log: EventLog) 
             authorizer.change(delta.acls)
 
     quorum.subscribe(metadata_changed)
-    if not settings.is_whole and ANONYMOUS not in super_users:
+    if _has_anonymous_nodes(settings) and ANONYMOUS not in super_users:
         log.warn(
             "authorizer",
             f"nodes that reach this one on a PLAINTEXT listener are {ANONYMOUS}, which is not in {SUPER_USERS}: "
@@ -38,3 +39,9 @@ def new_authorizer(settings: BrokerSettings, quorum: QuorumRole, log: EventLog) 
             "broker serves",
         )
     return authorizer
+
+
+def _has_anonymous_nodes(settings: BrokerSettings) -> bool:
+    """Whether others of the cluster reach this node without saying who they are."""
+    names = (settings.inter_broker_listener, *(name.upper() for name in settings.controller_listener_names))
+    return not settings.is_whole and any(settings.protocol_of(name) == PLAINTEXT for name in names)
