@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_json, print_rows
-from moldau.types import hint
+from moldau.wire.protocol.acl_words import check_operation, kind_word, operation_of, operation_word, principal_of
 from moldau.wire.protocol.acls import (
     CLUSTER_NAME,
-    OPERATIONS_OF,
     WILDCARD,
     Acl,
     AclFilter,
@@ -140,12 +140,15 @@ def explain(arguments: argparse.Namespace) -> int:
     from moldau.core.authorization.authorizer import StandardAuthorizer
     from moldau.types import Uuid
 
-    who, operation = principal_of(arguments.principal), operation_of(arguments.operation)
+    who = principal_of(arguments.principal)
+    with _in_words():
+        operation = operation_of(arguments.operation)
     named = _named(arguments)
     if len(named) != 1:
         raise CommandError("name one resource: --topic, --group, --transactional-id or --cluster")
     (kind, name), host = named[0], arguments.host
-    _check_operation(kind, operation)
+    with _in_words():
+        check_operation(kind, operation)
     with cluster_admin(arguments) as admin:
         found = questions.describe_acls(admin, AclFilter(int(kind), name, int(AclPatternType.MATCH)))
     authorizer = StandardAuthorizer()
@@ -194,27 +197,12 @@ def _line_that_allows(who: str, operation: AclOperation, kind: AclResourceType, 
 # -- words
 
 
-def principal_of(text: str) -> str:
-    """`ann` means User:ann."""
-    return text if ":" in text else f"User:{text}"
-
-
-def operation_of(text: str) -> AclOperation:
-    """Of `alter-configs`, ALTER_CONFIGS or AlterConfigs. Raises CommandError."""
-    plain = text.lower().replace("-", "").replace("_", "")
-    words = {operation_word(each): each for each in AclOperation if each > AclOperation.ANY}
-    for word, operation in words.items():
-        if word.replace("-", "") == plain:
-            return operation
-    raise CommandError(f"{text!r} is no operation{hint(text.lower(), words)}; there are {', '.join(words)}")
-
-
-def operation_word(operation: AclOperation) -> str:
-    return operation.name.lower().replace("_", "-")
-
-
-def kind_word(kind: AclResourceType) -> str:
-    return kind.name.lower().replace("_", "-")
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 def _named(arguments: argparse.Namespace) -> list[tuple[AclResourceType, str]]:
@@ -267,10 +255,11 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         return questions.copier_needs([*topics, *groups], written)
     if not named or not arguments.operation:
         raise CommandError("say what is done, by --operation or --as, and to what: --topic, --group, ... or --cluster")
-    operations = tuple(dict.fromkeys(map(operation_of, arguments.operation)))
-    for resource in named:
-        for operation in operations:
-            _check_operation(AclResourceType(resource.resource_type), operation)
+    with _in_words():
+        operations = tuple(dict.fromkeys(map(operation_of, arguments.operation)))
+        for resource in named:
+            for operation in operations:
+                check_operation(AclResourceType(resource.resource_type), operation)
     return dict.fromkeys(named, operations)
 
 
@@ -297,13 +286,6 @@ def _check_flags(arguments: argparse.Namespace) -> None:
     beside = [name for name in (*_KINDS, "cluster") if getattr(arguments, name) and name not in allowed]
     if beside:
         raise CommandError(f"a {role} needs no --{beside[0].replace('_', '-')}")
-
-
-def _check_operation(kind: AclResourceType, operation: AclOperation) -> None:
-    valid = OPERATIONS_OF[kind]
-    if operation not in (*valid, AclOperation.ALL):
-        words = ", ".join(map(operation_word, valid))
-        raise CommandError(f"{operation_word(operation)} is not done to a {kind_word(kind)}: there are {words}, all")
 
 
 def _row(acl: Acl) -> dict[str, object]:

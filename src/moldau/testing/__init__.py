@@ -17,10 +17,23 @@ if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
     from moldau.testing.faults import Fault, Faults, Happened, Script
     from moldau.testing.inside import GroupView, Record
+    from moldau.testing.rights import allow, deny
     from moldau.testing.troubles import Trouble
     from moldau.testing.waiting import NotReachedError
 
-__all__ = ["Cluster", "Fault", "Faults", "GroupView", "Happened", "NotReachedError", "Record", "Script", "Trouble"]
+__all__ = [
+    "Cluster",
+    "Fault",
+    "Faults",
+    "GroupView",
+    "Happened",
+    "NotReachedError",
+    "Record",
+    "Script",
+    "Trouble",
+    "allow",
+    "deny",
+]
 
 _MODULES = {
     "Cluster": "cluster",
@@ -32,6 +45,8 @@ _MODULES = {
     "Record": "inside",
     "Script": "faults",
     "Trouble": "troubles",
+    "allow": "rights",
+    "deny": "rights",
 }
 
 

@@ -15,20 +15,26 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, overload
 
+from moldau.client.protocol.access import BOOTSTRAP_SERVERS, CLIENT_ID, ClusterAccess
 from moldau.core.config.broker_settings import no_setting, setting_hint
 from moldau.errors import MoldauError
 from moldau.testing.contents import Contents
 from moldau.testing.member import POLL_S
 from moldau.testing.members import Members, settings_of_several
 from moldau.testing.runtime import START_TIMEOUT_S
+from moldau.testing.security import ClusterSecurity, Security, Users
 from moldau.testing.tracebacks import hides, without_inner_frames
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from moldau.shell.node.assemble import Node
     from moldau.testing.faults import Faults
     from moldau.testing.inside import GroupView, Record
+    from moldau.testing.rights import Rights
     from moldau.testing.troubles import Kind, Trouble
     from moldau.types import TopicPartition
+    from moldau.wire.protocol.acls import Acl
 
 __tracebackhide__ = hides
 
@@ -64,6 +70,9 @@ class Cluster:
     `settings`: Kafka's broker settings by name; `TEST_SETTINGS` are those in which a test differs from `moldau up`.
     Raises INVALID_CONFIG for a value that is wrong and for a name that is nearly a setting's, ValueError for a setting
     that several brokers choose by themselves; settings that have no effect are warned of.
+    `security`: what the brokers ask of clients, and of each other. `users`: passwords by name, for SCRAM-SHA-512; with
+    "ssl" names are enough, each has a certificate. The principal of alice is `User:alice`. `acls`: turns ACLs on, those
+    of `allow` and `deny`; all else is denied. Raises ValueError for what cannot be together. TLS needs the extra `tls`.
 
     Use it as a context manager (also `async with`), or call `start` and `stop`. Everything may be called from any
     thread, and takes milliseconds; in a coroutine of yours, wait with `wait_for_async`.
@@ -75,13 +84,19 @@ class Cluster:
         brokers: int = 1,
         data_dir: str | os.PathLike[str] | None = None,
         settings: Mapping[str, object] | None = None,
+        security: Security = "plaintext",
+        users: Users | None = None,
+        acls: Iterable[Rights | Acl] | None = None,
     ) -> None:
         data_path = None if data_dir is None else os.fspath(data_dir)
         given = {name: _setting_text(value) for name, value in (settings or {}).items()}
         _check_names(given)
-        texts = {**TEST_SETTINGS, **settings_of_several(brokers, given), **given}
+        of_several = settings_of_several(brokers, given)
+        self._security = ClusterSecurity(security, users, acls, brokers)
+        self._security.check_given(given)
+        texts = {**TEST_SETTINGS, **of_several, **self._security.settings(), **given}
         try:
-            self._members = Members(texts, data_path, brokers)
+            self._members = Members(texts, data_path, brokers, self._security)
         except MoldauError as error:
             raise without_inner_frames(error) from None
         for notice in self._members.settings.notices():
@@ -109,6 +124,33 @@ class Cluster:
         if not self._is_started:
             raise MoldauError("the cluster is not running: use it as a context manager, or call start()")
         return self._addresses
+
+    def client_settings(self, user: str | None = None) -> dict[str, object]:
+        """What a client of confluent-kafka is made with, as this user; None: the cluster's own, who may do everything.
+
+        Raises MoldauError for a user that there is not, and before `start`.
+        """
+        from moldau.transport.librdkafka import librdkafka_settings
+
+        found = librdkafka_settings(self.access(user))
+        return {name: value for name, value in found.items() if name != CLIENT_ID}
+
+    def client_properties(self, user: str | None = None) -> dict[str, str]:
+        """As `client_settings`, by the names of Kafka's own clients, which `--command-config` takes too."""
+        return {BOOTSTRAP_SERVERS: self.bootstrap_servers, **self._security.properties(user)}
+
+    def access(self, user: str | None = None) -> ClusterAccess:
+        """As `client_settings`, for `moldau.columnar`."""
+        return ClusterAccess.from_properties(self.client_properties(user))
+
+    def ssl_context(self, user: str | None = None) -> SSLContext:
+        """The TLS of clients in Python, aiokafka and kafka-python among them: with security="ssl" as this user. Raises
+        MoldauError where the cluster has no TLS, or no such user."""
+        from moldau.transport.security import context_of
+
+        if not self._security.has_tls:
+            raise MoldauError("the cluster has no TLS: it was made without security='ssl' and 'sasl_ssl'")
+        return context_of(self.access(user).security)
 
     @property
     def is_running(self) -> bool:

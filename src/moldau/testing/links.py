@@ -122,7 +122,8 @@ class _MemberNetwork(NetworkInFront):
     """The network door of one life of one broker."""
 
     def __init__(self, links: Links, node_id: int, backlog: int, opened: set[_Link]) -> None:
-        super().__init__(TcpNetwork(backlog))
+        self._tcp = TcpNetwork(backlog)
+        super().__init__(self._tcp)
         self._links = links
         self._node_id = node_id
         self._opened = opened
@@ -134,7 +135,7 @@ class _MemberNetwork(NetworkInFront):
         if other is None:
             return await self._network.connect(host, port, protocol, tls)
         if tls is not None:
-            raise MoldauError("links that can be cut carry no TLS")
+            return await self._tcp.connect_secured(host, protocol, tls, lambda below: self.connect(host, port, below))
         link = _Link(self._links, (self._node_id, other), protocol, self._opened.discard)
         self._opened.add(link)
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moldau.core.metadata.image import MetadataImage, PartitionImage
     from moldau.shell.broker.role import Broker
     from moldau.testing.faults import Faults
+    from moldau.testing.security import ClusterSecurity
 
 __tracebackhide__ = hides
 
@@ -73,9 +74,10 @@ def settings_of_several(brokers: int, given: Container[str]) -> dict[str, str]:
 class Members:
     """The brokers from `open` to `close`; by node id, 1 and up."""
 
-    def __init__(self, texts: Mapping[str, str], data_dir: str | None, brokers: int) -> None:
+    def __init__(self, texts: Mapping[str, str], data_dir: str | None, brokers: int, security: ClusterSecurity) -> None:
         """Raises INVALID_CONFIG for settings that no broker takes."""
         self.count = brokers
+        self._security = security
         self.links = Links()
         self._texts = dict(texts)
         self._data_dir = data_dir
@@ -101,12 +103,24 @@ class Members:
             if self._faults is not None:
                 self.apply_faults(self._faults)
             self.boot(*self._members)
+            self._enter_users()
         except BaseException:
             for member in self._members.values():
                 if member.is_running:
                     member.end(is_clean=False)
             self.close()
             raise
+
+    def _enter_users(self) -> None:
+        """Users and ACLs are known to every broker when this returns. Raises KafkaError."""
+        if not self._security.has_entries:
+            return
+        self.ask(self._security.enter)
+        quorums = [member.node.quorum for member in self._members.values()]
+        newest = max(quorum.image.end_offset for quorum in quorums)
+        deadline = time.monotonic() + FAILOVER_S
+        while any(quorum.image.end_offset < newest for quorum in quorums) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
 
     def boot(self, *node_ids: int, timeout_s: float = START_TIMEOUT_S) -> None:
         """Begins the lives of these; returns once all of them serve. Raises what a start failed with, and MoldauError
@@ -202,7 +216,7 @@ class Members:
         port, controller_port = ports[node_id]
         own = {
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+            "listeners": f"{self._security.protocol}://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
             "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{each}" for voter, (_, each) in ports.items()),
         }
         wait_ms = _FIRST_ELECTION_TIMEOUT_MS if node_id == 1 else _ELECTION_TIMEOUT_MS

@@ -9,7 +9,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -171,16 +171,24 @@ class TcpNetwork:
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
     ) -> asyncio.Transport:
-        loop = asyncio.get_running_loop()
         if tls is None:
-            transport, _ = await loop.create_connection(lambda: protocol, host, port)
+            transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
             _watch(transport.get_extra_info("socket"))
             return transport
+        return await self.connect_secured(host, protocol, tls, lambda below: self.connect(host, port, below))
+
+    async def connect_secured(
+        self,
+        host: str,
+        protocol: asyncio.BaseProtocol,
+        tls: ClientTls,
+        connect: Callable[[asyncio.BaseProtocol], Awaitable[object]],
+    ) -> asyncio.Transport:
+        """As `connect` with `tls`; `connect` given opens the connection below the TLS."""
         from moldau.transport.tls_transport import TlsTransport
 
         secured = TlsTransport(protocol, tls.context, self._buffer(), host=host)
-        below, _ = await loop.create_connection(lambda: secured, host, port)
-        _watch(below.get_extra_info("socket"))
+        await connect(secured)
         try:
             await secured.handshake_done()
         except BaseException:  # also where the caller gives up

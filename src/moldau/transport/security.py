@@ -12,6 +12,8 @@ from moldau.ports import Dialer
 from moldau.transport.secrets import read_secret
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from moldau.core.config.setting import SettingValue
     from moldau.core.config.tls_settings import TlsSettings
 
@@ -25,11 +27,17 @@ def secured(access: ClusterAccess, dialer: Dialer) -> Dialer:
     if not access.security.has_tls:
         return dialer
     # the module ssl takes 20 ms to import
-    from moldau.transport.tls import client_context, load_material
     from moldau.transport.tls_stream import TlsDialer
 
-    settings = tls_settings_of(access.security)
-    return TlsDialer(dialer, client_context(settings, load_material(settings)))
+    return TlsDialer(dialer, context_of(access.security))
+
+
+def context_of(security: ClientSecurity) -> SSLContext:
+    """Of connections that have TLS. Raises INVALID_CONFIG where a store or a secret cannot be read."""
+    from moldau.transport.tls import client_context, load_material
+
+    settings = tls_settings_of(security)
+    return client_context(settings, load_material(settings))
 
 
 def credentials_of(access: ClusterAccess) -> Credentials | None:

@@ -1,0 +1,77 @@
+"""ACLs as a test writes them: `allow("alice", "read", topic="orders", group="kitchen")`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.wire.protocol.acl_words import check_operation, operation_of, principal_of
+from moldau.wire.protocol.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    Acl,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
+)
+
+Rights = tuple[Acl, ...]
+"""One ACL for each operation on each resource."""
+
+
+def allow(
+    principal: str,
+    *operations: str,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    cluster: bool = False,
+    prefixed: bool = False,
+    host: str = WILDCARD,
+) -> Rights:
+    """The principal (`alice` is `User:alice`, `User:*` everybody) may do the operations (`read`, `write`, ...) to
+    each resource that is named; with `prefixed` to all whose names begin so. The name `*` is every resource.
+
+    Raises ValueError where nothing is named, and for an operation that is none, or not done to such a resource.
+    """
+    named = {
+        AclResourceType.TOPIC: topic,
+        AclResourceType.GROUP: group,
+        AclResourceType.TRANSACTIONAL_ID: transactional_id,
+        AclResourceType.CLUSTER: CLUSTER_NAME if cluster else None,
+    }
+    resources = {kind: name for kind, name in named.items() if name is not None}
+    if not operations or not resources:
+        raise ValueError('name what is done, and to what: allow("alice", "read", topic="orders")')
+    made = []
+    for kind, name in resources.items():
+        is_prefix = prefixed and name != WILDCARD and kind != AclResourceType.CLUSTER
+        pattern = AclPatternType.PREFIXED if is_prefix else AclPatternType.LITERAL
+        for operation in map(operation_of, operations):
+            check_operation(kind, operation)
+            who = principal_of(principal)
+            made.append(Acl(int(kind), name, int(pattern), who, host, int(operation), int(AclPermission.ALLOW)))
+    return tuple(made)
+
+
+def deny(
+    principal: str,
+    *operations: str,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    cluster: bool = False,
+    prefixed: bool = False,
+    host: str = WILDCARD,
+) -> Rights:
+    """As `allow`; what is denied is denied whatever else allows it."""
+    allowed = allow(
+        principal,
+        *operations,
+        topic=topic,
+        group=group,
+        transactional_id=transactional_id,
+        cluster=cluster,
+        prefixed=prefixed,
+        host=host,
+    )
+    return tuple(msgspec.structs.replace(acl, permission=int(AclPermission.DENY)) for acl in allowed)
