@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,6 +142,75 @@ def test_a_client_that_stays_logs_in_again(broker: SecuredBroker) -> None:
         while time.monotonic() < deadline_s:
             assert client.any_connection().request(MetadataRequest(topics=())).brokers
         assert client.any_connection() is connection
+
+
+def moldau(*words: str, stdin: str = "", environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """The exit code of a command, and all that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "moldau.cli.main", *words],
+        input=stdin,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="module")
+def config(broker: SecuredBroker) -> str:
+    """A file of properties, as Kafka's tools take it."""
+    path = broker.scratch / "client.properties"
+    path.write_text("".join(f"{name}={text}\n" for name, text in broker.properties("SASL_SSL").items()))
+    return str(path)
+
+
+def test_commands_take_a_profile(broker: SecuredBroker) -> None:
+    path = broker.scratch / "config" / "moldau" / "profiles.toml"
+    path.parent.mkdir(parents=True)
+    rows = broker.properties("SASL_SSL") | {"sasl.password": "${env:PASSWORD_OF_ALICE}"}
+    path.write_text("[profiles.secured]\n" + "".join(f"{name} = '{text}'\n" for name, text in rows.items()))
+    path.chmod(0o600)
+    environment = {"XDG_CONFIG_HOME": str(broker.scratch / "config"), "PASSWORD_OF_ALICE": PASSWORD}
+    secured = ("--profile", "secured")
+    assert moldau("topics", "create", "by-profile", *secured, environment=environment)[0] == 0
+    code, told = moldau("produce", "by-profile", *secured, stdin="one\n", environment=environment)
+    assert (code, "1 record" in told) == (0, True), told
+    words = ("consume", "by-profile", "--from", "beginning", "--until-end", *secured)
+    code, told = moldau(*words, environment=environment)
+    assert (code, "one" in told) == (0, True), told
+    code, told = moldau("doctor", "--round-trip", *secured, environment=environment)
+    assert code == 0, told
+    code, told = moldau("topics", "list", *secured, environment=environment | {"PASSWORD_OF_ALICE": "wrong"})
+    assert (code, "refused the user alice" in told) == (1, True), told
+    code, told = moldau("topics", "list", *secured, environment={**environment, "PASSWORD_OF_ALICE": ""})
+    assert (code, "the environment variable PASSWORD_OF_ALICE is not set" in told) == (1, True), told
+
+
+def test_tools_of_kafka_take_a_file_of_settings(broker: SecuredBroker, config: str) -> None:
+    at = ("--bootstrap-server", broker.addresses["SASL_SSL"])
+    create = ("--create", "--topic", "by-tools", "--command-config", config)
+    assert moldau("kafka-topics", *at, *create)[0] == 0
+    code, told = moldau(
+        "kafka-console-producer", *at, "--topic", "by-tools", "--producer.config", config, stdin="one\n"
+    )
+    assert code == 0, told
+    words = ("--topic", "by-tools", "--from-beginning", "--max-messages", "1", "--consumer.config", config)
+    code, told = moldau("kafka-console-consumer", *at, *words)
+    assert (code, "one" in told.splitlines()) == (0, True), told
+    assert moldau("kafka-consumer-groups", *at, "--list", "--command-config", config)[0] == 0
+
+
+def test_a_file_of_settings_may_be_standard_input(config: str) -> None:
+    code, told = moldau("topics", "list", "--command-config", "-", stdin=Path(config).read_text())
+    assert code == 0, told
+
+
+def test_a_command_names_tls_where_it_speaks_plain_text(broker: SecuredBroker) -> None:
+    code, told = moldau("topics", "list", "-b", broker.addresses["SASL_SSL"])
+    assert (code, "speaks TLS: set security.protocol to SSL or SASL_SSL" in told) == (1, True), told
 
 
 def test_no_password_is_told(broker: SecuredBroker) -> None:

@@ -45,6 +45,7 @@ STATE_RECORDS = SOURCE / "core"
 SIMULATED_WORLD = SOURCE / "simulation"
 """Its stories set the knobs of simulated doors, and keep ledgers of plain records."""
 OF_A_LIBRARY = {
+    "cli/access.py": "argparse",
     "cli/parser.py": "argparse",
     "cli/strangers.py": "ssl",
     "products/service/serving.py": "uvicorn",

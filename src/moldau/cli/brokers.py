@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.cli.access import CLIENT_ID, access_of
 from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.broker_disks import disk_in_words, disks_of
-from moldau.cli.cluster import access_of, add_cluster_arguments, cluster_admin, is_view_new
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, is_view_new
 from moldau.cli.moves import add_move_arguments, all_partitions, move, replicas_of_all, see_through
 from moldau.cli.output import CommandError, print_rows
 
@@ -53,7 +54,7 @@ def list_brokers(arguments: argparse.Namespace) -> int:
         brokers = describe_cluster(admin, with_fenced=True).brokers
         partitions = all_partitions(admin)
     is_view_new(arguments)
-    disks = disks_of(access_of(arguments), [row for row in brokers if not row.is_fenced])
+    disks = disks_of(access_of(arguments).named(CLIENT_ID), [row for row in brokers if not row.is_fenced])
     rows: list[dict[str, object]] = [
         {
             "broker": row.broker_id,

@@ -9,17 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.access import CLIENT_ID, access_of, add_access_arguments
 from moldau.cli.output import CommandError
 from moldau.types import hint
 
 if TYPE_CHECKING:
     from moldau.client.admin.client import ClusterAdmin
-    from moldau.client.protocol.access import ClusterAccess
 
-CLIENT_ID = "moldau-cli"
-BOOTSTRAP_VARIABLE = "MOLDAU_BOOTSTRAP_SERVER"
-BOOTSTRAP_DEFAULT = f"{BOOTSTRAP_VARIABLE} of the environment, else 127.0.0.1:9092"
-"""As help tells it."""
 REGISTRY_VARIABLE = "MOLDAU_REGISTRY"
 TIMEOUT_S = 10.0
 CONTROLLER_PATIENCE_MS = 5_000
@@ -28,23 +24,12 @@ MAX_NAMED = 5
 """Partitions without a leader that a sentence names."""
 
 
-def default_bootstrap_server() -> str:
-    """Of a command that names no broker."""
-    return os.environ.get(BOOTSTRAP_VARIABLE) or "127.0.0.1:9092"
-
-
 def add_cluster_arguments(
     parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], *, json: bool = True
 ) -> None:
     """What every command that asks a cluster has; `run` is what the command does."""
     parser.set_defaults(run=run)
-    parser.add_argument(
-        "--bootstrap-server",
-        "-b",
-        default=default_bootstrap_server(),
-        metavar="HOST:PORT",
-        help=f"any broker of the cluster (default: {BOOTSTRAP_DEFAULT})",
-    )
+    add_access_arguments(parser, whose="any broker of the cluster")
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
@@ -99,7 +84,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     from moldau.errors import KafkaError, ProtocolError
     from moldau.transport.access import open_admin
 
-    access = access_of(arguments)
+    access = access_of(arguments).named(CLIENT_ID)
     try:
         with open_admin(access) as admin:
             yield admin
@@ -114,7 +99,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
         if isinstance(error.__cause__, UnicodeEncodeError):
             raise error.__cause__ from error  # a word of the command line, and no answer
         who = stranger_at(access)
-        raise CommandError(who or f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
+        raise CommandError(who or f"{access_of(arguments)} does not answer as a Kafka broker: {error}") from error
 
 
 def is_view_new(arguments: argparse.Namespace) -> bool:
@@ -124,14 +109,14 @@ def is_view_new(arguments: argparse.Namespace) -> bool:
     from moldau.errors import KafkaError
     from moldau.transport.access import open_admin
 
-    with open_admin(access_of(arguments), answer_timeout_ms=CONTROLLER_PATIENCE_MS) as admin:
+    with open_admin(access_of(arguments).named(CLIENT_ID), answer_timeout_ms=CONTROLLER_PATIENCE_MS) as admin:
         try:
             is_new = has_controller(admin)
         except KafkaError:
             is_new = False
     if not is_new:
         print(
-            f"moldau: no controller answers (is a majority of them running?): {arguments.bootstrap_server} shows what "
+            f"moldau: no controller answers (is a majority of them running?): {access_of(arguments)} shows what "
             "it knew last, and brokers that have died since still seem to serve",
             file=sys.stderr,
         )
@@ -200,23 +185,12 @@ def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: b
 
 def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str, object]:
     """Settings of a confluent-kafka client: quiet, because a failure becomes one sentence of ours."""
+    from moldau.errors import KafkaError
     from moldau.transport.librdkafka import librdkafka_settings
 
-    return {**librdkafka_settings(access_of(arguments)), "log_level": 0, **extra}
-
-
-def access_of(arguments: argparse.Namespace) -> ClusterAccess:
-    """To the cluster that the command names. Raises CommandError."""
-    return access_to(arguments.bootstrap_server).named(CLIENT_ID)
-
-
-def access_to(bootstrap_servers: str) -> ClusterAccess:
-    """Raises CommandError for what is no address."""
-    from moldau.client.protocol.access import ClusterAccess
-
     try:
-        return ClusterAccess(bootstrap_servers)
-    except ValueError as error:
+        return {**librdkafka_settings(access_of(arguments).named(CLIENT_ID)), "log_level": 0, **extra}
+    except KafkaError as error:
         raise CommandError(str(error)) from error
 
 
@@ -231,9 +205,9 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
         if leaderless is not None:
             return leaderless
     if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
-        return f"no broker answers at {arguments.bootstrap_server}"
+        return f"no broker answers at {access_of(arguments)}"
     if code == KafkaError._MSG_TIMED_OUT:
-        return f"{arguments.bootstrap_server} did not acknowledge in time"
+        return f"{access_of(arguments)} did not acknowledge in time"
     if code == KafkaError.MSG_SIZE_TOO_LARGE:
         return "a record is larger than the topic takes (max.message.bytes)"
     if topic and code in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):

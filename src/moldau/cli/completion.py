@@ -11,9 +11,12 @@ import argparse
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import CLIENT_ID, default_bootstrap_server
+import msgspec
+
+from moldau.cli.access import CLIENT_ID, access_of
+from moldau.cli.arguments import STANDARD_INPUT, Subparsers
 from moldau.cli.kafka.tools import TOOLS, load
+from moldau.cli.output import CommandError
 from moldau.cli.parser import commands_of
 
 SCRIPTS = {
@@ -96,12 +99,16 @@ def print_completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
-Asker = Callable[[str, str], list[str]]
-"""(address, "topic" or "group") -> the names."""
+Asker = Callable[[argparse.Namespace, str], list[str]]
+"""(what `access_of` reads, "topic" or "group") -> the names."""
 
 ASK_TIMEOUT_MS = 500
 _NAMED = ("topic", "group")
-_ADDRESS_FLAGS = ("-b", "--bootstrap-server", "--bootstrap")
+_ACCESS_FLAGS = {
+    **dict.fromkeys(("-b", "--bootstrap-server", "--bootstrap"), "bootstrap_server"),
+    "--profile": "profile",
+    "--command-config": "command_config",
+}
 
 
 def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str], ask: Asker) -> list[str]:
@@ -117,34 +124,40 @@ def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str], ask:
         wanted = _of_parser(command_tree, before, begun, is_value=bool(glued))
         if isinstance(wanted, list) and not before:
             wanted += list(TOOLS)
-    found = ask(_address(before), wanted) if isinstance(wanted, str) else wanted
+    found = ask(_reached(before), wanted) if isinstance(wanted, str) else wanted
     return sorted({glued + word for word in found if word.startswith(begun)})
 
 
-def _address(before: Sequence[str]) -> str:
-    """The broker that the line names."""
-    given = [after for word, after in pairwise(before) if word in _ADDRESS_FLAGS]
-    given += [word.partition("=")[2] for word in before if word.startswith("--bootstrap-server=")]
-    return given[-1] if given else default_bootstrap_server()
+def _reached(before: Sequence[str]) -> argparse.Namespace:
+    """Which cluster the line names, and how it is reached."""
+    found = argparse.Namespace(bootstrap_server=None, profile=None, command_config=None)
+    for word, after in pairwise([*before, ""]):
+        flag, equals, value = word.partition("=")
+        if flag in _ACCESS_FLAGS:
+            setattr(found, _ACCESS_FLAGS[flag], value if equals else after)
+    return found
 
 
-def names_at(address: str, kind: str) -> list[str]:
+def names_at(arguments: argparse.Namespace, kind: str) -> list[str]:
     """The topics or groups of a cluster; nothing where no broker answers within half a second."""
-    from moldau.client.protocol.access import ClusterAccess
     from moldau.errors import MoldauError
     from moldau.transport.access import open_connection
     from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
     from moldau.wire.protocol.messages.metadata import MetadataRequest
 
+    if arguments.command_config == STANDARD_INPUT:
+        return []
     try:
-        access = ClusterAccess(address, CLIENT_ID, connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS)
+        access = msgspec.structs.replace(
+            access_of(arguments).named(CLIENT_ID), connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS
+        )
         with open_connection(access, *access.addresses()[0]) as connection:
             if kind == "group":
                 groups = connection.request(ListGroupsRequest())
                 return [group.group_id for group in groups.groups]
             metadata = connection.request(MetadataRequest(topics=None))
             return [topic.name for topic in metadata.topics if topic.name]
-    except (MoldauError, ValueError):
+    except (MoldauError, CommandError):
         return []
 
 

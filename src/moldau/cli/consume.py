@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from moldau.cli.access import access_of
 from moldau.cli.arguments import TIMES, Subparsers, int32, int64, time_ms
 from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, add_registry_argument, client_settings, explained
 from moldau.cli.output import CommandError, print_json
@@ -113,7 +114,7 @@ def consume(arguments: argparse.Namespace) -> int:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest" if arguments.start == BEGINNING else "latest",
-            "error_cb": _outage_teller(arguments.bootstrap_server),
+            "error_cb": _outage_teller(str(access_of(arguments))),
         },
     )
     with explained(arguments):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from moldau.cli.access import BOOTSTRAP_DEFAULT, access_of, add_access_arguments
 from moldau.cli.arguments import Subparsers, seconds
-from moldau.cli.cluster import BOOTSTRAP_DEFAULT, access_to, default_bootstrap_server
 from moldau.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau doctor", "moldau doctor kafka.example.org:9092 --round-trip"),
     )
     parser.add_argument("address", nargs="?", metavar="HOST:PORT", help=f"any broker (default: {BOOTSTRAP_DEFAULT})")
-    parser.add_argument(
-        "--bootstrap-server", "-b", metavar="HOST:PORT", help="the same address as a flag, as in the other commands"
-    )
+    add_access_arguments(parser, whose="the same address as a flag, as in the other commands")
     parser.add_argument(
         "--round-trip",
         action="store_true",
@@ -47,8 +45,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     """Exit code 0 if a client on this machine can work with the cluster, 1 if not."""
     from moldau.cli.diagnosis import Diagnosis
 
-    address = arguments.address or arguments.bootstrap_server or default_bootstrap_server()
-    access = access_to(address).named(CLIENT_ID)
+    access = access_of(arguments, address=arguments.address).named(CLIENT_ID)
     findings: list[Finding] = []
     has_failed = False
     for host, port in access.addresses():

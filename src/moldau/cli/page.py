@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from moldau.cli.access import access_of
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import access_to, add_registry_argument, require_registry
+from moldau.cli.cluster import add_registry_argument, require_registry
 from moldau.cli.service import add_service_arguments, listen_as_told
 
 DEFAULT_PAGE_PORT = 9080
@@ -24,7 +25,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def page(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
-    access = access_to(arguments.bootstrap_server)
+    access = access_of(arguments)
     if arguments.registry is not None:
         require_registry("`--registry`")
     listening = listen_as_told(arguments)

@@ -16,8 +16,9 @@ INTRODUCTION = """# The command line
 Generated: `python -m moldau.cli.reference > docs/reference/command-line.md`.
 
 `moldau COMMAND --help` explains each flag and ends with examples. Every command that talks to a cluster takes
-`--bootstrap-server HOST:PORT` (`-b`), a broker of Moldau or of Apache Kafka; without it, the environment's
-`MOLDAU_BOOTSTRAP_SERVER` counts, else 127.0.0.1:9092. Most take `--json` (`--format json`).
+`--bootstrap-server HOST:PORT` (`-b`), a broker of Moldau or of Apache Kafka; without it, the profile counts, then the
+environment's `MOLDAU_BOOTSTRAP_SERVER`, then 127.0.0.1:9092. Each takes `--profile NAME` or `--command-config FILE`,
+too, which say how the cluster is secured ([profiles](../use/profiles.md)). Most take `--json` (`--format json`).
 Flags stand anywhere between the words; words after `--` are no flags. A FILE of `-`, and a
 VALUE of `-` alone, is standard input. `python -m moldau` is the same command, with the Python that is named.
 
@@ -58,15 +59,17 @@ What differs: the texts of `--help`; a Java trace on standard error is one sente
 Kafka's come out of a hash map; an absent broker is reported at once, where Kafka tries for a minute (the
 console tools report it and try again until Ctrl-C).
 
-What is missing: SASL and TLS (a `security.protocol` other than PLAINTEXT is refused), groups of the new protocol
-(KIP-848) in `kafka-consumer-groups --describe`, formatters of share groups and of one's own, line readers other than
-Kafka's own. SCRAM credentials of users are stored and described; Moldau's listeners do not ask for them yet.
+TLS and SASL (PLAIN and SCRAM) are set in the file of `--command-config`, as for Kafka's tools; a JKS store is refused
+with the line that converts it, and passwords may be references (`${env:NAME}`) without `config.providers`.
+
+What is missing: SASL GSSAPI and OAUTHBEARER, groups of the new protocol (KIP-848) in
+`kafka-consumer-groups --describe`, formatters of share groups and of one's own, line readers other than Kafka's own.
 
 | Tool | What it does | Flags |
 |---|---|---|
 """
 
-SHARED = ("--bootstrap-server", "--json", "--format", "--help")
+SHARED = ("--bootstrap-server", "--profile", "--command-config", "--json", "--format", "--help")
 
 
 def page() -> str:

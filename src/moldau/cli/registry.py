@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from moldau.cli.access import access_of
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import access_to, explained, require_registry
+from moldau.cli.cluster import explained, require_registry
 from moldau.cli.output import CommandError
 from moldau.cli.service import add_service_arguments, listen_as_told
 from moldau.cli.up import DEFAULT_REGISTRY_PORT
@@ -29,7 +30,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def registry(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
-    access = access_to(arguments.bootstrap_server)
+    access = access_of(arguments)
     require_registry("`moldau registry`")
     listening = listen_as_told(arguments)
     from moldau.products.registry.service import serve

@@ -5,22 +5,15 @@ from __future__ import annotations
 import argparse
 import socket
 
+from moldau.cli.access import add_access_arguments
 from moldau.cli.arguments import int32
-from moldau.cli.cluster import BOOTSTRAP_DEFAULT, default_bootstrap_server
 from moldau.cli.output import CommandError
 
 BACKLOG = 64
 
 
 def add_service_arguments(parser: argparse.ArgumentParser, default_port: int) -> None:
-    parser.add_argument(
-        "--bootstrap-server",
-        "--bootstrap",
-        "-b",
-        default=default_bootstrap_server(),
-        metavar="HOST:PORT",
-        help=f"any broker of the cluster, Moldau or Apache Kafka (default: {BOOTSTRAP_DEFAULT})",
-    )
+    add_access_arguments(parser, "--bootstrap", whose="any broker of the cluster, Moldau or Apache Kafka")
     parser.add_argument(
         "--port",
         type=int32,

@@ -12,10 +12,13 @@ PROBE_TIMEOUT_MS = 2_000
 
 
 def stranger_at(access: ClusterAccess) -> str | None:
-    """A sentence on the first address that speaks TLS or HTTP; None where neither does."""
+    """A sentence on the first address that speaks TLS, where the access has none, or HTTP; else None."""
     for host, port in access.addresses():
-        if speaks_tls(host, port, PROBE_TIMEOUT_MS):
-            return f"{host}:{port} speaks TLS, and these commands do not: use a PLAINTEXT listener"
+        if not access.security.has_tls and speaks_tls(host, port, PROBE_TIMEOUT_MS):
+            return (
+                f"{host}:{port} speaks TLS: set security.protocol to SSL or SASL_SSL, by --profile NAME or "
+                "--command-config FILE"
+            )
         if speaks_http(host, port, PROBE_TIMEOUT_MS):
             return f"{host}:{port} is an HTTP server, not a Kafka broker: use the port of the broker's listener"
     return None

@@ -17,21 +17,26 @@ from moldau.transport.tcp import TCP
 
 def open_client(access: ClusterAccess, *, had_contact: bool = False, dialer: Dialer = TCP) -> ClusterClient:
     """`had_contact`: see ClusterClient."""
-    return ClusterClient(secured(access, dialer), access, had_contact=had_contact, credentials=credentials_of(access))
+    return ClusterClient(
+        secured(access, dialer), access, had_contact=had_contact, credentials=credentials_of(access.security)
+    )
 
 
 def open_admin(access: ClusterAccess, *, answer_timeout_ms: int | None = None, dialer: Dialer = TCP) -> ClusterAdmin:
     """`answer_timeout_ms`: see ClusterAdmin."""
     return ClusterAdmin(
-        secured(access, dialer), access, answer_timeout_ms=answer_timeout_ms, credentials=credentials_of(access)
+        secured(access, dialer),
+        access,
+        answer_timeout_ms=answer_timeout_ms,
+        credentials=credentials_of(access.security),
     )
 
 
 def open_controller_admin(access: ClusterAccess) -> ControllerAdmin:
     """Where the bootstrap servers are those of controllers."""
-    return ControllerAdmin(secured(access, TCP), access, credentials=credentials_of(access))
+    return ControllerAdmin(secured(access, TCP), access, credentials=credentials_of(access.security))
 
 
 def open_connection(access: ClusterAccess, host: str, port: int) -> ClientConnection:
     """To this broker, which need not be one of the bootstrap servers. Raises KafkaError."""
-    return ClientConnection(secured(access, TCP), access, host, port, credentials=credentials_of(access))
+    return ClientConnection(secured(access, TCP), access, host, port, credentials=credentials_of(access.security))

@@ -35,11 +35,17 @@ def librdkafka_settings(access: ClusterAccess) -> dict[str, object]:
         found["socket.timeout.ms"] = _within(access.request_timeout_ms, *_REQUEST_MS)
     if access.connect_timeout_ms != CONNECT_TIMEOUT_MS:
         found[CONNECT_TIMEOUT] = _within(access.connect_timeout_ms, *_CONNECT_MS)
-    if access.security != PLAIN_TEXT:
-        found["security.protocol"] = access.security.protocol
-    if access.security.has_tls:
-        found |= _tls(access.security)
-    credentials = credentials_of(access)
+    return found | security_settings(access.security)
+
+
+def security_settings(security: ClientSecurity) -> dict[str, object]:
+    """Of these settings those that secure the connections. Raises as `librdkafka_settings`."""
+    found: dict[str, object] = {}
+    if security != PLAIN_TEXT:
+        found["security.protocol"] = security.protocol
+    if security.has_tls:
+        found |= _tls(security)
+    credentials = credentials_of(security)
     if credentials is not None:
         found["sasl.mechanism"] = credentials.mechanism
         found["sasl.username"] = credentials.username

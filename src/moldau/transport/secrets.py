@@ -53,12 +53,19 @@ def _entry(text: str, secret: Secret) -> str | None:
     if not secret.place.endswith(PROFILES_SUFFIX):
         found: object = parse_properties(text).get(secret.entry)
     else:
-        table, profile, name = (*secret.entry.split(".", 2), "", "")[:3]
         try:
-            found = tomllib.loads(text).get(table, {}).get(profile, {}).get(name)
-        except (tomllib.TOMLDecodeError, AttributeError):
+            found = _below(tomllib.loads(text), secret.entry)
+        except tomllib.TOMLDecodeError:
             return None
     return password_of_entry(secret.entry, found) if isinstance(found, str) else None
+
+
+def _below(table: object, name: str) -> object:
+    """What has this name with dots, which stand in quotes or take the tables apart."""
+    if not isinstance(table, dict) or name in table:
+        return table.get(name) if isinstance(table, dict) else None
+    inner = (_below(value, name.removeprefix(f"{key}.")) for key, value in table.items() if name.startswith(f"{key}."))
+    return next((value for value in inner if value is not None), None)
 
 
 def _invalid(message: str) -> KafkaError:

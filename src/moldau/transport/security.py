@@ -40,9 +40,9 @@ def context_of(security: ClientSecurity) -> SSLContext:
     return client_context(settings, load_material(settings))
 
 
-def credentials_of(access: ClusterAccess) -> Credentials | None:
+def credentials_of(security: ClientSecurity) -> Credentials | None:
     """As whom a client logs in; None: not at all. Raises INVALID_CONFIG where the secret cannot be read."""
-    login = access.security.login
+    login = security.login
     if login is None:
         return None
     password = read_secret(login.password, SASL_PASSWORD)

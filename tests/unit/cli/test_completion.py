@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -10,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.access import access_of
 from moldau.cli.commands import build_parser
 from moldau.cli.completion import SCRIPTS, candidates
 from moldau.cli.main import main
 
 
-def nobody(address: str, kind: str) -> list[str]:
-    raise AssertionError(f"{address} was asked for each {kind}")
+def nobody(arguments: argparse.Namespace, kind: str) -> list[str]:
+    raise AssertionError(f"{access_of(arguments)} was asked for each {kind}")
 
 
 @pytest.mark.parametrize(
@@ -60,8 +62,8 @@ def test_topics_and_groups_come_from_the_broker_that_the_line_names(
 ) -> None:
     questions: list[tuple[str, str]] = []
 
-    def ask(address: str, kind: str) -> list[str]:
-        questions.append((address, kind))
+    def ask(arguments: argparse.Namespace, kind: str) -> list[str]:
+        questions.append((str(access_of(arguments)), kind))
         return ["payments", "orders"]
 
     assert candidates(build_parser(), words, ask) == offered

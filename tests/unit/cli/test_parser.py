@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from moldau.cli.access import access_of
 from moldau.cli.commands import build_parser
 from moldau.cli.kafka.options import common_options, parse
 from moldau.cli.kafka.tools import HELP_SUCCEEDS, TOOLS, load
@@ -158,7 +159,7 @@ sys.exit(main(["topics", "list"]))
 @pytest.mark.parametrize("words", [["topics", "list"], ["produce", "t"], ["page"], ["registry"]])
 def test_the_environment_names_the_broker_where_no_flag_does(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOLDAU_BOOTSTRAP_SERVER", raising=False)
-    assert build_parser().parse_args(words).bootstrap_server == "127.0.0.1:9092"
+    assert str(access_of(build_parser().parse_args(words))) == "127.0.0.1:9092"
     monkeypatch.setenv("MOLDAU_BOOTSTRAP_SERVER", "kafka.example.org:9092")
-    assert build_parser().parse_args(words).bootstrap_server == "kafka.example.org:9092"
-    assert build_parser().parse_args([*words, "-b", "other:1"]).bootstrap_server == "other:1"
+    assert str(access_of(build_parser().parse_args(words))) == "kafka.example.org:9092"
+    assert str(access_of(build_parser().parse_args([*words, "-b", "other:1"]))) == "other:1"

@@ -11,6 +11,10 @@ from typing import Any
 
 from moldau.cli.kafka.connection import read_properties, split_properties
 from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError
+from moldau.client.protocol.secrets import AccessError
+from moldau.client.protocol.security import ClientSecurity
+from moldau.errors import KafkaError
+from moldau.transport.librdkafka import security_settings
 
 _RENAMED = {
     "max.block.ms": None,
@@ -67,15 +71,7 @@ _KNOWN = frozenset(
         "retries",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
-        "sasl.mechanism",
-        "sasl.password",
-        "sasl.username",
-        "security.protocol",
         "session.timeout.ms",
-        "ssl.ca.location",
-        "ssl.certificate.location",
-        "ssl.key.location",
-        "ssl.key.password",
         "transaction.timeout.ms",
         "transactional.id",
     }
@@ -120,8 +116,12 @@ def unreachable_warning(address: str) -> Callable[[Any], None]:
 
 
 def for_librdkafka(settings: Mapping[str, str]) -> dict[str, object]:
-    """librdkafka's names of these settings. Raises ArgumentError for a number that is none."""
-    found: dict[str, object] = {}
+    """librdkafka's names of these settings; passwords are among them. Raises ArgumentError for security that cannot be
+    had."""
+    try:
+        found = security_settings(ClientSecurity.from_properties(settings))
+    except (AccessError, KafkaError) as error:
+        raise ArgumentError(str(error)) from error
     for name, value in settings.items():
         if name in _RENAMED:
             renamed = _RENAMED[name]

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from moldau.cli.access import CLIENT_ID
 from moldau.cli.arguments import input_path, origin_of
-from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka.options import ArgumentError, Arguments
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.error_texts import as_java_says, error_of
+from moldau.client.admin.error_texts import as_java_says
 from moldau.client.protocol.access import BOOTSTRAP_SERVERS, AccessError, ClusterAccess
 from moldau.client.protocol.secrets import Origin
-from moldau.client.protocol.security import PLAINTEXT, SECURITY_PROTOCOL
 from moldau.errors import KafkaError
 from moldau.transport.access import open_admin as open_admin_of
 from moldau.transport.access import open_controller_admin
@@ -104,10 +103,3 @@ def run_on_cluster(
         print(in_words(error), file=sys.stderr)
         return 1
     return 0
-
-
-def check_security(settings: Mapping[str, str]) -> None:
-    """Refuses what would be sent in the clear although the settings ask for more."""
-    protocol = settings.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
-    if protocol != PLAINTEXT:
-        raise error_of(35, f"security.protocol={protocol} is not supported by these tools, only PLAINTEXT is")

@@ -16,7 +16,6 @@ from moldau.cli.kafka.client_settings import (
     unreachable_warning,
     warn_of_old,
 )
-from moldau.cli.kafka.connection import check_security
 from moldau.cli.kafka.formatters import RecordWriter, make_formatter
 from moldau.cli.kafka.included_topics import IncludedTopics
 from moldau.cli.kafka.options import (
@@ -30,7 +29,6 @@ from moldau.cli.kafka.options import (
 )
 from moldau.cli.kafka.topics import topic_pattern
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
-from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to read data from Kafka topics and outputs it to standard output."
 
@@ -130,10 +128,6 @@ def check(arguments: Arguments) -> tuple[dict[str, object], tuple[str, ...]]:
     if arguments.text("isolation-level") not in _ISOLATION_LEVELS:
         raise ArgumentError(f"Invalid value {arguments.text('isolation-level')} for configuration isolation.level")
     java_settings = given_settings(arguments, "consumer.config", "consumer-property")
-    try:
-        check_security(java_settings)
-    except KafkaError as error:
-        raise ArgumentError(str(error)) from error
     reads_internal = java_settings.get("exclude.internal.topics", "true").strip().lower() == "false"
     return _consumer_settings(arguments, java_settings), () if reads_internal else INTERNAL_TOPICS
 

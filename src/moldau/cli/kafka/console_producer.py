@@ -16,9 +16,8 @@ from moldau.cli.kafka.client_settings import (
     unreachable_warning,
     warn_of_old,
 )
-from moldau.cli.kafka.connection import check_security, read_properties, split_properties
+from moldau.cli.kafka.connection import read_properties, split_properties
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
-from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to read data from standard input and publish it to Kafka."
 MAX_REQUEST_BYTES = 1_048_576
@@ -119,10 +118,6 @@ def run(arguments: Arguments) -> int:
     check_required(arguments, "bootstrap-server", "topic")
     check_one_spelling(arguments, "reader-property", "property")
     settings, reader = producer_settings(arguments), line_reader(arguments)
-    try:
-        check_security(settings)
-    except KafkaError as error:
-        raise ArgumentError(str(error)) from error
     return _Sender(arguments, settings).send_all(_lines(), reader)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from moldau.cli.kafka.client_metrics import ClientMetrics
 from moldau.cli.kafka.client_settings import for_librdkafka, number_of, unreachable_warning
-from moldau.cli.kafka.connection import check_security, read_properties, split_properties
+from moldau.cli.kafka.connection import read_properties, split_properties
 from moldau.cli.kafka.included_topics import IncludedTopics
 from moldau.cli.kafka.java_dates import format_time
 from moldau.cli.kafka.java_numbers import fixed, ratio
@@ -26,7 +26,6 @@ from moldau.cli.kafka.options import (
 )
 from moldau.cli.kafka.topics import topic_pattern
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
-from moldau.errors import KafkaError
 
 SUMMARY = "This tool is used to verify the consumer performance."
 
@@ -201,10 +200,6 @@ def consumer_settings(arguments: Arguments, metrics: ClientMetrics | None) -> di
     path = arguments.text("command-config") or arguments.text("consumer.config")
     given = read_properties(path) if path else {}
     given.update(split_properties(arguments.texts("command-property")))
-    try:
-        check_security(given)
-    except KafkaError as error:
-        raise ArgumentError(str(error)) from error
     servers = arguments.required("bootstrap-server")
     return {
         "client.id": "perf-consumer-client",

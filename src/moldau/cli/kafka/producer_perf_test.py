@@ -20,11 +20,10 @@ import msgspec
 from moldau.cli.arguments import input_path
 from moldau.cli.kafka.client_metrics import ClientMetrics
 from moldau.cli.kafka.client_settings import for_librdkafka, unreachable_warning
-from moldau.cli.kafka.connection import check_security, read_properties
+from moldau.cli.kafka.connection import read_properties
 from moldau.cli.kafka.latencies import Latencies
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, UsageError, bootstrap_server, is_number
 from moldau.cli.kafka.subcommands import Command
-from moldau.errors import KafkaError
 
 SUMMARY = "This tool is used to verify the producer performance."
 
@@ -89,10 +88,6 @@ class Plan(msgspec.Struct, frozen=True):
 
 def run(arguments: Arguments) -> int:
     plan, settings = check(arguments)
-    try:
-        check_security(settings)
-    except KafkaError as error:
-        raise ArgumentError(str(error)) from error
     metrics = ClientMetrics() if arguments.has("print-metrics") else None
     sender = _Sender(plan, settings, metrics)
     sender.send_all()

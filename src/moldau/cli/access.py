@@ -1,0 +1,98 @@
+"""Which cluster a command reaches, and how: `-b`, `--profile`, `--command-config`, and the environment.
+
+No flag takes a secret: it stands in a file, in the environment, or on standard input (`--command-config -`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import not_empty, origin_of, settings_in
+from moldau.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from moldau.client.protocol.access import ClusterAccess
+
+CLIENT_ID = "moldau-cli"
+BOOTSTRAP_VARIABLE = "MOLDAU_BOOTSTRAP_SERVER"
+PROFILE_VARIABLE = "MOLDAU_PROFILE"
+DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
+BOOTSTRAP_DEFAULT = (
+    f"that of the profile, else {BOOTSTRAP_VARIABLE} of the environment, else {DEFAULT_BOOTSTRAP_SERVER}"
+)
+"""As help tells it."""
+
+
+def add_access_arguments(parser: argparse.ArgumentParser, *more_names: str, whose: str = "any broker") -> None:
+    """What every command has that reaches a cluster; `access_of` reads it. `more_names`: of `--bootstrap-server`."""
+    parser.add_argument(
+        "--bootstrap-server",
+        *more_names,
+        "-b",
+        type=not_empty,
+        metavar="HOST:PORT",
+        help=f"{whose} (default: {BOOTSTRAP_DEFAULT})",
+    )
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--profile",
+        type=not_empty,
+        metavar="NAME",
+        help=f"the profile of ~/.config/moldau/profiles.toml to use (default: {PROFILE_VARIABLE} of the environment)",
+    )
+    ways.add_argument(
+        "--command-config",
+        type=not_empty,
+        metavar="FILE",
+        help="a file with the settings of a client, by Kafka's names; - is standard input",
+    )
+
+
+def access_of(arguments: argparse.Namespace, *, address: str | None = None) -> ClusterAccess:
+    """To the cluster that the command names; read once. `address`: counts more than the flags. Raises CommandError."""
+    known: ClusterAccess | None = getattr(arguments, "access", None)
+    if known is None:
+        known = arguments.access = _access(arguments, address or arguments.bootstrap_server)
+    return known
+
+
+def access_to(bootstrap_servers: str) -> ClusterAccess:
+    """Raises CommandError for what is no address."""
+    from moldau.client.protocol.access import ClusterAccess
+
+    try:
+        return ClusterAccess(bootstrap_servers)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def default_bootstrap_server() -> str:
+    """Of a command that names no broker and no profile."""
+    return os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP_SERVER
+
+
+def _access(arguments: argparse.Namespace, servers: str | None) -> ClusterAccess:
+    from moldau.client.protocol.access import BOOTSTRAP_SERVERS, AccessError, ClusterAccess
+
+    path = arguments.command_config
+    if path is None:
+        profile = arguments.profile or os.environ.get(PROFILE_VARIABLE)
+        return access_to(servers or default_bootstrap_server()) if not profile else _of_profile(profile, servers)
+    settings = settings_in(path)
+    settings[BOOTSTRAP_SERVERS] = servers or settings.get(BOOTSTRAP_SERVERS) or default_bootstrap_server()
+    try:
+        return ClusterAccess.from_properties(settings, origin=origin_of(path))
+    except AccessError as error:
+        raise CommandError(f"{path}: {error}") from error
+
+
+def _of_profile(name: str, servers: str | None) -> ClusterAccess:
+    from moldau.errors import KafkaError
+    from moldau.transport.profiles import profile_access
+
+    try:
+        return profile_access(name, servers=servers)
+    except KafkaError as error:
+        raise CommandError(str(error)) from error
