@@ -78,4 +78,5 @@ def flags_of(parser: argparse.ArgumentParser) -> Iterator[str]:
 def test_no_flag_takes_a_secret() -> None:
     flags = set(flags_of(build_parser())) | {f"--{option.name}" for tool in TOOLS for option in load(tool).OPTIONS}
     assert len(flags) > 100
-    assert not [flag for flag in flags if any(word in flag for word in ("password", "secret", "jaas"))]
+    takers = [flag for flag in flags if any(word in flag for word in ("password", "secret", "jaas"))]
+    assert not [flag for flag in takers if not flag.endswith(("-env", "-file"))]
