@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from moldau.core.authentication.settings import has_sasl, listeners_of_others, login_at
 from moldau.core.authorization.settings import SUPER_USERS, allows_without_acls, parse_super_users
-from moldau.core.config.listeners import PLAINTEXT
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.session import ANONYMOUS
 
 if TYPE_CHECKING:
     from moldau.core.authorization.authorizer import StandardAuthorizer
     from moldau.core.config.broker_settings import BrokerSettings
-    from moldau.shell.network.event_log import EventLog
     from moldau.shell.quorum.role import QuorumRole
 
 
@@ -31,17 +32,37 @@ def new_authorizer(settings: BrokerSettings, quorum: QuorumRole, log: EventLog) 
             authorizer.change(delta.acls)
 
     quorum.subscribe(metadata_changed)
-    if _has_anonymous_nodes(settings) and ANONYMOUS not in super_users:
-        log.warn(
-            "authorizer",
-            f"nodes that reach this one on a PLAINTEXT listener are {ANONYMOUS}, which is not in {SUPER_USERS}: "
-            "without ACLs that allow it ClusterAction on the cluster, from their hosts, no quorum is found and no "
-            "broker serves",
-        )
+    _warn_of_nodes(settings, super_users, log)
     return authorizer
 
 
-def _has_anonymous_nodes(settings: BrokerSettings) -> bool:
-    """Whether others of the cluster reach this node without saying who they are."""
-    names = (settings.inter_broker_listener, *(name.upper() for name in settings.controller_listener_names))
-    return not settings.is_whole and any(settings.protocol_of(name) == PLAINTEXT for name in names)
+def _warn_of_nodes(settings: BrokerSettings, super_users: Collection[str], log: EventLog) -> None:
+    missing = ", ".join(
+        f"{escape(principal)} on the listener {listener}"
+        for listener, principal in principals_of_nodes(settings).items()
+        if principal not in super_users
+    )
+    if missing:
+        log.warn(
+            "authorizer",
+            f"{SUPER_USERS} does not name the nodes of this cluster: they come as {missing}. A node knows no ACL "
+            "before it has found the quorum, so no quorum is found once all nodes were stopped",
+        )
+
+
+def principals_of_nodes(settings: BrokerSettings) -> dict[str, str]:
+    """As whom other nodes come that reach this one as its own settings have it, by the name of the listener. By a
+    certificate they may come under any name: then nothing is said."""
+    found: dict[str, str] = {}
+    if settings.is_whole:
+        return found
+    own = [endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)]
+    for listener in (name for name in listeners_of_others(settings) if name in own):
+        tls = settings.tls_of(listener)
+        if has_sasl(settings.protocol_of(listener)):
+            login = None if settings.is_alone else login_at(listener, settings)  # alone it need not say
+            if login is not None:
+                found[listener] = f"User:{login.username}"
+        elif tls is None or tls.client_auth == "none":
+            found[listener] = ANONYMOUS
+    return found

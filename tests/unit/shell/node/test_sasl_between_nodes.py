@@ -7,11 +7,26 @@ import logging
 
 import pytest
 
+from moldau.client.admin.scram import Credential, salted_password
+from moldau.client.protocol.sasl import Credentials
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.authenticating import EXPIRED, REAUTHENTICATIONS, SUCCESSES
+from moldau.shell.peers.logins import NetworkWithLogins
+from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.simulation.host_network import HostNetwork
 from moldau.wire.protocol.jaas import PLAIN_MODULE
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
 SESSION_S = 4
+TIMEOUT_MS = 10_000
 
 
 def settings_of(node_id: int, password: str = "of-nodes") -> dict[str, str]:
@@ -27,6 +42,25 @@ def settings_of(node_id: int, password: str = "of-nodes") -> dict[str, str]:
         "listener.name.controller.plain.sasl.jaas.config": module,
         "connections.max.reauth.ms": str(SESSION_S * 1_000),
     }
+
+
+SCRAM = "SCRAM-SHA-512"
+CAROL = Credentials(SCRAM, "carol", "pencil")
+
+
+def offering_scram(node_id: int) -> dict[str, str]:
+    return settings_of(node_id) | {"sasl.enabled.mechanisms": f"PLAIN,{SCRAM}", "connections.max.reauth.ms": "0"}
+
+
+async def change_carol(cluster: Cluster, **change: tuple[object, ...]) -> None:
+    answer = await cluster.nodes[2].broker.submit(AlterUserScramCredentialsRequest(**change))
+    assert [result.error_code for result in answer.results] == [0]
+
+
+async def create_carol(cluster: Cluster) -> None:
+    salt = b"a salt of twenty byt"
+    salted = salted_password(Credential(SCRAM, 4_096, CAROL.password), salt)
+    await change_carol(cluster, upsertions=(ScramCredentialUpsertion("carol", 2, 4_096, salt, salted),))
 
 
 def count(cluster: Cluster, metric: str, listener: str) -> int:
@@ -68,6 +102,43 @@ def test_a_node_with_a_wrong_password_is_not_in_and_says_why(caplog: pytest.LogC
         await cluster.all_know("t", 1, 1, 2)
 
     tell(story, {node_id: settings_of(node_id) for node_id in NODE_IDS})
+
+
+def test_a_deleted_user_is_out_of_all_nodes_within_a_second() -> None:
+    async def story(cluster: Cluster) -> None:
+        await create_carol(cluster)
+        network = HostNetwork(cluster.network, "node-1")
+        of_carol = NetworkWithLogins(network, {"SASL": CAROL}, SeededRandom(7), InlineWorkers())
+        lost_s: dict[int, float] = {}
+
+        def peer_of(node_id: int) -> Peer:
+            address = BrokerListener("SASL", f"node-{node_id}", 9092)
+            return Peer(address, of_carol, lambda: lost_s.setdefault(node_id, cluster.loop.time()))
+
+        def has_carol(node_id: int) -> bool:
+            sessions = [one.session for one in cluster.nodes[node_id].connections.connections.values()]
+            return any(session.principal == "User:carol" for session in sessions)
+
+        peers = {node_id: peer_of(node_id) for node_id in NODE_IDS}
+        for node_id, peer in peers.items():
+            await cluster.until(lambda node_id=node_id: "carol" in scram_users(cluster, node_id))
+            assert (await peer.request(MetadataRequest(topics=()), TIMEOUT_MS)).brokers
+            assert has_carol(node_id)
+        deleted_s = cluster.loop.time()
+        await change_carol(cluster, deletions=(ScramCredentialDeletion("carol", 2),))
+        await cluster.until(lambda: len(lost_s) == len(NODE_IDS))
+        assert max(lost_s.values()) - deleted_s < 1
+        for node_id, peer in peers.items():
+            assert not has_carol(node_id)
+            with pytest.raises(NoAnswerError, match="Authentication failed"):
+                await peer.request(MetadataRequest(topics=()), TIMEOUT_MS)
+            peer.close()
+
+    tell(story, {node_id: offering_scram(node_id) for node_id in NODE_IDS})
+
+
+def scram_users(cluster: Cluster, node_id: int) -> list[str]:
+    return [record.name for record in cluster.nodes[node_id].quorum.image.unserved.scram_credentials()]
 
 
 def test_the_metrics_count_logins_by_listener_under_the_names_of_kafka() -> None:
