@@ -186,7 +186,8 @@ def test_two_names_of_one_cluster_are_refused(cluster: Cluster):
         with pytest.raises(PreflightError) as refused:
             check_cluster(page(names[0], topic, f"{sink}, bootstrap_servers: '{names[1]}'"))
         assert str(refused.value) == (
-            f"{names[0]} and {names[1]} are one cluster: write its `bootstrap_servers` in the same way everywhere"
+            f"{names[0]} and {names[1]} are one cluster: write its `bootstrap_servers`, or its "
+            "`cluster`, in the same way everywhere"
         )
     check_cluster(page(servers, topic, f"{sink}, bootstrap_servers: '{servers}'"))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -68,7 +70,7 @@ def test_assign_names_single_partitions():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("kafka.security.protocol", "SSL"),
+        ("kafka.security.protocol", "TLS"),
         ("startingOffset", "earliest"),
         ("endingOffsets", "earliest"),
         ("endingOffsets", '{"orders":{"0":-2}}'),
@@ -99,6 +101,82 @@ def test_assign_names_single_partitions():
 def test_what_cannot_be_meant_is_refused_by_its_name(name: str, value: str):
     with pytest.raises(OptionError, match=name.replace(".", r"\.")):
         parse(**{name: value})
+
+
+SASL = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "SCRAM-SHA-512"}
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{}";'
+
+
+def test_a_login_by_reference_goes_to_tasks_and_the_secret_does_not():
+    in_jaas = {**SASL, "kafka.sasl.jaas.config": SCRAM.format("${env:KAFKA_PASSWORD}")}
+    by_names = {**SASL, "kafka.sasl.username": "alice", "kafka.sasl.password": "${directory:/run/secrets:kafka}"}
+    for options, place in ((in_jaas, "KAFKA_PASSWORD"), (by_names, "/run/secrets/kafka")):
+        parsed = pickle.loads(pickle.dumps(parse(**options)))
+        assert (parsed.access.security.login.username, parsed.access.security.login.password.place) == ("alice", place)
+        sink = parse_sink_options({"kafka.bootstrap.servers": "localhost:9092", "topic": "t", **options})
+        assert sink.access.security == parsed.access.security
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kafka.sasl.jaas.config", SCRAM.format("planted")),
+        ("kafka.sasl.password", "planted"),
+        ("kafka.ssl.keystore.key", "planted"),
+        ("kafka.ssl.truststore.password", "planted"),
+    ],
+)
+def test_a_secret_in_an_option_is_refused_and_not_told(name: str, value: str):
+    login = {} if "jaas" in name else {"kafka.sasl.username": "alice", "kafka.sasl.password": "${env:A}"}
+    with pytest.raises(OptionError, match=f"'{name}' holds a secret itself.*or set profile") as refused:
+        parse(**{**SASL, **login, name: value})
+    assert "planted" not in str(refused.value)
+
+
+PROFILES = """
+[profiles.shop]
+bootstrap.servers = "b:9093,a:9093"
+security.protocol = "SASL_SSL"
+sasl.mechanism = "PLAIN"
+sasl.username = "alice"
+sasl.password = "planted"
+request.timeout.ms = 700
+"""
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = tmp_path / "moldau" / "profiles.toml"
+    path.parent.mkdir()
+    path.write_text(PROFILES)
+    path.chmod(0o600)
+    return path
+
+
+def test_a_profile_says_how_the_cluster_is_reached(profiles: Path):
+    access = parse_source_options({"profile": "shop", "subscribe": "orders"}, is_streaming=False).access
+    assert (access.bootstrap_servers, access.request_timeout_ms) == ("b:9093,a:9093", 700)
+    assert access.client_id == "moldau-spark"
+    assert access.security.login.password.reference() == f"${{file:{profiles}:profiles.shop.sasl.password}}"
+    own = {"kafka.bootstrap.servers": "c:1", "kafka.client.id": "x", "kafka.request.timeout.ms": "9"}
+    access = parse_sink_options({"profile": "shop", **own}).access
+    assert (access.bootstrap_servers, access.client_id, access.request_timeout_ms) == ("c:1", "x", 9)
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"profile": "shp"}, "'profile' cannot be read: .* has no profile shp; did you mean shop"),
+        ({"profile": "shop", "kafka.sasl.password": "${env:A}"}, "'kafka.sasl.password' has no place beside profile"),
+        ({"profile": " "}, "'profile' must be set"),
+    ],
+)
+@pytest.mark.usefixtures("profiles")
+def test_a_profile_that_cannot_be_meant_is_refused(options: dict[str, str], refused: str):
+    with pytest.raises(OptionError, match=refused) as error:
+        parse_sink_options(options)
+    assert "planted" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -238,9 +316,8 @@ def test_what_cannot_be_meant_of_a_transaction_is_refused(options, refused):
         ("kafka.max.poll.records", "maxOffsetsPerTrigger"),
         ("kafka.retry.backoff.ms", "retryTimeoutMs"),
         ("kafka.session.timeout.ms", "kafka.group.id"),
-        ("kafka.sasl.jaas.config", "SASL"),
-        ("kafka.ssl.truststore.location", "TLS"),
-        ("kafka.security.protocol", "SASL"),
+        ("kafka.sasl.kerberos.service.name", "PLAIN and SCRAM"),
+        ("kafka.ssl.trustmanager.algorithm", "PKCS#12"),
     ],
 )
 def test_an_option_of_sparks_connector_or_of_kafkas_consumer_is_refused_with_what_to_use_instead(name, instead):
@@ -302,15 +379,15 @@ def read_sink(given: dict[str, str]):
         ("kafka.client.dns.lookup", "every address of a name is tried"),
         ("kafka.metadata.recovery.strategy", "kafka.bootstrap.servers are asked again, for retryTimeoutMs"),
         ("kafka.metadata.recovery.rebootstrap.trigger.ms", "retryTimeoutMs"),
-        ("kafka.security.providers", "TLS and SASL are not built"),
+        ("kafka.security.providers", "kafka.sasl.*"),
         ("kafka.metrics.num.samples", "moldau.spark.watch"),
         ("kafka.metrics.recording.level", "moldau.spark.watch"),
         ("kafka.metrics.sample.window.ms", "moldau.spark.watch"),
         ("kafka.enable.metrics.push", "moldau.spark.watch"),
-        ("kafka.config.providers", "put the value itself into the option"),
+        ("kafka.config.providers", "needs none"),
         ("kafka.retries", "retryTimeoutMs"),
-        ("kafka.ssl.keystore.location", "TLS"),
-        ("kafka.sasl.mechanism", "SASL"),
+        ("kafka.ssl.keymanager.algorithm", "PKCS#12"),
+        ("kafka.sasl.login.class", "PLAIN and SCRAM"),
     ],
 )
 def test_what_no_client_here_has_is_refused_by_the_source_and_the_sink_alike(name, instead):
@@ -376,7 +453,7 @@ def test_the_sink_passes_through_what_its_client_can_do():
         ("kafka.client.id", " "),
         ("kafka.request.timeout.ms", "soon"),
         ("kafka.socket.connection.setup.timeout.ms", "0"),
-        ("kafka.security.protocol", "SASL_SSL"),
+        ("kafka.security.protocol", "KERBEROS"),
     ):
         with pytest.raises(OptionError, match=re.escape(name)):
             read_sink({name: value})

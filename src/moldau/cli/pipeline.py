@@ -22,6 +22,7 @@ from moldau.cli.pipeline_pages import (
     has_extra,
     of_page,
     parameters_of,
+    profile_of,
 )
 from moldau.types import hint
 
@@ -190,13 +191,17 @@ def serve_pages(arguments: argparse.Namespace) -> int:
     """The exit code: 0 after a clean end, 2 where there is no such directory."""
 
     def serve() -> int:
+        from moldau.cli.served_pages.directory import PageDirectory
         from moldau.cli.served_pages.supervisor import serve_directory
 
         given = {"--set": arguments.set, "--spark": arguments.spark}
         words = [word for flag, pairs in given.items() for name, value in pairs for word in (flag, f"{name}={value}")]
         if arguments.boards:
             words += ["--port", "0"]
-        return serve_directory(arguments.directory, parameters_of(arguments), words)
+        if arguments.profile is not None:
+            words += ["--profile", arguments.profile]
+        found = PageDirectory(arguments.directory, parameters_of(arguments), profile=profile_of(arguments))
+        return serve_directory(found, words)
 
     if not arguments.directory.is_dir():
         print(f"moldau pipeline: {arguments.directory} is no directory", file=sys.stderr)
@@ -257,7 +262,7 @@ def check_pages(arguments: argparse.Namespace) -> int:
     problems: list[str] = []
     for file in arguments.files:
         try:
-            page = load_page(file, parameters_of(arguments))
+            page = load_page(file, parameters_of(arguments), profile=profile_of(arguments))
             check_offline(page)
             pages[file] = page
         except PageError as error:
@@ -282,7 +287,8 @@ def test_pages(arguments: argparse.Namespace) -> int:
         from moldau.products.pipelines.page.page import load_page
 
         is_failed = False
-        pages = [load_page(file, parameters_of(arguments)) for file in arguments.files]
+        parameters, profile = parameters_of(arguments), profile_of(arguments)
+        pages = [load_page(file, parameters, profile=profile) for file in arguments.files]
         for page in pages:
             if not page.cases:
                 print(f"{page.file_name}: the page has no `tests`")

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import input_path
+from moldau.cli.access import PROFILE_VARIABLE
+from moldau.cli.arguments import input_path, not_empty
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.page.page import PipelinePage
@@ -43,6 +44,13 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="what ${NAME} in a page stands for; may be given often, and goes before the environment",
     )
+    parser.add_argument(
+        "--profile",
+        type=not_empty,
+        metavar="NAME",
+        help="the cluster of a page that names none: a profile of ~/.config/moldau/profiles.toml "
+        f"(default: {PROFILE_VARIABLE} of the environment)",
+    )
 
 
 def add_spark_settings(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +75,10 @@ def parameters_of(arguments: argparse.Namespace) -> dict[str, str]:
     return {**os.environ, **dict(arguments.set)}
 
 
+def profile_of(arguments: argparse.Namespace) -> str | None:
+    return arguments.profile or os.environ.get(PROFILE_VARIABLE) or None
+
+
 def of_page(
     arguments: argparse.Namespace,
     action: Callable[[PipelinePage, argparse.Namespace], int],
@@ -79,7 +91,8 @@ def of_page(
     def act() -> int:
         from moldau.products.pipelines.page.page import load_page
 
-        return action(load_page(arguments.file, parameters_of(arguments)), arguments)
+        page = load_page(arguments.file, parameters_of(arguments), profile=profile_of(arguments))
+        return action(page, arguments)
 
     return exit_code_of(act, needs_spark=needs_spark or arguments.file.suffix == ".py")
 

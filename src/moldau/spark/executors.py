@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import moldau
@@ -16,6 +16,8 @@ from moldau.errors import MoldauError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+Question = Callable[[Iterable[int]], Iterable[tuple[str, str]]]
+"""What a task is sent: it gives its host and an answer."""
 ROUNDS = 5
 """Executors that come while others are asked are asked in the next one."""
 _LOOK_EVERY_S = 0.1
@@ -31,7 +33,7 @@ def check_executors(context: SparkContext) -> None:
     one lacks something or has another version."""
     known = _wait_for_one(context)
     for _ in range(ROUNDS):
-        for host, found in _ask_all(context):
+        for host, found in ask_all(context, _answer):
             if found != moldau.__version__:
                 raise ExecutorError(f"an executor on {host} has Moldau {found}; this machine has {moldau.__version__}")
         before, known = known, _executors(context)
@@ -58,15 +60,15 @@ def _executors(context: SparkContext) -> frozenset[str]:
     return frozenset(ids.split(",")) if ids else frozenset()
 
 
-def _ask_all(context: SparkContext) -> list[tuple[str, str]]:
-    """The host and the version of each executor, more than once where one has several cores. In a barrier stage all
+def ask_all(context: SparkContext, question: Question) -> list[tuple[str, str]]:
+    """The host and the answer of each executor, more than once where one has several cores. In a barrier stage all
     tasks run at once, so that each free core has one of them, and none is tried on another executor."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     scala = context._jsc.sc()
     slots = scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
     try:
-        return context.parallelize(range(slots), slots).barrier().mapPartitions(_answer).collect()
+        return context.parallelize(range(slots), slots).barrier().mapPartitions(question).collect()
     except Py4JJavaError as error:
         raise ExecutorError(why_no_task(str(error.java_exception))) from error
 

@@ -14,14 +14,21 @@ from typing import Literal, NoReturn
 import msgspec
 
 from moldau.client.protocol.access import (
+    BOOTSTRAP_SERVERS,
+    CLIENT_ID,
+    CONNECT_TIMEOUT,
     FIRST_CONTACT_TIMEOUT_MS,
     LARGEST_CLIENT_NUMBER,
+    REQUEST_TIMEOUT,
     RETRY_TIMEOUT_MS,
     AccessError,
     ClusterAccess,
 )
-from moldau.errors import MoldauError
+from moldau.client.protocol.secrets import SECRET_SETTINGS
+from moldau.client.protocol.security import SECURITY_SETTINGS
+from moldau.errors import KafkaError, MoldauError
 from moldau.spark.refused_options import CLIENT_PREFIX, Side, why_refused
+from moldau.transport.profiles import profile_access
 from moldau.types import TopicPartition
 
 LATEST = -1
@@ -40,8 +47,11 @@ _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d
 
 DEFAULT_CLIENT_ID = "moldau-spark"
 
+PROFILE = "profile"
+_ACCESS_OPTIONS = ("kafka.bootstrap.servers", PROFILE, *(f"{CLIENT_PREFIX}{name}" for name in SECURITY_SETTINGS))
+
 SOURCE_OPTIONS = (
-    "kafka.bootstrap.servers",
+    *_ACCESS_OPTIONS,
     "kafka.group.id",
     "kafka.client.id",
     "kafka.request.timeout.ms",
@@ -72,7 +82,7 @@ SOURCE_OPTIONS = (
     "retryTimeoutMs",
 )
 SINK_OPTIONS = (
-    "kafka.bootstrap.servers",
+    *_ACCESS_OPTIONS,
     "topic",
     "kafka.client.id",
     "kafka.request.timeout.ms",
@@ -95,6 +105,11 @@ ISOLATIONS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+_NO_SECRET = (
+    "holds a secret itself: Spark shows options in its plans, and sends them to executors. Put a reference in its "
+    "place that they can read, ${env:NAME}, ${file:PATH:NAME} or ${directory:DIRECTORY:FILE} (for the password in "
+    "kafka.sasl.jaas.config, too), or set profile"
+)
 _TRANSACTION_OPTIONS = (
     "kafka.transactional.id",
     "kafka.transaction.timeout.ms",
@@ -227,6 +242,13 @@ def wants_headers(options: Mapping[str, str]) -> bool:
     return _boolean(_known_options(options, SOURCE_OPTIONS, "source"), "includeHeaders", default=False)
 
 
+def refuse_secrets(options: Mapping[str, str]) -> None:
+    """Of a source: Spark asks for the rest only when it plans a query. Raises OptionError."""
+    given = _known_options(options, SOURCE_OPTIONS, "source")
+    if any(f"{CLIENT_PREFIX}{name}" in given for name in SECRET_SETTINGS):
+        _access(given)
+
+
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Raises OptionError. Without `topic` every row must name its own in a column `topic`."""
     given = _known_options(options, SINK_OPTIONS, "sink")
@@ -257,17 +279,43 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def _access(given: Mapping[str, str]) -> ClusterAccess:
-    """What both sides say of their clients."""
+    """What both sides say of their clients. Tasks get it, so each secret in it is a reference."""
     said = {name.removeprefix(CLIENT_PREFIX): given[name] for name in given if name.startswith(CLIENT_PREFIX)}
-    client_id = _not_empty(given, f"{CLIENT_PREFIX}client.id") or DEFAULT_CLIENT_ID
+    if CLIENT_ID in said:
+        said[CLIENT_ID] = _required(given, f"{CLIENT_PREFIX}{CLIENT_ID}")
+    profile = _not_empty(given, PROFILE)
     try:
-        access = ClusterAccess.from_properties({**said, "client.id": client_id})
+        access = ClusterAccess.from_properties(said) if profile is None else _of_profile(profile, said)
     except AccessError as error:
         _refuse(f"{CLIENT_PREFIX}{error.name}", error.reason)
+    _refuse_secrets(access)
     return msgspec.structs.replace(
-        access,
+        access.named(DEFAULT_CLIENT_ID),
         first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
+    )
+
+
+def _refuse_secrets(access: ClusterAccess) -> None:
+    try:
+        access.security.properties()
+    except AccessError as error:
+        _refuse(f"{CLIENT_PREFIX}{error.name}", _NO_SECRET)
+
+
+def _of_profile(profile: str, said: Mapping[str, str]) -> ClusterAccess:
+    """`said`: what goes before the profile, by the names of Kafka's clients. Raises AccessError."""
+    for name in SECURITY_SETTINGS:
+        if name in said:
+            _refuse(f"{CLIENT_PREFIX}{name}", f"has no place beside {PROFILE}, which says it")
+    try:
+        access = profile_access(profile, servers=said.get(BOOTSTRAP_SERVERS))
+    except KafkaError as error:
+        _refuse(PROFILE, f"cannot be read: {error}")
+    own = ClusterAccess.from_properties({**said, BOOTSTRAP_SERVERS: access.bootstrap_servers})
+    fields = {CLIENT_ID: "client_id", REQUEST_TIMEOUT: "request_timeout_ms", CONNECT_TIMEOUT: "connect_timeout_ms"}
+    return msgspec.structs.replace(
+        access, **{fields[name]: getattr(own, fields[name]) for name in fields if name in said}
     )
 
 

@@ -20,9 +20,10 @@ import sys
 from moldau.spark.definitions import Declared, declare
 
 
-def pipeline(name: str, *, bootstrap_servers: str, **keys: object) -> None:
-    """The pipeline itself: `checkpoint`, `group`, `tests` and so on, as in a page."""
-    declare(None, _here({"name": name, "bootstrap_servers": bootstrap_servers, **keys}))
+def pipeline(name: str, *, bootstrap_servers: str | None = None, **keys: object) -> None:
+    """The pipeline itself: `cluster`, `checkpoint`, `group`, `tests` and so on, as in a page."""
+    servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
+    declare(None, _here({"name": name, **servers, **keys}))
 
 
 def source(name: str, **keys: object) -> None:

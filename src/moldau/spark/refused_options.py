@@ -22,7 +22,10 @@ _NO_METRICS = "the client has no metrics of Kafka's kind: use moldau.spark.watch
 _BUFFERS = "the kernel sizes the buffers of a socket: set net.ipv4.tcp_rmem and tcp_wmem of the machine"
 _ADDRESSES = "every address of a name is tried, in the order of the resolver"
 _REBOOTSTRAP = "where no known broker answers, those of kafka.bootstrap.servers are asked again, for retryTimeoutMs"
-_SECURITY = "connections are plain text so far: TLS and SASL are not built"
+_SECURITY = (
+    "only PLAIN and SCRAM log in, and stores are PEM or PKCS#12: the options of these are kafka.security.protocol, "
+    "kafka.ssl.* and kafka.sasl.*, or profile"
+)
 _ACKNOWLEDGED = "a task is through when all in-sync replicas have acknowledged its records, and a retry doubles none"
 _BATCHES = "rows come in batches of columns, and are sent as they come: up to 512 KiB in a record batch"
 _PARTITION = "give the rows a column partition; else the key decides, as in Kafka's default partitioner"
@@ -46,7 +49,7 @@ _OF_BOTH = {
     "metrics.recording.level": _NO_METRICS,
     "metrics.sample.window.ms": _NO_METRICS,
     "enable.metrics.push": "no client telemetry is sent to brokers: use moldau.spark.watch",
-    "config.providers": f"{_NO_CLASS}: put the value itself into the option",
+    "config.providers": f"{_NO_CLASS}: a reference such as ${{env:NAME}} needs none",
     "security.providers": _SECURITY,
     "client.dns.lookup": _ADDRESSES,
     "metadata.recovery.strategy": _REBOOTSTRAP,

@@ -47,6 +47,7 @@ from moldau.spark.options import (
     SourceOptions,
     parse_sink_options,
     parse_source_options,
+    refuse_secrets,
     wants_headers,
 )
 from moldau.spark.reading import SCHEMA, SCHEMA_WITH_HEADERS, Decoding, read_ranges
@@ -109,6 +110,7 @@ class TopicDataSource(DataSource):
 
     @told_in_words
     def schema(self) -> str | StructType:
+        refuse_secrets(self.options)
         has_headers = wants_headers(self.options)
         if self.decoding is not None:
             return self.decoding.schema(include_headers=has_headers)

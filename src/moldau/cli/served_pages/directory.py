@@ -46,9 +46,11 @@ class _Known(msgspec.Struct, frozen=True):
 class PageDirectory:
     """Files whose names begin with a dot or an underscore are left out: modules that pages share."""
 
-    def __init__(self, directory: Path, parameters: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, parameters: Mapping[str, str], *, profile: str | None = None) -> None:
+        """`parameters`, `profile`: as of `load_page`."""
         self._directory = directory
         self._parameters = parameters
+        self._profile = profile
         self._known: dict[Path, _Known] = {}
 
     def look(self, busy: Collection[Path] = ()) -> Iterator[Finding]:
@@ -74,7 +76,7 @@ class PageDirectory:
         # taken before the page is read: what is saved meanwhile has to be seen by the next look
         old = {one[0]: one for one in _stamp([file, *(one[0] for one in before.stamp)])}
         try:
-            page = load_page(file, self._parameters)
+            page = load_page(file, self._parameters, profile=self._profile)
             refusal = self._refusal(file, page)
         except MoldauError as error:
             page, refusal = None, str(error)

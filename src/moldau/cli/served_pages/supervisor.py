@@ -10,7 +10,7 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,16 +29,16 @@ _NO_PAGE = 2
 """The exit code of a run whose page cannot be meant: as long as its file stays as it is, so does the code."""
 
 
-def serve_directory(directory: Path, parameters: Mapping[str, str], words: Sequence[str]) -> int:
+def serve_directory(found: PageDirectory, words: Sequence[str]) -> int:
     """Runs until Ctrl-C or SIGTERM: then each page ends after the batch that is being written. `words`: arguments that
     each run gets. Gives the exit code."""
-    return asyncio.run(_serve(directory, parameters, words))
+    return asyncio.run(_serve(found, words))
 
 
-async def _serve(directory: Path, parameters: Mapping[str, str], words: Sequence[str]) -> int:
+async def _serve(found: PageDirectory, words: Sequence[str]) -> int:
     loop = asyncio.get_running_loop()
     pages: dict[Path, ServedPage] = {}
-    following = loop.create_task(_follow(PageDirectory(directory, parameters), pages, words))
+    following = loop.create_task(_follow(found, pages, words))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, following.cancel)  # also while a changed page is waited for
     with suppress(asyncio.CancelledError):

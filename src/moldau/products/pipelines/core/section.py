@@ -16,10 +16,8 @@ from urllib.parse import urlsplit
 import yaml
 from yaml.constructor import ConstructorError
 
-from moldau.client.protocol.access import ClusterAccess, parse_bootstrap_servers
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
-from moldau.products.pipelines.core.places import one_list
 
 _UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(_UNITS_MS)})s?")
@@ -131,6 +129,17 @@ class Section:
         text = self.fill(key, str(node.value), line)
         return text if may_be_blank else text.strip()
 
+    def text_as_written(self, key: str) -> str:
+        """As `text`, with `${NAME}` where the page has it."""
+        node = self._nodes.get(key)
+        if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
+            self.refuse(key, "must be a text")
+        return str(node.value).strip()
+
+    def value_of(self, parameter: str) -> str | None:
+        """What `${PARAMETER}` stands for; None: it has no value."""
+        return self._parameters.get(parameter)
+
     def fill(self, key: str, text: str, line: int, file_name: str | None = None) -> str:
         """The text with the values of its parameters. `line`: where it begins in the file, `file_name`: another one."""
         try:
@@ -182,13 +191,6 @@ class Section:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):
             self.refuse(key, f"is no name of a topic: `{name}`")
         return name
-
-    def access(self, key: str) -> ClusterAccess:
-        """To a cluster by the addresses of its brokers, as `one_list`: so two equal values are one cluster."""
-        try:
-            return ClusterAccess(one_list(parse_bootstrap_servers(self.text(key))))
-        except ValueError as error:
-            self.refuse(key, f"must be host:port, or several with commas: {error}")
 
     def web_address(self, key: str, example: str) -> str:
         """One that a request can be sent to, without user and password. `example`: of such a one."""

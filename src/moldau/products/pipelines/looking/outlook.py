@@ -25,6 +25,7 @@ from moldau.products.pipelines.targets.terminal import first_of
 from moldau.products.service.look.words import show_size
 from moldau.spark import QUICK_START, open_session, spark_error
 from moldau.spark.connect import REMOTE
+from moldau.spark.task_secrets import check_secrets
 from moldau.types import counted
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
 
 
 def _brief_session(page: PipelinePage, settings: Mapping[str, str] | None) -> SparkSession:
-    return open_session(page.name, {**QUICK_START, **(settings or {})})
+    spark = open_session(page.name, {**QUICK_START, **(settings or {})})
+    check_secrets(spark, page.clusters)
+    return spark
 
 
 def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str] | None = None) -> list[Row]:

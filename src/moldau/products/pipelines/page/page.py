@@ -1,7 +1,7 @@
 """A pipeline's page: one YAML file that says what is read, what is done with it, and where it goes.
 
     name: shop
-    bootstrap_servers: 127.0.0.1:9092
+    bootstrap_servers: 127.0.0.1:9092                   # or `cluster`, with TLS and a login: `core.cluster`
     sources:                                            # each is a view that SQL reads by its name
       orders:
         topic: orders                                   # or `pattern: orders-.*`; `sources` has the kinds
@@ -34,7 +34,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,6 +43,7 @@ import yaml
 
 from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, ClusterAccess
 from moldau.products.pipelines.core.case import Case
+from moldau.products.pipelines.core.cluster import CLUSTER_KEYS, page_cluster
 from moldau.products.pipelines.core.note import GROUP_PREFIX
 from moldau.products.pipelines.core.plan import (
     FlowStep,
@@ -136,20 +137,27 @@ class PipelinePage(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return self.plan.name
 
+    @property
+    def clusters(self) -> list[ClusterAccess]:
+        """All that its queries use."""
+        found = [(query.access, *(source.access for source in query.topics())) for query in self.queries]
+        return list(dict.fromkeys((self.access, *chain(*found))))
+
     def sources(self) -> dict[str, Source]:
         """The sources of all queries, by the names of their views."""
         return {name: source for query in self.queries for name, source in query.sources.items()}
 
 
-def load_page(path: Path, parameters: Mapping[str, str] | None = None) -> PipelinePage:
-    """Reads and checks the page, or the module of Python (`module`). `parameters`: what `${NAME}` stands for. Raises
-    PageError."""
+def load_page(path: Path, parameters: Mapping[str, str] | None = None, *, profile: str | None = None) -> PipelinePage:
+    """Reads and checks the page, or the module of Python (`module`). `parameters`: what `${NAME}` stands for.
+    `profile`: the cluster of a page that names none. Raises PageError."""
     # what is no file, such as a pipe, lies in no directory of its own
     directory = path.resolve().parent if os.path.isfile(path) else Path.cwd()
     if path.suffix == ".py":
         written = read_pipeline(path)
-        return _make_page(Section(str(path), PAGE, written.page, parameters), directory, written)
-    page = parse_page(read_text(path), file_name=str(path), directory=directory, parameters=parameters)
+        return _make_page(Section(str(path), PAGE, written.page, parameters), directory, profile, written)
+    text = read_text(path)
+    page = parse_page(text, file_name=str(path), directory=directory, parameters=parameters, profile=profile)
     return msgspec.structs.replace(page, files=(path, *page.files))
 
 
@@ -163,24 +171,31 @@ def read_text(path: Path) -> str:
 
 
 def parse_page(
-    text: str, *, file_name: str, directory: Path, parameters: Mapping[str, str] | None = None
+    text: str,
+    *,
+    file_name: str,
+    directory: Path,
+    parameters: Mapping[str, str] | None = None,
+    profile: str | None = None,
 ) -> PipelinePage:
     """As load_page, of YAML; relative paths of the page count from `directory`."""
-    return _make_page(Section(file_name, PAGE, _compose(text, file_name), parameters), directory)
+    return _make_page(Section(file_name, PAGE, _compose(text, file_name), parameters), directory, profile)
 
 
-def _make_page(page: Section, directory: Path, written: WrittenModule | None = None) -> PipelinePage:
+def _make_page(
+    page: Section, directory: Path, profile: str | None, written: WrittenModule | None = None
+) -> PipelinePage:
     """`written`: where the flows are not those of the page."""
     is_long = any(page.has(key) for key in LONG_FORM)
     page.allow(
-        "name", "bootstrap_servers", *(LONG_FORM if is_long else SHORT_FORM), "checkpoint", "group",
+        "name", *CLUSTER_KEYS, *(LONG_FORM if is_long else SHORT_FORM), "checkpoint", "group",
         "batch_interval", "first_contact_timeout", "retry_timeout", "tests",
     )  # fmt: skip
     name = page.text("name")
     if not _is_name(name, 200):
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores, and not only dots")
     checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
-    head = PageHead(name, page.access("bootstrap_servers"), directory, checkpoint)
+    head = PageHead(name, page_cluster(page, directory, profile), directory, checkpoint)
     if is_long:
         flows, files = (written.flows, written.files) if written else _parse_flows(page, directory)
         parts = _long_form(page, head, flows)

@@ -107,12 +107,9 @@ def check_cluster(page: PipelinePage) -> list[str]:
 
     Gives the topics of targets that are not there, on a cluster that makes topics by itself: `make_targets`.
     """
-    clusters = {page.access: None}
-    for query in page.queries:
-        clusters |= dict.fromkeys([query.access, *(source.access for source in query.topics())])
     names: dict[str, ClusterAccess] = {}
     absent: list[str] = []
-    for access in clusters:
+    for access in page.clusters:
         try:
             with _client(page, access) as client:
                 _refuse_second_name(names, client, access)
@@ -149,7 +146,8 @@ def _refuse_second_name(names: dict[str, ClusterAccess], client: ClusterClient, 
     first = names.setdefault(answer.cluster_id or str(access), access)
     if first != access:
         raise PreflightError(
-            f"{first} and {access} are one cluster: write its `bootstrap_servers` in the same way everywhere"
+            f"{first} and {access} are one cluster: write its `bootstrap_servers`, or its `cluster`, in the same way "
+            "everywhere"
         )
 
 

@@ -117,6 +117,7 @@ def run_pipeline(
     """
     from moldau.spark import open_session
     from moldau.spark.connect import REMOTE
+    from moldau.spark.task_secrets import check_secrets
 
     stop = StopRequest()
     on_server = REMOTE in (settings or {})
@@ -134,6 +135,7 @@ def run_pipeline(
         display.show([PipelineState(query.name, 0, 0, None, 0, "starting") for query in page.queries], force=True)
         spark = open_session(page.name, settings, log_path=log, keep_open=(lease.fileno(),))
         try:
+            check_secrets(spark, page.clusters)
             with ExitStack() as stack:
                 results, views = _results(spark, page, starting_offsets(page))
                 _claim_targets(page)

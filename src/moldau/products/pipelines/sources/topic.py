@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.pipelines.core.cluster import CLUSTER_KEYS, names_cluster, parse_cluster
 from moldau.products.pipelines.core.failures import FlowError, Offsets
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
@@ -59,7 +60,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
 
     NAMED_BY = ("topic", "pattern")
     KEYS = (
-        "bootstrap_servers", "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters", LOST_RECORDS,
+        *CLUSTER_KEYS, "format", *keys_of(all_formats()), "start", "bad_records", "dead_letters", LOST_RECORDS,
         MAX_RECORDS,
     )  # fmt: skip
     DEFAULT_EVENT_TIME = "_timestamp"
@@ -98,7 +99,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
             key = "dead_letters" if source.has("dead_letters") else "pattern"
             source.refuse(key, "must not be the topic that is read: what does not parse would be read again")
         return cls(
-            access=source.access("bootstrap_servers") if source.has("bootstrap_servers") else head.access,
+            access=parse_cluster(source, head.directory) if names_cluster(source) else head.access,
             topic=topic,
             pattern=pattern,
             format=record_format,

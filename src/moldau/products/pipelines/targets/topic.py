@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.pipelines.core.cluster import CLUSTER_KEYS, names_cluster, parse_cluster
 from moldau.products.pipelines.core.failures import FlowError
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import quoted
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 class TopicTarget(Target, frozen=True, kw_only=True):
     NAMED_BY = "topic"
-    KEYS = (*Target.KEYS, "bootstrap_servers", "key", "delivery", "format", *keys_of(writable_formats()))
+    KEYS = (*Target.KEYS, *CLUSTER_KEYS, "key", "delivery", "format", *keys_of(writable_formats()))
 
     key: str | None
     delivery: str = EXACTLY_ONCE
@@ -46,7 +47,7 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return cls(
             mode=mode,
             topic=sink.topic("topic"),
-            access=sink.access("bootstrap_servers") if sink.has("bootstrap_servers") else None,
+            access=parse_cluster(sink, directory) if names_cluster(sink) else None,
             key=sink.text("key", default="") or None,
             delivery=delivery,
             format=parse_written(sink, directory),

@@ -1,0 +1,142 @@
+"""The cluster that a page, a source or a target names: `bootstrap_servers`, or `cluster` where more is to be said.
+
+    bootstrap_servers: 127.0.0.1:9092
+
+    cluster: {profile: production}                  # of ~/.config/moldau/profiles.toml
+
+    cluster:                                        # by the names of Kafka's clients
+      bootstrap.servers: kafka.example.org:9093
+      security.protocol: SASL_SSL
+      ssl.truststore.type: PEM
+      ssl.truststore.location: ca.pem               # beside the page
+      sasl.mechanism: SCRAM-SHA-512
+      sasl.username: alice
+      sasl.password: ${KAFKA_PASSWORD}              # an environment variable, read where a connection is opened
+
+A page holds no secret: a setting that is one names an environment variable, or has a reference of Kafka's form (see
+`client.protocol.secrets`). So plans, checkpoints, commit metadata and tasks of Spark have the reference alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from moldau.client.protocol.access import (
+    BOOTSTRAP_SERVERS,
+    CLIENT_ID,
+    CONNECT_TIMEOUT,
+    REQUEST_TIMEOUT,
+    AccessError,
+    ClusterAccess,
+    parse_bootstrap_servers,
+)
+from moldau.client.protocol.secrets import SECRET_SETTINGS
+from moldau.client.protocol.security import SASL_JAAS_CONFIG, SECURITY_SETTINGS
+from moldau.errors import KafkaError
+from moldau.products.pipelines.core.places import one_list
+from moldau.products.pipelines.core.section import Section
+from moldau.transport.profiles import profile_access
+
+SERVERS, CLUSTER, PROFILE = "bootstrap_servers", "cluster", "profile"
+CLUSTER_KEYS: Final = (SERVERS, CLUSTER)
+"""Of a page, a source and a target: one of them at most."""
+_NAMES: Final = (BOOTSTRAP_SERVERS, *SECURITY_SETTINGS, CLIENT_ID, REQUEST_TIMEOUT, CONNECT_TIMEOUT)
+_VARIABLE = re.compile(r"\$\{([^{}\s:]+)\}")
+_JAAS_PASSWORD = re.compile(r"""(\spassword\s*=\s*["']?)(\$\{[^{}\s]+\})""")
+
+
+def names_cluster(section: Section) -> bool:
+    return any(section.has(key) for key in CLUSTER_KEYS)
+
+
+def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
+    """To the cluster that the section names. Two that say the same are equal, in whatever order they name brokers.
+    `directory`: where relative paths begin. Raises PageError."""
+    if section.has(CLUSTER):
+        if section.has(SERVERS):
+            section.refuse(CLUSTER, f"and `{SERVERS}` name a cluster both: leave one of them out")
+        return _in_order(_parse(section.section(CLUSTER), directory))
+    try:
+        return ClusterAccess(one_list(parse_bootstrap_servers(section.text(SERVERS))))
+    except ValueError as error:
+        section.refuse(SERVERS, f"must be host:port, or several with commas: {error}")
+
+
+def page_cluster(page: Section, directory: Path, profile: str | None) -> ClusterAccess:
+    """`profile`: of a page that names no cluster. Raises PageError."""
+    if names_cluster(page):
+        return parse_cluster(page, directory)
+    if profile is None:
+        page.refuse(SERVERS, f"is missing; `{CLUSTER}` or --profile can name a cluster too")
+    return _in_order(_of_profile(page, None, profile, None))
+
+
+def _parse(cluster: Section, directory: Path) -> ClusterAccess:
+    if cluster.has(PROFILE):
+        cluster.allow(PROFILE, BOOTSTRAP_SERVERS)
+        servers = cluster.text(BOOTSTRAP_SERVERS) if cluster.has(BOOTSTRAP_SERVERS) else None
+        return _of_profile(cluster, PROFILE, cluster.text(PROFILE), servers)
+    cluster.allow(PROFILE, *_NAMES)
+    properties = {name: _value(cluster, name, directory) for name in cluster.entries()}
+    try:
+        access = ClusterAccess.from_properties(properties)
+        access.spark_options()  # refuses a secret that is no reference
+    except AccessError as error:
+        key = error.name if cluster.has(error.name) else None
+        cluster.refuse(key, error.reason if key else str(error))
+    return access
+
+
+def _value(cluster: Section, name: str, directory: Path) -> str:
+    if name in SECRET_SETTINGS:
+        return _secret(cluster, name)
+    if name.endswith(".location"):
+        return str(cluster.local_path(name, directory))
+    return cluster.text(name, may_be_blank=True)
+
+
+def _secret(cluster: Section, name: str) -> str:
+    """What the page says, with `${env:NAME}` for `${NAME}`. Raises PageError for a secret itself."""
+    text = cluster.text_as_written(name)
+    if name == SASL_JAAS_CONFIG:
+        found = _JAAS_PASSWORD.search(text)
+        if found is None:
+            cluster.refuse(name, 'must have password="${NAME}", and NAME be an environment variable that has it')
+        before, after = (cluster.fill(name, part, cluster.line_of(name)) for part in _around(text, found))
+        return f"{before}{_reference(cluster, name, found[2])}{after}"
+    if not re.fullmatch(r"\$\{[^{}]+\}", text):
+        cluster.refuse(name, "must be like ${NAME}, and NAME an environment variable that has it: a page has no secret")
+    return _reference(cluster, name, text)
+
+
+def _around(text: str, found: re.Match[str]) -> tuple[str, str]:
+    return text[: found.start(2)], text[found.end(2) :]
+
+
+def _reference(cluster: Section, name: str, text: str) -> str:
+    found = _VARIABLE.fullmatch(text)
+    if found is None:
+        return text
+    if cluster.value_of(found[1]) not in (None, os.environ.get(found[1])):
+        cluster.refuse(name, f"must come from the environment: `--set {found[1]}=` shows it to all who list processes")
+    return f"${{env:{found[1]}}}"
+
+
+def _of_profile(section: Section, key: str | None, profile: str, servers: str | None) -> ClusterAccess:
+    try:
+        access = profile_access(profile, servers=servers)
+        access.spark_options()
+    except AccessError as error:
+        section.refuse(key, f"is not possible: {error}")
+    except KafkaError as error:
+        section.refuse(key, f"cannot be read: {error}")
+    return access
+
+
+def _in_order(access: ClusterAccess) -> ClusterAccess:
+    return msgspec.structs.replace(access, bootstrap_servers=one_list(access.addresses()))
