@@ -40,6 +40,9 @@ class ScriptedBrokers:
     def pause(self, length_ms: int) -> None:
         self.now_ms += length_ms
 
+    def random_bytes(self, count: int) -> bytes:
+        return bytes(count)
+
 
 class _ScriptedStream:
     def __init__(self, script: Script) -> None:

@@ -122,7 +122,13 @@ class TlsStream:
                 self._tls.write(view[start : start + PIECE_BYTES])
             except ssl.SSLError as error:
                 raise self._refused(error) from error
-            self._send_out(deadline_ms)
+            try:
+                self._send_out(deadline_ms)
+            except TimeoutError:
+                raise
+            except OSError:
+                self._look_for_refusal()
+                raise
 
     def receive(self, max_bytes: int, timeout_ms: int) -> bytes:
         received = bytearray(max_bytes)
@@ -179,6 +185,14 @@ class TlsStream:
     def _send_out(self, deadline_ms: int) -> None:
         if self._outgoing.pending:
             self._below.send(self._outgoing.read(), self._left_ms(deadline_ms))
+
+    def _look_for_refusal(self) -> None:
+        """After the connection was lost: the other side may have said why before. Raises TlsRefusedError."""
+        try:
+            self._take_in(self._dialer.monotonic_ms() + 1)
+            self._decrypted(memoryview(bytearray(1)))
+        except OSError:
+            pass  # the loss itself is told
 
     def _tell(self, deadline_ms: int) -> None:
         """Sends the alert, if that goes."""
