@@ -42,7 +42,7 @@ def listening(serve: Serve) -> Iterator[int]:
         try:
             yield server.getsockname()[1]
         finally:
-            thread.join()
+            thread.join(TIMEOUT_MS / 1_000)
 
 
 def echo(context: ssl.SSLContext, *, says_goodbye: bool = True) -> Serve:
