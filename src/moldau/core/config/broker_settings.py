@@ -272,6 +272,15 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         "partitions that /metrics lists one by one; sums count all of them")]
     moldau_http_listener: Annotated[str, Row("string", "", "", READ_ONLY,
         "HOST:PORT of /metrics, /live, /ready (PORT+: or any free port); empty: none (moldau up sets it)")]
+    moldau_audit_file: Annotated[str, Row("string", "", "", READ_ONLY,
+        "the audit log: refusals and changes by administrators, a line of JSON each; empty: none")]
+    moldau_audit_file_max_bytes: Annotated[int, Row("long", "104857600", "[4096,...]", READ_ONLY,
+        "of one file of the audit log; a full one is put aside")]
+    moldau_audit_files: Annotated[int, Row("int", "10", "[1,...,1000]", READ_ONLY,
+        "of the audit log that are kept, with the one that is written to")]
+    moldau_audit_queue_events: Annotated[int, Row("int", "10000", "[1,...]", READ_ONLY,
+        "that wait for the disk; above it an event is dropped and counted",
+        "Events of the audit log that wait for the disk")]
     # fmt: on
 
     def __repr__(self) -> str:

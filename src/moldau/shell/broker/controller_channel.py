@@ -58,6 +58,10 @@ class Client(Protocol):
         """The client id of the request's header; "" for none."""
         ...
 
+    def hand_on(self) -> None:
+        """Another node's controller answers, and writes its audit log."""
+        ...
+
 
 class OwnQuorum(Protocol):
     """What this node knows of the quorum."""
@@ -202,6 +206,7 @@ class ControllerChannel:
             if NOT_CONTROLLER in each_error_code(answer):
                 raise kafka_error("NOT_CONTROLLER")
             return answer
+        client.hand_on()
         enclosed = encode_enclosed(message, client.client_id)
         envelope = EnvelopeRequest(enclosed, encode_principal(client.session.principal), _address(client))
         enveloped = await peer.request(envelope, self._timeout_ms)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from moldau.core.auditing.lines import AUTHENTICATION, Origin
 from moldau.core.authentication.attempts import FailedAttempts
 from moldau.core.authentication.authentication import Admit, Answer, Authentication, Close, Mechanisms, Refuse, Serve
 from moldau.errors import ProtocolError
@@ -103,6 +104,7 @@ class SaslAuthenticator:
             f"failed authentication of {address} on {session.listener_name}: {escape(refused.reason)}",
             about=address,
         )
+        self._audit(connection, refused.reason)
         if refused.delay_ms is None:
             connection.close()
             return None
@@ -111,6 +113,13 @@ class SaslAuthenticator:
         timer = self._group.loop.call_later(refused.delay_ms / 1_000, self._end, connection, place, refused.response)
         place.when_abandoned(lambda: self._abandoned(timer, session.client_address))
         return place
+
+    def _audit(self, connection: Reply, reason: str) -> None:
+        session, audit, known = connection.session, self._listener.log.audit, self._machine.admitted
+        if audit is not None:
+            principal = "" if known is None else known.principal
+            origin = Origin(principal, session.client_address, session.listener_name, connection.client_id)
+            audit.refused(AUTHENTICATION, origin, reason)
 
     def _end(self, connection: Reply, place: PendingResponse, response: bytes | None) -> None:
         self._listener.attempts.answered(connection.session.client_address)
@@ -123,6 +132,7 @@ class SaslAuthenticator:
 
     def _close(self, connection: Reply, closed: Close) -> None:
         if closed.reason:
+            self._audit(connection, closed.reason)
             raise ProtocolError(closed.reason)
         if self._machine.admitted is not None:
             self._listener.telemetry.count(EXPIRED, connection.session.listener_name)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 import msgspec
 
+from moldau.core.auditing.lines import Origin
 from moldau.errors import kafka_error
 from moldau.shell.network.first_step import SHORT_WORK_THINGS
 from moldau.shell.network.rights import CLUSTER_NAME, DESCRIBE, Right
 from moldau.types import Pausing
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.error_codes import each_error_code
 
 if TYPE_CHECKING:
     from moldau.core.quotas.usage import MutationQuota
+    from moldau.shell.network.audit import Audit
     from moldau.shell.network.bounds import LongRoom
     from moldau.shell.network.pauses import Pauses
     from moldau.shell.network.pending_response import Answer, PendingResponse
@@ -56,6 +60,7 @@ class Quotas(Protocol):
 class ForAllRequests(Protocol):
     """What all requests of a node share: the dispatcher has it."""
 
+    audit: Audit | None
     authorizer: Authorizer | None
     quotas: Quotas | None
     pauses: Pauses
@@ -72,6 +77,10 @@ class ForAllRequests(Protocol):
     def answer_later(self, context: RequestContext, work: Work, *, may_produce_begin: bool = False) -> PendingResponse:
         """Goes on with work that has waited for the first time; the answer comes when it is done."""
 
+
+MAX_DENIALS = 100
+"""Of one request that are told."""
+_RAW = (int(ApiKey.PRODUCE), int(ApiKey.FETCH))
 
 Work = Callable[[], "Awaitable[Answer | None]"]
 Handler = Callable[["RequestContext", Any], Coroutine[Any, Any, Any]]
@@ -119,6 +128,10 @@ class RequestContext(msgspec.Struct, eq=False):
     _room: LongRoom | None = None
     _things: int = 0
     _made: list[Any] | None = None
+    _denials: list[tuple[Right, str | bytes]] | None = None
+    """What the principal was denied, where there is an audit log: told if the answer refuses for it."""
+    is_handed_on: bool = False
+    """The controller of another node answers, and writes its audit log."""
 
     @property
     def local_address(self) -> tuple[str, int] | None:
@@ -195,18 +208,59 @@ class RequestContext(msgspec.Struct, eq=False):
         if self._node.authorizer is None:
             return True
         who = self.session
-        return self._node.authorizer.authorize(
+        is_allowed = self._node.authorizer.authorize(
             who.principal, who.client_address, right.operation, right.resource_type, name
         )
+        if not is_allowed and self._node.audit is not None:
+            self._deny(right, name)
+        return is_allowed
 
     def authorize_any(self, right: Right) -> bool:
         """Whether the principal has the right to any resource of its kind; the resource need not exist."""
         if self._node.authorizer is None:
             return True
         who = self.session
-        return self._node.authorizer.authorize_any(
+        is_allowed = self._node.authorizer.authorize_any(
             who.principal, who.client_address, right.operation, right.resource_type
         )
+        if not is_allowed and self._node.audit is not None:
+            self._deny(right, "*")
+        return is_allowed
+
+    def _deny(self, right: Right, name: str | bytes) -> None:
+        """Produce and Fetch refuse whatever they are denied; of other requests the answer tells whether it mattered."""
+        if self.api_key in _RAW and self._node.audit is not None:
+            self._node.audit.denied(self.origin(), self.api_key, right, name)
+            return
+        if self._denials is None:
+            self._denials = []
+        if len(self._denials) < MAX_DENIALS:
+            self._denials.append((right, name))
+
+    @property
+    def has_denials(self) -> bool:
+        """Whether `tell_denials` is to be called with the error codes of the answer."""
+        return self._denials is not None
+
+    def tell_denials(self, codes: Iterable[int]) -> None:
+        """Writes to the audit log what was denied, as far as the answer refuses for it. `codes`: of the answer."""
+        denials, self._denials = self._denials, None
+        audit = self._node.audit
+        if denials is None or audit is None:
+            return
+        told = dict.fromkeys(codes)
+        for right, name in denials:
+            if right.refusal in told:
+                audit.denied(self.origin(), self.api_key, right, name)
+
+    def origin(self) -> Origin:
+        """Who asks, for the audit log."""
+        who = self.session
+        return Origin(who.principal, who.client_address, who.listener_name, self.client_id)
+
+    def hand_on(self) -> None:
+        """The controller of another node answers."""
+        self.is_handed_on = True
 
     def check(self, right: Right) -> None:
         """Raises CLUSTER_AUTHORIZATION_FAILED for a principal without this right to the cluster."""
@@ -270,6 +324,18 @@ class ForwardedContext(RequestContext, eq=False):
     def handle(self, request: msgspec.Struct) -> Awaitable[msgspec.Struct]:
         """To be awaited: the answer of the handler that serves this API on the listener."""
         return self._node.handler_of(self.api_key)(self, request)
+
+    def origin(self) -> Origin:
+        """As the client's, with the broker that hands its request on."""
+        return msgspec.structs.replace(super().origin(), forwarded_by=self.reply.session.client_address)
+
+    async def audit_answer(self, request: msgspec.Struct, response: msgspec.Struct) -> None:
+        """Writes to the audit log what the request changed, and what was denied."""
+        if self._node.audit is None:
+            return
+        if self.has_denials:
+            self.tell_denials(each_error_code(response))
+        await self.finish(self._node.audit.changed(self.origin(), self.api_key, request, response))
 
     def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:
         """What the answer tells: how long the controller wants the client to wait."""

@@ -158,6 +158,7 @@ class Dispatcher:
         self.loop = loop
         self.telemetry = telemetry
         self.log = log
+        self.audit = log.audit
         self.authorizer = authorizer
         self.quotas: Quotas | None = None
         self.quota_timer_ns = quota_timer_ns
@@ -339,18 +340,33 @@ class Dispatcher:
                 request, _ = decode_message(request_type, context.api_version, frame, position)
                 response, waiting = begin(handler(context, request))
                 if waiting is None:
+                    if self.audit is not None:
+                        for _ in self._changed(context, request, response):
+                            pass  # a short request names few
                     answer, work = self._encoded(context, response)
                 else:
-                    work = partial(self._serve, context, waiting)
+                    work = partial(self._serve, context, request, waiting)
             if work is None:
                 return answer
             return self.answer_later(context, work, ends_with_connection=spec.ends_with_connection)
 
         return act
 
-    async def _serve(self, context: RequestContext, handling: Awaitable[msgspec.Struct | None]) -> Answer | None:
-        answer, rest = self._encoded(context, await handling)
+    async def _serve(
+        self, context: RequestContext, request: msgspec.Struct, handling: Awaitable[msgspec.Struct | None]
+    ) -> Answer | None:
+        response = await handling
+        if self.audit is not None:
+            await self.pauses.finish(self._changed(context, request, response))
+        answer, rest = self._encoded(context, response)
         return answer if rest is None else await rest()
+
+    def _changed(
+        self, context: RequestContext, request: msgspec.Struct, response: msgspec.Struct | None
+    ) -> Pausing[None]:
+        """Writes to the audit log what the request changed, unless another node does."""
+        if self.audit is not None and response is not None and not context.is_handed_on:
+            yield from self.audit.changed(context.origin(), context.api_key, request, response)
 
     async def _serve_long(
         self,
@@ -369,6 +385,8 @@ class Dispatcher:
             decoding = decode_pausing(request_type, context.api_version, frame, position)
             request = await self.pauses.finish(decoding, ELEMENTS_BETWEEN_PAUSES)
             response = await handler(context, request)
+            if self.audit is not None:
+                await self.pauses.finish(self._changed(context, request, response))
             answer, rest = self._encoded(context, response)
             return answer if rest is None else await rest()
         finally:
@@ -440,6 +458,8 @@ class Dispatcher:
         except (ProtocolError, *UNENCODABLE) as error:
             raise _response_error(response, context, error) from error
         self._count_errors(context, response)
+        if context.has_denials:
+            context.tell_denials(each_error_code(response))
         body = b"".join(parts)
         return self._head(context, len(body)) + body, None
 
@@ -459,11 +479,14 @@ class Dispatcher:
         except (ProtocolError, *UNENCODABLE) as error:
             raise _response_error(response, context, error) from error
         pieces.append(b"".join(parts))
-        if self.timer is not None:
-            codes = each_error_code(response)
+        if self.timer is not None or context.has_denials:
+            codes, told = each_error_code(response), dict[int, None]()
             while some := list(islice(codes, CODES_BETWEEN_PAUSES)):
-                self._entries[context.api_key].stats.count_codes(some)
+                if self.timer is not None:
+                    self._entries[context.api_key].stats.count_codes(some)
+                told |= dict.fromkeys(some)
                 await context.pause()
+            context.tell_denials(told)
         return [self._head(context, sum(map(len, pieces))), *pieces]
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import logging
 import traceback
+from typing import TYPE_CHECKING
 
 from moldau.ports import Clock
+
+if TYPE_CHECKING:
+    from moldau.shell.network.audit import Audit
 
 MIN_INTERVAL_MS = 1_000
 MAX_FOREIGN_LENGTH = 200
@@ -57,10 +61,12 @@ class LeftOut:
 class EventLog:
     """One per node. `kind` is a word of ours, never a foreign string: it names what the bound applies to."""
 
-    __slots__ = ("_clock", "_last_ms", "_left_out", "node_id")
+    __slots__ = ("_clock", "_last_ms", "_left_out", "audit", "node_id")
 
-    def __init__(self, clock: Clock, node_id: int | None = None) -> None:
+    def __init__(self, clock: Clock, node_id: int | None = None, audit: Audit | None = None) -> None:
+        """`audit`: what is written down for auditors; None: nothing is."""
         self._clock = clock
+        self.audit = audit
         self.node_id = node_id
         self._last_ms: dict[str, int] = {}
         self._left_out: dict[str, LeftOut] = {}

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Protocol, cast
 
+from moldau.core.auditing.lines import AUTHENTICATION, TLS, Origin
 from moldau.errors import ProtocolError
 from moldau.shell.network.connection_state import ADMITTED, AUTHENTICATING, ENDED, HANDSHAKING, RESET, SERVING
 from moldau.shell.network.event_log import escape
@@ -176,7 +177,11 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     def _tell_failure(self, why: str) -> None:
         address = escape(self.client_address)
         text = f"a client at {address} was not let in on {self.listener_name}: {why}"
-        self.group.log.info("client not let in", text, about=address)
+        log = self.group.log
+        log.info("client not let in", text, about=address)
+        if log.audit is not None:
+            origin = Origin("", self.client_address, self.listener_name, self.client_id)
+            log.audit.refused(AUTHENTICATION if self.state is AUTHENTICATING else TLS, origin, why)
 
     def authenticated(self, session: Session) -> None:
         self.session = session

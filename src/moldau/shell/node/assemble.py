@@ -25,6 +25,7 @@ from moldau.shell.node.admission import (
     new_admission,
     shares_of_connections,
 )
+from moldau.shell.node.audit import AuditWriter, new_audit, start_audit
 from moldau.shell.node.authentication import NodeAuthentication
 from moldau.shell.node.authorization import new_authorizer
 from moldau.shell.node.controller_listener import ControllerListener
@@ -68,7 +69,7 @@ class Node:
         self.settings = settings
         self.doors = doors
         self.telemetry = Telemetry(settings.moldau_metric_series)
-        self.log = EventLog(doors.clock, settings.node_id)
+        self.log = EventLog(doors.clock, settings.node_id, new_audit(settings, doors.clock, self.telemetry))
         self.node_id = BrokerId(settings.node_id)
         self.failure: InvariantError | StorageFailedError | None = None
         """Why the node stopped by itself, if it did."""
@@ -94,6 +95,7 @@ class Node:
         self._broker: Broker | None = None
         self._channels: list[ControllerChannel] = []
         self._tasks: BackgroundTasks | None = None
+        self._audit: AuditWriter | None = None
         self._heartbeats: Heartbeats | None = None
         self.housekeeping: Housekeeping | None = None  # before the start and after the end
         self.operations: Operations | None = None
@@ -196,6 +198,7 @@ class Node:
         )
         tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms)
         self._network = with_logins(tls.secured(self.doors.network), settings, self.doors.random, self.doors.workers)
+        self._audit = start_audit(settings, self.doors.workers, self.log, self._background)
         if settings.tls_listeners:
             self._background().spawn(tls.watch(self.doors.workers))
         for endpoint in settings.listeners:
@@ -506,6 +509,8 @@ class Node:
             self._close_quorum(quorum)
         if self.operations is not None:
             self.operations.close()
+        if self._audit is not None:
+            await self._audit.finish()
         self._unlock()
         self.stopped.set()
         self.log.write_left_out(is_ending=True)

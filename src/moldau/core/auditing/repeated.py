@@ -1,0 +1,71 @@
+"""How often refusals are written: a client that is refused a thousand times a second must not fill the file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLIENT_LINES: Final = 10
+"""Of one client (its address and principal) in WINDOW_MS."""
+ALL_LINES: Final = 200
+"""Of all clients in WINDOW_MS."""
+WINDOW_MS: Final = 10_000
+MAX_CLIENTS: Final = 10_000
+"""Remembered at once; past them the one that came first is forgotten."""
+
+Client = tuple[str, str]
+"""Address and principal."""
+
+
+class _Window:
+    __slots__ = ("began_ms", "left_out", "written")
+
+    def __init__(self, now_ms: int) -> None:
+        self.began_ms = now_ms
+        self.written = self.left_out = 0
+
+    def takes(self, now_ms: int, limit: int) -> bool:
+        """Whether one more line may be written."""
+        if now_ms - self.began_ms >= WINDOW_MS:
+            self.began_ms = now_ms
+            self.written = 0
+        return self.written < limit
+
+
+class RepeatedRefusals:
+    """`admit` is asked for each refusal."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Client, _Window] = {}
+        self._all = _Window(0)
+
+    def admit(self, client: Client, now_ms: int) -> int | None:
+        """Of this client, how many were left out since its last line; None: this one is left out, and counted.
+        `now_ms`: steady."""
+        window = self._clients.get(client)
+        if window is None:
+            if len(self._clients) >= MAX_CLIENTS:
+                self._forget_one()
+            window = self._clients[client] = _Window(now_ms)
+        if not (window.takes(now_ms, CLIENT_LINES) and self._all.takes(now_ms, ALL_LINES)):
+            window.left_out += 1
+            return None
+        window.written += 1
+        self._all.written += 1
+        left_out, window.left_out = window.left_out, 0
+        return left_out
+
+    def ended(self, now_ms: int) -> list[tuple[Client, int]]:
+        """To be called now and then: clients whose window is over, with the refusals that no line has counted."""
+        over = [client for client, window in self._clients.items() if now_ms - window.began_ms >= WINDOW_MS]
+        found = [(client, self._clients.pop(client).left_out) for client in over]
+        return [(client, left_out) for client, left_out in found if left_out]
+
+    def _forget_one(self) -> None:
+        """The first one; what it lost is counted as that of all."""
+        client = next(iter(self._clients))
+        self._all.left_out += self._clients.pop(client).left_out
+
+    def take_forgotten(self) -> int:
+        """How many refusals of clients that were forgotten no line has counted."""
+        left_out, self._all.left_out = self._all.left_out, 0
+        return left_out
