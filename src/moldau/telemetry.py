@@ -34,9 +34,10 @@ class Telemetry:
             key = (name, "(other)")
         self.counters[key] = self.counters.get(key, 0) + amount
 
-    def set(self, name: str, value: int) -> None:
-        """Gives the counter `name` this value, whatever it was; the bound on series does not hold for it."""
-        self.counters[(name, "")] = value
+    def set(self, name: str, value: int, label: str = "") -> None:
+        """Gives the counter `name` this value, whatever it was; the bound on series does not hold for it, so that no
+        foreign string may be its label."""
+        self.counters[(name, label)] = value
 
     def labels_of(self, name: str) -> list[tuple[str, int]]:
         """The labels of one name, with their counts."""

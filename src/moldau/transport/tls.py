@@ -18,7 +18,7 @@ import msgspec
 from moldau.core.config.tls_settings import PEM, Store, TlsSettings
 from moldau.errors import KafkaError, kafka_error
 from moldau.extras import MissingExtraError, require_extra
-from moldau.wire.x509 import not_after_ms
+from moldau.wire.x509 import alternative_name_text, alternative_names, not_after_ms, subject_name
 
 _DEFAULT_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aNULL:!PSK"
 _TLS13_SUITES = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
@@ -57,6 +57,12 @@ class TlsMaterial(msgspec.Struct, frozen=True):
     @property
     def expires_ms(self) -> int | None:
         """When our own certificate ends, in ms since the epoch; None without one."""
+        certificate = self.certificate
+        return None if certificate is None else not_after_ms(certificate)
+
+    @property
+    def certificate(self) -> bytes | None:
+        """Our own certificate (DER), without those that signed it."""
         if self.identity is None:
             return None
         text = self.identity.pem.decode("utf-8", "replace")
@@ -64,7 +70,28 @@ class TlsMaterial(msgspec.Struct, frozen=True):
         end = text.find(_END_CERTIFICATE, begin)
         if begin < 0 or end < 0:
             return None
-        return not_after_ms(ssl.PEM_cert_to_DER_cert(text[begin : end + len(_END_CERTIFICATE)]))
+        return ssl.PEM_cert_to_DER_cert(text[begin : end + len(_END_CERTIFICATE)])
+
+
+def check_renewal(settings: TlsSettings, old: TlsMaterial, new: TlsMaterial) -> None:
+    """Raises INVALID_CONFIG where a node that runs would get a certificate for another name (KIP-978): clients that
+    know the old one would not connect."""
+    before, after = old.certificate, new.certificate
+    if before is None or after is None:
+        return
+    names = subject_name(before), subject_name(after)
+    if not settings.allows_dn_changes and names[0] != names[1]:
+        raise _invalid(
+            f"Keystore DistinguishedName does not match: existing={{DN={names[0]}}}, new={{DN={names[1]}}}; "
+            "ssl.allow.dn.changes=true allows it"
+        )
+    hosts = alternative_names(before), alternative_names(after)
+    if not settings.allows_san_changes and not hosts[0] <= hosts[1]:
+        existing, found = (", ".join(sorted(map(alternative_name_text, each))) for each in hosts)
+        raise _invalid(
+            f"Keystore SubjectAltNames do not match: existing={{SAN=[{existing}]}}, new={{SAN=[{found}]}}; "
+            "ssl.allow.san.changes=true allows it"
+        )
 
 
 class ServerTls:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Final
 
 from moldau.errors import ProtocolError
@@ -19,6 +20,10 @@ _SET: Final = 0x31
 _VERSION: Final = 0xA0
 _UTC_TIME: Final = 0x17
 _OBJECT_IDENTIFIER: Final = 0x06
+_EXTENSIONS: Final = 0xA3
+_DNS_NAME: Final = 0x82
+_IP_ADDRESS: Final = 0x87
+_ALTERNATIVE_NAME: Final = "2.5.29.17"
 _TEXTS: Final = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
 """Types that Java writes as texts: UTF8String, PrintableString, TeletexString, IA5String, GeneralString, BMPString. It
 reads all of them as UTF-8."""
@@ -41,6 +46,30 @@ def subject_name(certificate: bytes) -> str:
     """The subject as Java's `X500Principal.getName()` writes it (RFC 2253), by which Kafka names a client:
     "CN=alice,O=Example". Raises ProtocolError for bytes that are no certificate."""
     return _name(_fields(certificate)[_SUBJECT])
+
+
+def alternative_names(certificate: bytes) -> frozenset[bytes]:
+    """The subject's alternative names, each as it stands in the certificate (DER): to compare two certificates. Raises
+    ProtocolError for bytes that are no certificate."""
+    for kind, extensions in _fields(certificate)[_SUBJECT + 1 :]:
+        if kind != _EXTENSIONS:
+            continue
+        for extension in _elements(_content(next(_elements(extensions), (0, b"")), _SEQUENCE)):
+            (_, identifier), *_, (_, value) = _elements(_content(extension, _SEQUENCE))
+            if _dotted(identifier) == _ALTERNATIVE_NAME:
+                names = next(_elements(value), (0, b""))
+                return frozenset(bytes((each,)) + name for each, name in _elements(_content(names, _SEQUENCE)))
+    return frozenset()
+
+
+def alternative_name_text(name: bytes) -> str:
+    """One of `alternative_names`, for people: a DNS name or an address as such, any other in hexadecimal."""
+    kind, value = name[0], name[1:]
+    if kind == _DNS_NAME:
+        return value.decode("latin-1")
+    if kind == _IP_ADDRESS and len(value) in (4, 16):
+        return str(ip_address(value))
+    return name.hex()
 
 
 def not_after_ms(certificate: bytes) -> int:

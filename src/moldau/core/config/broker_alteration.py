@@ -14,6 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from moldau.core.config.broker_settings import ROWS_BY_NAME, BrokerSettings, check_text, parse_broker_settings
+from moldau.core.config.listeners import LISTENER_LIMITS
 from moldau.core.config.setting import (
     HONOURED,
     IGNORED,
@@ -95,9 +96,11 @@ def row_of(name: str) -> SettingRow | None:
 
 
 def acts_for_a_listener(name: str) -> bool:
-    """Whether `name` is a setting of SASL with the prefix of a listener: each listener may have its own value."""
+    """Whether `name` is a setting of SASL, or a bound of connections, with the prefix of a listener: each listener may
+    have its own value."""
     base = base_name(name)
-    return base != name and base.startswith("sasl.") and base in ROWS_BY_NAME and ROWS_BY_NAME[base][5] == HONOURED
+    may_have_prefix = base.startswith("sasl.") or base in LISTENER_LIMITS
+    return base != name and may_have_prefix and base in ROWS_BY_NAME and ROWS_BY_NAME[base][5] == HONOURED
 
 
 def is_dynamic(name: str) -> bool:
@@ -306,9 +309,10 @@ def _check_together(after: BrokerSettings, changes: Mapping[str, str]) -> None:
 
 
 def _check_connections(after: BrokerSettings, changes: Mapping[str, str]) -> None:
-    for name in ("max.connections", "max.connection.creation.rate"):
-        if name in changes and after.get(name) == 0:
-            raise invalid_request(f"Invalid {name} 0")
+    for name, text in changes.items():
+        base = base_name(name)
+        if base in LISTENER_LIMITS and (after.get(name) == 0 if base == name else int(text.strip()) == 0):
+            raise invalid_request(f"Invalid {base} 0")
 
 
 def _check_local_retention(name: str, local: int, bound: int) -> None:

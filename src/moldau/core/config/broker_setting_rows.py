@@ -272,8 +272,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("sasl.oauthbearer.token.endpoint.url", "string", None, "", READ_ONLY, NOT_SERVED, ""),
     ("sasl.server.callback.handler.class", "class", None, "", READ_ONLY, NOT_SERVED, ""),
     ("security.providers", "string", None, "", READ_ONLY, NOT_SERVED, ""),
-    ("ssl.allow.dn.changes", "boolean", "false", "", READ_ONLY, IGNORED, "a new certificate may have any name"),
-    ("ssl.allow.san.changes", "boolean", "false", "", READ_ONLY, IGNORED, "a new certificate may have any name"),
     ("ssl.engine.factory.class", "class", None, "", PER_BROKER, REFUSED, ""),
     ("ssl.keymanager.algorithm", "string", "SunX509", "", PER_BROKER, IGNORED, "OpenSSL reads the stores"),
     ("ssl.provider", "string", None, "", PER_BROKER, IGNORED, "always OpenSSL"),

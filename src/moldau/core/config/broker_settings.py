@@ -303,6 +303,11 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         known = AUTHORIZER_SETTINGS if self.has_authorizer else ()
         return tuple(notice for name in sorted(self.texts) if name not in known and (notice := _notice(name)))
 
+    def limit_of_listener(self, listener_name: str, setting: str) -> int | None:
+        """The value of a row of LISTENER_LIMITS behind the prefix of this listener; None: it is not set there."""
+        text = self.texts.get(f"listener.name.{listener_name.lower()}.{setting}")
+        return None if text is None else int(str(parse_value(setting, "int", text)))
+
     @property
     def has_authorizer(self) -> bool:
         """Whether ACLs decide who may do what."""

@@ -13,6 +13,8 @@ _ENDPOINT = re.compile(r"([^:/]+)://(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]*):(-?[0-9]+)
 PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """In the order of their codes in the metadata. All are served."""
+LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
+"""The bounds that a listener may have of its own, behind `listener.name.NAME.` (KIP-402, 612)."""
 
 
 def is_wildcard(host: str) -> bool:

@@ -43,6 +43,10 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     sasl_mechanism_inter_broker_protocol: Annotated[str, Row("string", "GSSAPI", "", PER_BROKER)]
     sasl_server_max_receive_size: Annotated[int, Row("int", "524288", "", READ_ONLY)]
     # of TLS: those without a listener's prefix; see `tls_of`
+    ssl_allow_dn_changes: Annotated[bool, Row("boolean", "false", "", READ_ONLY,
+        "whether the certificate of a node that runs may become that of another subject")]
+    ssl_allow_san_changes: Annotated[bool, Row("boolean", "false", "", READ_ONLY,
+        "whether it may lack a host that it had")]
     ssl_cipher_suites: Annotated[tuple[str, ...], Row("list", "", "", PER_BROKER,
         "of TLS 1.2 only suites with forward secrecy and authenticated encryption; of TLS 1.3 all or none")]
     ssl_client_auth: Annotated[str, Row("string", "none", "[required, requested, none]", PER_BROKER)]

@@ -24,6 +24,8 @@ TLS_SETTINGS = (
     "ssl.keystore.location",
     "ssl.keystore.password",
     "ssl.keystore.type",
+    "ssl.allow.dn.changes",
+    "ssl.allow.san.changes",
     "ssl.principal.mapping.rules",
     "ssl.protocol",
     "ssl.truststore.certificates",
@@ -65,6 +67,9 @@ class TlsSettings(msgspec.Struct, frozen=True):
     checks_host: bool
     """A client of this listener compares the host that it dials with the certificate."""
     principal_rules: PrincipalRules
+    allows_dn_changes: bool = False
+    """Of the certificate, while the node runs: for another subject, and without a host that it had (KIP-978)."""
+    allows_san_changes: bool = False
 
     def __repr__(self) -> str:
         return f"TlsSettings(keystore={self.keystore!r}, truststore={self.truststore!r}, key_password=***)"
@@ -117,6 +122,8 @@ def tls_settings(
         client_auth=client_auth,
         checks_host=algorithm is not None,
         principal_rules=parse_principal_rules(str(value("ssl.principal.mapping.rules"))),
+        allows_dn_changes=bool(value("ssl.allow.dn.changes")),
+        allows_san_changes=bool(value("ssl.allow.san.changes")),
     )
 
 

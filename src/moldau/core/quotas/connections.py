@@ -1,5 +1,5 @@
-"""Which connections are served (KIP-402, 612): limits of their number, in all and of one address, and of how fast they
-come."""
+"""Which connections are served (KIP-402, 612): limits of their number, in all, of one listener and of one address, and
+of how fast they come."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ MAX_ADDRESSES = 10_000
 """Addresses whose rate is remembered; past it the one that was there first is forgotten."""
 
 
+class ListenerLimits(msgspec.Struct, frozen=True):
+    """max.connections and max.connection.creation.rate, as set behind `listener.name.NAME.`."""
+
+    max_connections: int = UNLIMITED
+    creation_rate: int = UNLIMITED
+
+
+_NO_LIMITS = ListenerLimits()
+
+
 class ConnectionLimits(msgspec.Struct, frozen=True):
     """max.connections, max.connections.per.ip with its overrides, max.connection.creation.rate."""
 
@@ -23,6 +33,8 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     max_connections_per_ip: int = UNLIMITED
     overrides: Mapping[str, int] = {}
     creation_rate: int = UNLIMITED
+    listeners: Mapping[str, ListenerLimits] = {}
+    """By name: those that have limits of their own, which hold besides those of all."""
 
 
 class Verdict(enum.Enum):
@@ -55,7 +67,12 @@ class ConnectionQuotas:
         self._by_address: dict[str, int] = {}
         self._rates: dict[str, SampledRate] = {}
         self._rate: SampledRate | None = None
+        self._listener_rates: dict[str, SampledRate] = {}
         self._served = 0
+        self._by_listener: dict[str, int] = {}
+        """Those that are served."""
+        self.accepted: dict[str, int] = {}
+        """By listener: how many were served since the start."""
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
         """Takes the quotas of addresses (KIP-612) from `quotas`."""
@@ -65,10 +82,15 @@ class ConnectionQuotas:
         """What is open stays open; the new limits hold for connections that come."""
         self._limits = limits
 
-    def arrived(self, address: str, now_ms: int, *, is_protected: bool = False) -> Admission:
+    @property
+    def limits(self) -> ConnectionLimits:
+        """Those that hold for connections that come."""
+        return self._limits
+
+    def arrived(self, address: str, now_ms: int, listener: str = "", *, is_protected: bool = False) -> Admission:
         """Judges a new connection; it counts from now on. `is_protected`: it comes to the listener between brokers, and
         clients have another one: what holds back clients does not hold back replication. The limits of its address
-        hold all the same."""
+        and of its listener hold all the same."""
         count = self._by_address[address] = self._by_address.get(address, 0) + 1
         limits = self._limits
         if count > limits.overrides.get(address, limits.max_connections_per_ip):
@@ -76,29 +98,51 @@ class ConnectionQuotas:
         wait_ms = self._wait_for_address(address, now_ms)
         if wait_ms:
             return Admission(Verdict.CLOSE, wait_ms, "connection_creation_rate")
-        if is_protected:
-            self._served += 1
-            return _SERVED
-        if self._served >= limits.max_connections:
-            return Admission(Verdict.WAIT_FOR_ROOM, 0, "max.connections")
-        self._served += 1
-        wait_ms = self._wait_for_all(now_ms)
-        return Admission(Verdict.SERVE_LATER, wait_ms, "max.connection.creation.rate") if wait_ms else _SERVED
+        full = self._full(listener, is_protected=is_protected)
+        if full:
+            return Admission(Verdict.WAIT_FOR_ROOM, 0, full)
+        self._serve(listener)
+        wait_ms, reason = self._wait_for_listener(listener, now_ms), f"{_prefix(listener)}max.connection.creation.rate"
+        wait_for_all_ms = 0 if is_protected else self._wait_for_all(now_ms)
+        if wait_for_all_ms > wait_ms:
+            wait_ms, reason = wait_for_all_ms, "max.connection.creation.rate"
+        return Admission(Verdict.SERVE_LATER, wait_ms, reason) if wait_ms else _SERVED
 
-    def no_room(self, admission: Admission, reason: str) -> Admission:
+    def _full(self, listener: str, *, is_protected: bool) -> str:
+        """The setting by which no further connection is served there; "": one is."""
+        limits = self._limits
+        if self._by_listener.get(listener, 0) >= limits.listeners.get(listener, _NO_LIMITS).max_connections:
+            return f"{_prefix(listener)}max.connections"
+        return "" if is_protected or not self.is_full else "max.connections"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as `max.connections` allows on all listeners together."""
+        return self._served >= self._limits.max_connections
+
+    def _serve(self, listener: str) -> None:
+        self._served += 1
+        self._by_listener[listener] = self._by_listener.get(listener, 0) + 1
+        self.accepted[listener] = self.accepted.get(listener, 0) + 1
+
+    def _unserve(self, listener: str) -> None:
+        self._served -= 1
+        self._by_listener[listener] -= 1
+
+    def no_room(self, admission: Admission, reason: str, listener: str = "") -> Admission:
         """Of a connection that just arrived and was judged: it is closed at once nevertheless."""
         if admission.verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
-            self._served -= 1
+            self._unserve(listener)
         return Admission(Verdict.CLOSE, 0, reason)
 
-    def room_was_found(self) -> bool:
+    def room_was_found(self, listener: str = "", *, is_protected: bool = False) -> bool:
         """Takes the place of a connection that ended, for one that waits; False if there is none."""
-        if self._served >= self._limits.max_connections:
+        if self._full(listener, is_protected=is_protected):
             return False
-        self._served += 1
+        self._serve(listener)
         return True
 
-    def left(self, address: str, *, was_served: bool) -> None:
+    def left(self, address: str, listener: str = "", *, was_served: bool) -> None:
         """A connection is gone. `was_served`: it was let in, and counts no longer."""
         count = self._by_address.get(address, 1) - 1
         if count:
@@ -106,7 +150,7 @@ class ConnectionQuotas:
         else:
             self._by_address.pop(address, None)
         if was_served:
-            self._served -= 1
+            self._unserve(listener)
 
     def _wait_for_address(self, address: str, now_ms: int) -> int:
         """A connection above the quota of its address does not count: it is not served."""
@@ -124,6 +168,16 @@ class ConnectionQuotas:
             rate.record(-1, now_ms)
         return min(self._windows.size_ms, wait_ms)
 
+    def _wait_for_listener(self, listener: str, now_ms: int) -> int:
+        limit = self._limits.listeners.get(listener, _NO_LIMITS).creation_rate
+        if limit == UNLIMITED:
+            return 0
+        rate = self._listener_rates.get(listener)
+        if rate is None:
+            rate = self._listener_rates[listener] = SampledRate(self._windows, now_ms)
+        rate.record(1, now_ms)
+        return min(self._windows.size_ms, rate.throttle_ms(max(limit, 0.001), now_ms))
+
     def _wait_for_all(self, now_ms: int) -> int:
         limit = self._limits.creation_rate
         if limit == UNLIMITED:
@@ -132,6 +186,10 @@ class ConnectionQuotas:
             self._rate = SampledRate(self._windows, now_ms)
         self._rate.record(1, now_ms)
         return min(self._windows.size_ms, self._rate.throttle_ms(max(limit, 0.001), now_ms))
+
+
+def _prefix(listener: str) -> str:
+    return f"listener.name.{listener.lower()}."
 
 
 def parse_overrides(text: str) -> dict[str, int]:

@@ -1,16 +1,21 @@
-"""A change of a listener's stores is tried before it is written: what does not load changes nothing (KIP-226)."""
+"""A change of a listener's stores is tried before it is written: what does not load, or is for another name, changes
+nothing (KIP-226, 978)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_alteration import effective_broker_settings, invalid_request
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.config.tls_settings import tls_setting_of
+from moldau.core.config.tls_settings import TlsSettings, tls_setting_of
 from moldau.core.controller.configs import setting_layers
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import KafkaError
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
+
+if TYPE_CHECKING:
+    from moldau.transport.tls import TlsMaterial
 
 
 def check_stores(image: MetadataImage, static: BrokerSettings, records: Iterable[object]) -> None:
@@ -28,16 +33,30 @@ def check_stores(image: MetadataImage, static: BrokerSettings, records: Iterable
             own[record.name] = record.value
     before = effective_broker_settings(static, layers.cluster, layers.broker)[0]
     after = effective_broker_settings(static, layers.cluster, own)[0]
-    from moldau.transport.tls import client_context, load_material, server_context
+    from moldau.transport.tls import check_renewal, client_context, load_material, server_context
 
     try:
         for name in after.tls_listeners:
             tls = after.tls_of(name)
-            if tls is None or tls == before.tls_of(name):
+            old = before.tls_of(name)
+            if tls is None or tls == old:
                 continue
             material = load_material(tls)
             client_context(tls, material)
             if tls.keystore is not None:
                 server_context(tls, material)
+            in_use = None if old is None else _still_there(old)
+            if in_use is not None:
+                check_renewal(tls, in_use, material)
     except KafkaError as error:
         raise invalid_request(error.message or error.name) from error
+
+
+def _still_there(tls: TlsSettings) -> TlsMaterial | None:
+    """What these settings make now; None where a store of theirs is gone: then nothing is compared with it."""
+    from moldau.transport.tls import load_material
+
+    try:
+        return load_material(tls)
+    except KafkaError:
+        return None

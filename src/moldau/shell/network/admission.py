@@ -44,11 +44,12 @@ class ConnectionAdmission:
 
     def arrived(self, connection: ServerConnection) -> None:
         """A connection was made, and has its id."""
-        is_protected = connection.listener_name == self._protected_listener
+        listener = connection.listener_name
+        is_protected = listener == self._protected_listener
         now_ms = self._clock.monotonic_ms()
-        admission = self.quotas.arrived(connection.client_address, now_ms, is_protected=is_protected)
+        admission = self.quotas.arrived(connection.client_address, now_ms, listener, is_protected=is_protected)
         if not self._has_descriptor_for(admission.verdict):
-            admission = self.quotas.no_room(admission, "open descriptors")
+            admission = self.quotas.no_room(admission, "open descriptors", listener)
         verdict = admission.verdict
         if verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
             self._served[connection.id] = None
@@ -95,17 +96,29 @@ class ConnectionAdmission:
         if connection.id in self._closing:
             _, timer = self._closing.pop(connection.id)
             timer.cancel()
-        self.quotas.left(connection.client_address, was_served=was_served)
+        self.quotas.left(connection.client_address, connection.listener_name, was_served=was_served)
         self.let_in()
 
     def let_in(self) -> None:
-        """Serves those who wait, in the order in which they came, as far as there is room."""
+        """Serves those who wait, in the order in which they came, as far as there is room on their listener."""
+        full: dict[str, None] = {}
         for connection in list(self._waiting.values()) if self._waiting else ():
+            listener = connection.listener_name
             if connection.is_closed:
                 del self._waiting[connection.id]
-            elif self.quotas.room_was_found():
+                continue
+            if listener in full:
+                continue
+            if self.quotas.room_was_found(listener, is_protected=listener == self._protected_listener):
                 del self._waiting[connection.id]
                 self._served[connection.id] = None
                 connection.release(Hold.NO_ROOM)
             else:
-                return
+                full[listener] = None
+
+    def waiting(self) -> dict[str, int]:
+        """By listener: how many connections wait for room."""
+        counts: dict[str, int] = {}
+        for connection in self._waiting.values():
+            counts[connection.listener_name] = counts.get(connection.listener_name, 0) + 1
+        return counts

@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.listeners import LISTENER_LIMITS
+from moldau.core.quotas.connections import UNLIMITED, ConnectionQuotas, ListenerLimits, parse_overrides
 from moldau.core.quotas.connections import ConnectionLimits as ConnectionCounts
-from moldau.core.quotas.connections import ConnectionQuotas, parse_overrides
 from moldau.core.quotas.rates import Windows
 from moldau.ports import Clock
 from moldau.shell.network.admission import ConnectionAdmission
@@ -62,7 +63,19 @@ def limits_of(settings: BrokerSettings) -> ConnectionCounts:
         max_connections_per_ip=settings.max_connections_per_ip,
         overrides=parse_overrides(settings.max_connections_per_ip_overrides),
         creation_rate=settings.max_connection_creation_rate,
+        listeners=_limits_of_listeners(settings),
     )
+
+
+def _limits_of_listeners(settings: BrokerSettings) -> dict[str, ListenerLimits]:
+    """As Kafka has it, the prefix has the listener's name in lower case."""
+    found: dict[str, ListenerLimits] = {}
+    controller = settings.controller_endpoint
+    for endpoint in (*settings.listeners, *(() if controller is None else (controller,))):
+        limits = [settings.limit_of_listener(endpoint.name, name) for name in LISTENER_LIMITS]
+        if limits != [None, None]:
+            found[endpoint.name] = ListenerLimits(*(UNLIMITED if limit is None else limit for limit in limits))
+    return found
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:

@@ -196,7 +196,7 @@ class Node:
             self.telemetry,
             new_admission(settings, self.doors, self.log, self.telemetry, max_open=for_clients),
         )
-        tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms)
+        tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms, self.telemetry)
         self._network = with_logins(tls.secured(self.doors.network), settings, self.doors.random, self.doors.workers)
         self._audit = start_audit(settings, self.doors.workers, self.log, self._background)
         if settings.tls_listeners:

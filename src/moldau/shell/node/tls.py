@@ -15,6 +15,7 @@ from moldau.errors import KafkaError
 from moldau.ports import Workers
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.session import ANONYMOUS
+from moldau.telemetry import Telemetry
 from moldau.transport.network import Network, NetworkInFront
 
 if TYPE_CHECKING:
@@ -24,14 +25,19 @@ LOOK_AGAIN_S = 5.0
 """Between two looks at the files."""
 WARN_DAYS = 30
 _DAY_MS = 86_400_000
+CERTIFICATE_END = "moldau.server:type=Tls,name=CertificateEnd"
+"""In telemetry, by listener: when its certificate ends, in ms since the epoch."""
 
 
 class NodeTls:
     """Used on the node's loop. Raises INVALID_CONFIG where the stores of a listener cannot be used. Imports nothing of
     TLS, which costs a start milliseconds, where no listener has it."""
 
-    def __init__(self, settings: BrokerSettings, log: EventLog, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: BrokerSettings, log: EventLog, now_ms: Callable[[], int], telemetry: Telemetry
+    ) -> None:
         self._log = log
+        self._telemetry = telemetry
         self._now_ms = now_ms
         self._listeners = {name: _ListenerTls(name, settings) for name in settings.tls_listeners}
         for listener in self._listeners.values():
@@ -56,11 +62,6 @@ class NodeTls:
         listener = self._listeners.get(listener_name)
         return None if listener is None else listener.principal_of
 
-    def expiry_ms(self) -> dict[str, int]:
-        """When the certificate of each listener ends, in ms since the epoch."""
-        ends = {name: listener.material.expires_ms for name, listener in self._listeners.items()}
-        return {name: end for name, end in ends.items() if end is not None}
-
     def settings_changed(self, settings: BrokerSettings) -> None:
         """Takes the settings in force: those of a listener that changed make new contexts, at once, so that who asked
         for the change finds them in use. The stores are read on the loop: an operator does this seldom."""
@@ -75,6 +76,8 @@ class NodeTls:
             await asyncio.sleep(LOOK_AGAIN_S)
             for listener in self._listeners.values():
                 await self.look(listener.name, workers)
+                if self._now_ms() - listener.told_ms >= _DAY_MS:
+                    self._tell_expiry(listener)
 
     async def look(self, listener_name: str, workers: Workers) -> None:
         """Reads the files of a listener again if they have changed."""
@@ -85,6 +88,7 @@ class NodeTls:
             return
         try:
             material = await workers.run(partial(_load, tls))
+            _check_renewal(tls, listener.material, material)
         except KafkaError as error:
             self._tell_failure(listener, error)
             listener.stamps = stamps
@@ -107,10 +111,13 @@ class NodeTls:
         self._log.warn("TLS", text, about=listener.name)
 
     def _tell_expiry(self, listener: _ListenerTls) -> None:
-        end_ms = listener.material.expires_ms
+        """At the start, with each new certificate, and once a day."""
+        end_ms, now_ms = listener.material.expires_ms, self._now_ms()
+        listener.told_ms = now_ms
         if end_ms is None:
             return
-        days = (end_ms - self._now_ms()) // _DAY_MS
+        self._telemetry.set(CERTIFICATE_END, end_ms, listener.name)
+        days = (end_ms - now_ms) // _DAY_MS
         if days < WARN_DAYS:
             when = "has expired" if days < 0 else f"expires in {days} days"
             self._log.warn(f"certificate {listener.name}", f"the certificate of listener {listener.name} {when}")
@@ -123,6 +130,8 @@ class _ListenerTls:
         from moldau.transport.tls import ClientTls, ServerTls, client_context, server_context
 
         self.name = name
+        self.told_ms = 0
+        """When it was last said, or seen not to matter, that the certificate ends."""
         tls = settings.tls_of(name)
         if tls is None:
             raise ValueError(f"listener {name} has no TLS")
@@ -169,6 +178,12 @@ def _load(tls: TlsSettings) -> TlsMaterial:
     from moldau.transport.tls import load_material
 
     return load_material(tls)
+
+
+def _check_renewal(tls: TlsSettings, old: TlsMaterial, new: TlsMaterial) -> None:
+    from moldau.transport.tls import check_renewal
+
+    check_renewal(tls, old, new)
 
 
 def _stamps(tls: TlsSettings) -> tuple[tuple[int, int, int], ...]:

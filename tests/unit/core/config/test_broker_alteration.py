@@ -166,6 +166,7 @@ def test_no_layer_breaks_a_broker(layer: dict[str, str]) -> None:
             "Value must not exceed log.local.retention.bytes (effective value: 3)",
         ),
         ({"max.connections": "0"}, True, "Invalid max.connections 0"),
+        ({"listener.name.x.max.connections": "0"}, False, "Invalid max.connections 0"),
         ({"max.connection.creation.rate": "0"}, False, "Invalid max.connection.creation.rate 0"),
         (
             {"max.connections.per.ip": "0"},

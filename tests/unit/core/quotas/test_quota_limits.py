@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.quotas.connections import ConnectionLimits, ConnectionQuotas, Verdict, parse_overrides
+from moldau.core.quotas.connections import (
+    ConnectionLimits,
+    ConnectionQuotas,
+    ListenerLimits,
+    Verdict,
+    parse_overrides,
+)
 from moldau.core.quotas.limits import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -207,3 +213,30 @@ def test_an_override_holds_for_its_address_however_it_is_spelled() -> None:
         "::9": 3,
         "10.0.0.7": 4,
     }
+
+
+def test_a_listener_has_limits_of_its_own_besides_those_of_all() -> None:
+    quotas = ConnectionQuotas(ConnectionLimits(max_connections=3, listeners={"A": ListenerLimits(2)}), Windows())
+    verdicts = [quotas.arrived("10.0.0.1", 0, listener).verdict for listener in "AAABB"]
+    assert verdicts == [Verdict.SERVE, Verdict.SERVE, Verdict.WAIT_FOR_ROOM, Verdict.SERVE, Verdict.WAIT_FOR_ROOM]
+    assert quotas.arrived("10.0.0.1", 0, "A").reason == "listener.name.a.max.connections"
+    assert quotas.arrived("10.0.0.1", 0, "B").reason == "max.connections"
+    quotas.left("10.0.0.1", "B", was_served=True)
+    assert not quotas.room_was_found("A")
+    assert quotas.room_was_found("B")
+    quotas.left("10.0.0.1", "A", was_served=True)
+    assert quotas.room_was_found("A")
+
+
+def test_the_listener_between_brokers_passes_the_limit_of_all_and_not_its_own() -> None:
+    quotas = ConnectionQuotas(ConnectionLimits(max_connections=0, listeners={"I": ListenerLimits(1)}), Windows())
+    verdicts = [quotas.arrived("10.0.0.1", 0, "I", is_protected=True).verdict for _ in range(2)]
+    assert verdicts == [Verdict.SERVE, Verdict.WAIT_FOR_ROOM]
+
+
+def test_a_listener_has_a_rate_of_its_own() -> None:
+    quotas = ConnectionQuotas(ConnectionLimits(listeners={"A": ListenerLimits(creation_rate=1)}), Windows())
+    assert [quotas.arrived("10.0.0.1", 0, "B").verdict for _ in range(20)] == [Verdict.SERVE] * 20
+    admissions = [quotas.arrived("10.0.0.1", 0, "A") for _ in range(20)]
+    assert admissions[-1].verdict is Verdict.SERVE_LATER
+    assert admissions[-1].reason == "listener.name.a.max.connection.creation.rate"

@@ -16,12 +16,21 @@ from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.node.admission import shares_of_connections
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
+from moldau.shell.node.metrics.security import add_security
+from moldau.shell.node.metrics.table import TABLE
+from moldau.shell.node.status import NodeStatus
+from moldau.transport.exposition import Samples
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterQuotaEntity,
     AlterQuotaEntry,
     AlterQuotaOperation,
+)
+from moldau.wire.protocol.messages.configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
 )
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from tests.unit.shell.conftest import Client, FedListener, FedNetwork, turns
@@ -141,5 +150,39 @@ async def test_connections_over_the_rate_of_their_address_take_no_more_than_ther
         assert len(late.answers()) == 1  # one that would be closed anyway gave way
         assert [client.wire.is_closed for client in held] == [True] + [False] * (len(held) - 1)
         assert sum(not client.wire.is_closed for client in crowd) == 18
+    finally:
+        node.abort()
+
+
+@pytest.mark.asyncio
+async def test_a_limit_of_one_listener_is_changed_while_the_node_runs_and_is_in_the_metrics() -> None:
+    network = TwoListeners()
+    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network)
+    settings = {
+        "listeners": f"INTERNAL://10.0.0.1:9094,{CLIENTS}",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.name.plaintext.max.connections": "2",
+    }
+    node = Node(parse_broker_settings(settings), doors)
+    await node.start()
+    try:
+        clients = [Client(network.factories[9092]()) for _ in range(4)]
+        assert [bool(client.connection._holds) for client in clients] == [False, False, True, True]
+        operator = Client(network.factories[9094]())
+        change = IncrementalAlterableConfig("listener.name.plaintext.max.connections", 0, "3")
+        request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(4, "1", (change,)),))
+        answer = await operator.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+        assert answer.responses[0].error_code == 0
+        assert [bool(client.connection._holds) for client in clients] == [False, False, False, True]
+        out = Samples(TABLE)
+        add_security(NodeStatus(doors.clock, node.telemetry, None, node.connections), out)  # type: ignore[arg-type]
+        page = out.render().decode()
+        for line in (
+            'moldau_listener_connections_limit{listener="PLAINTEXT"} 3',
+            'moldau_listener_connections_waiting{listener="PLAINTEXT"} 1',
+            'moldau_listener_connections_accepted_total{listener="PLAINTEXT"} 3',
+        ):
+            assert line in page
     finally:
         node.abort()

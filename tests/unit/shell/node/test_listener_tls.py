@@ -13,6 +13,7 @@ import pytest
 
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.connection_state import ConnectionState
+from moldau.shell.node.tls import CERTIFICATE_END
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.configs import (
@@ -20,7 +21,7 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
-from tests.support.certificates import Authority, authority
+from tests.support.certificates import LOCAL, Authority, authority
 from tests.unit.shell.conftest import Client
 
 BROKER, SET, DELETE = 4, 0, 1
@@ -122,7 +123,7 @@ async def test_a_file_that_changes_is_used_for_new_connections(start_node: Any, 
 
 @pytest.mark.asyncio
 async def test_a_setting_that_changes_is_in_use_when_it_is_answered(start_node: Any, tmp_path: Path) -> None:
-    node = await start_node(settings_in(tmp_path))
+    node = await start_node(settings_in(tmp_path, allow_dn_changes="true"))
     client = node.connect()
     client.connection.secured(None)
     server = node.node._tls.server("SSL")
@@ -170,10 +171,50 @@ async def test_a_certificate_that_ends_soon_is_told_at_the_start(
 ) -> None:
     settings = settings_in(tmp_path)
     node = await start_node(settings)
-    days = (node.node._tls.expiry_ms()["SSL"] - node.clock.now_ms()) // 86_400_000
+    days = (node.node.telemetry.value(CERTIFICATE_END, "SSL") - node.clock.now_ms()) // 86_400_000
     authority().issue("CN=server", days=90 - days + 20).write(tmp_path, "server")
     await node.node._tls.look("SSL", InlineWorkers())
     assert "the certificate of listener SSL expires in" in caplog.text
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("subject", "hosts", "allowed", "told"),
+    [
+        ("CN=server", LOCAL, "", ""),
+        ("CN=server", (*LOCAL, "more"), "", ""),
+        (
+            "CN=other",
+            LOCAL,
+            "",
+            "Keystore DistinguishedName does not match: existing={DN=CN=server}, new={DN=CN=other}",
+        ),
+        ("CN=server", LOCAL[:1], "", "Keystore SubjectAltNames do not match: existing={SAN=["),
+        ("CN=other", LOCAL, "allow_dn_changes", ""),
+        ("CN=server", LOCAL[:1], "allow_san_changes", ""),
+    ],
+)
+async def test_a_running_node_keeps_its_names_unless_a_setting_allows_others(
+    start_node: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    subject: str,
+    hosts: tuple[str, ...],
+    allowed: str,
+    told: str,
+) -> None:
+    node = await start_node(settings_in(tmp_path, **({allowed: "true"} if allowed else {})))
+    client = node.connect()
+    client.connection.secured(None)
+    server = node.node._tls.server("SSL")
+    old, new = chain_of(server.context), authority().issue(subject, hosts)
+    answer = await alter(client, (LOCATION, str(new.write(tmp_path, "next"))))
+    assert (answer.error_code, (answer.error_message or "").startswith(told)) == (42 if told else 0, True)
+    assert chain_of(server.context) == (old if told else new.der)
+    new.write(tmp_path, "server")
+    await node.node._tls.look("SSL", InlineWorkers())
+    assert chain_of(server.context) == (old if told else new.der)
+    assert told in caplog.text
 
 
 @pytest.mark.asyncio

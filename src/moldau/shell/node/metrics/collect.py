@@ -25,6 +25,7 @@ from moldau.shell.io.process_stats import disk_space, process_stats
 from moldau.shell.network.server_connection import EXPIRED_CONNECTIONS
 from moldau.shell.node.loop_watch import BOUNDS_S
 from moldau.shell.node.metrics.groups import add_groups
+from moldau.shell.node.metrics.security import add_security
 from moldau.shell.node.metrics.table import AUTHENTICATION, FROM_TELEMETRY, TABLE
 from moldau.shell.node.metrics.transactions import add_transactions
 from moldau.telemetry import BOUND_REACHED
@@ -60,6 +61,7 @@ async def collect(node: NodeStatus) -> bytes:
     add_process(node, out)
     broker, quorum = node.broker, node.quorum
     add_network(node, out)
+    add_security(node, out)
     if node.dispatcher is not None:
         add_requests(node.dispatcher, out)
     if quorum is not None:

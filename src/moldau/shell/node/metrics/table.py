@@ -31,6 +31,7 @@ from moldau.shell.network.authenticating import (
     REAUTHENTICATIONS,
     SUCCESSES,
 )
+from moldau.shell.node.metrics.security import LISTENER_ROWS
 from moldau.transport.exposition import Metric
 
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
@@ -380,7 +381,7 @@ def _rows() -> list[_Row]:
     for name, text in _REQUESTS:
         rows.append((f"kafka_network_requestmetrics_{name}", SUMMARY, ("request", "quantile"), text,
                      "RequestStats, one request in 32 after the first 64"))
-    rows += _NETWORK_ROWS
+    rows += (*_NETWORK_ROWS, *LISTENER_ROWS)
     for name, text, source in _CONTROLLER:
         rows.append((f"kafka_controller_kafkacontroller_{name}", GAUGE, (), text, source))
     rows += _QUORUM_ROWS
