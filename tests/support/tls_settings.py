@@ -33,6 +33,19 @@ def trust(of: Authority) -> dict[str, str]:
     return {"truststore_type": "PEM", "truststore_certificates": of.pem}
 
 
+def settings_in(directory: Path, **more: str) -> dict[str, str]:
+    """Of a node with one listener, SSL. `client_auth="required"` is `ssl.client.auth`."""
+    return {
+        "listeners": "SSL://127.0.0.1:9092",
+        "security.inter.broker.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority().issue("CN=server").write(directory, "server")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority().write(directory)),
+        **{f"ssl.{name.replace('_', '.')}": value for name, value in more.items()},
+    }
+
+
 def trusting(directory: Path, identity: Issued | None = None) -> dict[str, str]:
     """The settings of a client of librdkafka."""
     settings = {"security.protocol": "SSL", "ssl.ca.location": str(authority().write(directory)), "log_level": "0"}

@@ -7,8 +7,11 @@ a call, and no timer repeats it, for such a broker and its controller live and d
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from moldau.errors import MoldauError
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -17,6 +20,8 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
 
 SOON_S = 0.05
 """Between two requests of a broker that waits for others to know that it leads nothing."""
+SHUTDOWN_TIMEOUT_S = 5.0
+"""How long a clean stop waits for the controller, say while the disk is full."""
 
 
 class OwnController(Protocol):
@@ -75,3 +80,10 @@ class LifeCycle:
             if has_asked:
                 await asyncio.sleep(SOON_S)
             has_asked = True
+
+
+async def in_time(farewell: Awaitable[None]) -> None:
+    """Waits for what the controller should hear of a stop, and stops all the same where it does not."""
+    with contextlib.suppress(MoldauError, TimeoutError):
+        async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
+            await farewell

@@ -329,13 +329,13 @@ class ForwardedContext(RequestContext, eq=False):
         """As the client's, with the broker that hands its request on."""
         return msgspec.structs.replace(super().origin(), forwarded_by=self.reply.session.client_address)
 
-    async def audit_answer(self, request: msgspec.Struct, response: msgspec.Struct) -> None:
+    def audited(self, request: msgspec.Struct, response: msgspec.Struct) -> Pausing[None]:
         """Writes to the audit log what the request changed, and what was denied."""
         if self._node.audit is None:
             return
         if self.has_denials:
             self.tell_denials(each_error_code(response))
-        await self.finish(self._node.audit.changed(self.origin(), self.api_key, request, response))
+        yield from self._node.audit.changed(self.origin(), self.api_key, request, response)
 
     def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:
         """What the answer tells: how long the controller wants the client to wait."""

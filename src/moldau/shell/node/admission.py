@@ -70,8 +70,7 @@ def limits_of(settings: BrokerSettings) -> ConnectionCounts:
 def _limits_of_listeners(settings: BrokerSettings) -> dict[str, ListenerLimits]:
     """As Kafka has it, the prefix has the listener's name in lower case."""
     found: dict[str, ListenerLimits] = {}
-    controller = settings.controller_endpoint
-    for endpoint in (*settings.listeners, *(() if controller is None else (controller,))):
+    for endpoint in (*settings.listeners, *settings.controller_endpoints):
         limits = [settings.limit_of_listener(endpoint.name, name) for name in LISTENER_LIMITS]
         if limits != [None, None]:
             found[endpoint.name] = ListenerLimits(*(UNLIMITED if limit is None else limit for limit in limits))

@@ -4,8 +4,7 @@ other; and back again at the end."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
 CONTROLLER_PORT = 9093
 CONTROLLER_TIMEOUT_MS = 30_000
 """How long what a client asks of the controller waits for one that is active."""
-SHUTDOWN_TIMEOUT_S = 5.0
-"""How long a clean stop waits for the controller, say while the disk is full."""
 
 
 class Node:
@@ -476,10 +473,12 @@ class Node:
 
     async def stop(self) -> None:
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
+        from moldau.shell.broker.life_cycle import LifeCycle, in_time
+
         if self.operations is not None:
             self.operations.status.stopping()
         if self._heartbeats is not None:
-            await _in_time(self._heartbeats.shut_down())  # clients are served until others lead what this node led
+            await in_time(self._heartbeats.shut_down())  # clients are served until others lead what this node led
             if self._quorum is not None:
                 await self._quorum.wait_for_others()
         self._close_network()
@@ -489,11 +488,9 @@ class Node:
         if broker is not None:
             broker.stop()
         if broker is not None and quorum is not None and not quorum.is_offline:
-            from moldau.shell.broker.life_cycle import LifeCycle
-
             broker.partitions.settle()
             if self._heartbeats is None:
-                await _in_time(LifeCycle(self.node_id, quorum).shut_down(broker.broker_epoch))
+                await in_time(LifeCycle(self.node_id, quorum).shut_down(broker.broker_epoch))
         if broker is not None:
             await broker.wait_ended()
         if quorum is not None:
@@ -596,10 +593,3 @@ async def _take_part(quorum: QuorumRole, broker: Broker) -> None:
     """Returns when the broker has acted on all of the metadata."""
     quorum.subscribe(broker.metadata_changed)
     await broker.partitions.wait_settled()
-
-
-async def _in_time(farewell: Awaitable[None]) -> None:
-    """Waits for what the controller should hear of a stop, and stops all the same where it does not."""
-    with contextlib.suppress(MoldauError, TimeoutError):
-        async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
-            await farewell

@@ -8,23 +8,34 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from moldau.client.protocol.sasl import Credentials
 from moldau.core.auditing.repeated import CLIENT_LINES, WINDOW_MS
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
-from moldau.errors import KafkaError
 from moldau.shell.network.audit import DROPPED, NOT_WRITTEN
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.node import produce
-from tests.unit.shell.conftest import NodeUnderTest, StartNode
-from tests.unit.shell.node.test_sasl_listener import SETTINGS, InVirtualTime, log_in
+from tests.unit.shell.conftest import Client, NodeUnderTest, StartNode
 
-ALICE, BOB = Credentials("PLAIN", "alice", "secret"), Credentials("PLAIN", "bob", "other")
+InVirtualTime = Callable[[Callable[[StartNode], Awaitable[None]]], None]
+SETTINGS = {
+    "listeners": "SASL://10.0.0.1:9092",
+    "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "SASL",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="secret" user_bob="other";',
+}
+ALICE, BOB = b"\0alice\0secret", b"\0bob\0other"
 AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:node;User:alice"}
 NEW_TOPIC = CreateTopicsRequest(topics=(CreatableTopic("new\n\x1b[2J", 1, 1), CreatableTopic("t", 1, 1)))
+
+
+def log_in(client: Client, token: bytes) -> None:
+    client.send(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"))
+    client.send(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(token))
+    client.answers()
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -43,11 +54,10 @@ def story(run: InVirtualTime, path: Path, tell: Callable[[NodeUnderTest], Awaita
 
 def test_refusals_and_changes_are_written_down(in_virtual_time: InVirtualTime, tmp_path: Path) -> None:
     async def tell(node: NodeUnderTest) -> None:
-        with pytest.raises(KafkaError):
-            await log_in(node.connect(), Credentials("PLAIN", "alice", "mistaken"))
+        log_in(node.connect(), b"\0alice\0mistaken")
         alice, bob = node.connect(), node.connect()
-        await log_in(alice, ALICE)
-        await log_in(bob, BOB)
+        log_in(alice, ALICE)
+        log_in(bob, BOB)
         for client in (alice, bob):
             client.send(ApiKey.CREATE_TOPICS, 7, NEW_TOPIC)
             await asyncio.sleep(1)
@@ -88,7 +98,7 @@ def test_refusals_and_changes_are_written_down(in_virtual_time: InVirtualTime, t
 def test_a_client_that_is_refused_again_and_again_fills_no_file(in_virtual_time: InVirtualTime, tmp_path: Path) -> None:
     async def tell(node: NodeUnderTest) -> None:
         bob = node.connect()
-        await log_in(bob, BOB)
+        log_in(bob, BOB)
         for _ in range(500):
             bob.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("x", 1, 1),)))
         assert node.node.telemetry.value(NOT_WRITTEN) == 500 - CLIENT_LINES
@@ -105,7 +115,7 @@ def test_a_file_that_cannot_be_written_stops_nothing(in_virtual_time: InVirtualT
 
     async def tell(node: NodeUnderTest) -> None:
         alice = node.connect()
-        await log_in(alice, ALICE)
+        log_in(alice, ALICE)
         alice.send(ApiKey.CREATE_TOPICS, 7, NEW_TOPIC)
         await asyncio.sleep(1)
         assert [topic.error_code for topic in alice.answers()[-1].topics] == [17, 0]
@@ -121,7 +131,7 @@ def test_a_file_that_cannot_be_written_stops_nothing(in_virtual_time: InVirtualT
 def test_a_full_queue_drops_and_counts(in_virtual_time: InVirtualTime, tmp_path: Path) -> None:
     async def tell(node: NodeUnderTest) -> None:
         alice = node.connect()
-        await log_in(alice, ALICE)
+        log_in(alice, ALICE)
         topics = tuple(CreatableTopic(f"t{number}", 1, 1) for number in range(20))
         alice.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=topics))
         await asyncio.sleep(1)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from moldau.client.protocol.sasl import Credentials
-from moldau.core.authentication.jaas import PLAIN_MODULE
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.twins.random import SeededRandom
@@ -15,6 +14,7 @@ from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.peers.logins import NetworkWithLogins
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.host_network import HostNetwork
+from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.acls import AclCreation, CreateAclsRequest
 from moldau.wire.protocol.messages.configs import (
     IncrementalAlterableConfig,

@@ -14,7 +14,7 @@ from moldau.shell.node.status import NodeStatus
 from moldau.shell.node.tls import CERTIFICATE_END
 from moldau.transport.exposition import Samples
 from tests.support.certificates import authority
-from tests.unit.shell.node.test_listener_tls import settings_in
+from tests.support.tls_settings import settings_in
 
 DAY_S = 86_400
 

@@ -22,23 +22,11 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from tests.support.certificates import LOCAL, Authority, authority
+from tests.support.tls_settings import settings_in
 from tests.unit.shell.conftest import Client
 
 BROKER, SET, DELETE = 4, 0, 1
 LOCATION = "listener.name.ssl.ssl.keystore.location"
-
-
-def settings_in(directory: Path, **more: str) -> dict[str, str]:
-    """`client_auth="required"` is `ssl.client.auth`."""
-    return {
-        "listeners": "SSL://127.0.0.1:9092",
-        "security.inter.broker.protocol": "SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(authority().issue("CN=server").write(directory, "server")),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority().write(directory)),
-        **{f"ssl.{name.replace('_', '.')}": value for name, value in more.items()},
-    }
 
 
 def chain_of(context: ssl.SSLContext) -> bytes | None:

@@ -66,7 +66,7 @@ async def act_envelope(quorum: QuorumRole, context: RequestContext, request: Env
         forwarded = context.forwarded(header, session, _quota(quorum, header, principal))
         response = await context.wait(forwarded.handle(message))
         _check_leader(quorum, response)
-        await forwarded.audit_answer(message, response)
+        await context.finish(forwarded.audited(message, response))
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     parts = [encode_enclosed_header(header)]
