@@ -72,7 +72,7 @@ def measure(name: str, template: bytes, total_bytes: int, parent: str | None) ->
         end_offset = log.log_end_offset
         directory.release()
         after_kill, log = timed_open(root)
-        if log.log_end_offset != end_offset or log.cut_bytes:
+        if log.log_end_offset != end_offset or log.cuts:
             raise SystemExit(f"{name}: recovered to {log.log_end_offset}, not {end_offset}")
         directory = LogDirectory(OsDisk(root))
         directory.logs[key] = log
