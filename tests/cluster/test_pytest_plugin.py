@@ -69,6 +69,43 @@ def test_has_one_to_itself(moldau_cluster, moldau_own_cluster):
     with pytest.raises(MoldauError):
         moldau_cluster.records("t")
 """,
+    "marked": """
+import pytest
+from confluent_kafka import KafkaError, Producer
+from moldau.testing import allow
+
+pytestmark = pytest.mark.moldau(security="sasl_ssl", users={"alice": "secret"})
+
+def write(cluster, topic):
+    errors = []
+    producer = Producer({**cluster.client_settings("alice"), "linger.ms": 0, "log_level": 0})
+    producer.produce(topic, b"v", on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    return errors[0] and errors[0].code()
+
+@pytest.mark.moldau(acls=[allow("alice", "write", "create", topic="orders")])
+def test_has_acls_too(moldau_own_cluster):
+    assert write(moldau_own_cluster, "orders") is None
+    assert write(moldau_own_cluster, "other") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+@pytest.mark.moldau(security="ssl", brokers=3)
+def test_has_another_security_and_three_brokers(moldau_own_cluster):
+    assert moldau_own_cluster.client_settings()["security.protocol"] == "SSL"
+    assert write(moldau_own_cluster, "orders") is None
+
+def test_has_that_of_the_module(moldau_own_cluster):
+    assert moldau_own_cluster.client_settings("alice")["sasl.mechanism"] == "SCRAM-SHA-512"
+
+def test_needs_no_cluster():
+    pass
+""",
+    "wrong_marker": """
+import pytest
+
+@pytest.mark.moldau(security="ssl")
+def test_has_no_cluster_of_its_own(moldau_cluster):
+    pass
+""",
     "asyncio": """
 import asyncio, pytest
 from aiokafka import AIOKafkaProducer
@@ -186,6 +223,18 @@ def test_a_plain_suite(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_four_workers_of_xdist(tmp_path: Path) -> None:
     passes(tmp_path, "plain", 25, "-n", "4")
+
+
+@pytest.mark.slow
+def test_a_marker_says_what_the_own_cluster_is_made_with(tmp_path: Path) -> None:
+    passes(tmp_path, "marked", 4, "--strict-markers")
+
+
+@pytest.mark.slow
+def test_a_marker_that_does_nothing_is_refused(tmp_path: Path) -> None:
+    result = run_suite(tmp_path, "wrong_marker")
+    assert result.returncode == 4
+    assert "the marker moldau needs the fixture moldau_own_cluster" in result.stderr
 
 
 @pytest.mark.slow

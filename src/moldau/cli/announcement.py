@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.output import drop_output
 
 if TYPE_CHECKING:
+    from moldau.cli.up_tls import LocalTls
     from moldau.core.config.broker_settings import BrokerSettings
     from moldau.shell.node.assemble import Node
 
@@ -20,8 +22,15 @@ READY = "ready "
 """What the last line begins with: scripts wait for it."""
 
 
-def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, beside: Mapping[str, str]) -> None:
-    """What runs, how durable it is, how to connect; last `ready HOST:PORT`. `beside`: what else is served, by name."""
+def announce(
+    settings: BrokerSettings,
+    node: Node,
+    is_in_memory: bool,
+    beside: Mapping[str, str],
+    tls: LocalTls | None = None,
+) -> None:
+    """What runs, how durable it is, how to connect; last `ready HOST:PORT`. `beside`: what else is served, by name.
+    `tls`: what clients need for it."""
     from moldau import __version__
 
     address = node.bootstrap_servers
@@ -40,12 +49,24 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, beside: M
     lines += [f"             bootstrap.servers={other}" for other in others]
     if connect.split(" ")[0] != address:
         lines.append(f"  listens    {address}")
+    lines += lines_of_tls(tls)
     lines += [f"  {name:<10} {address}" for name, address in beside.items()]
     if node.operations is not None:
         lines.append(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
     if settings.is_broker:
-        lines.append(f"  try        echo hello | moldau produce greetings -b {connect.split(' ')[0]}")
+        lines.append(line_to_try(connect.split(" ")[0], tls))
     say([*lines, f"{READY}{address}"])
+
+
+def lines_of_tls(tls: LocalTls | None) -> list[str]:
+    """What clients need."""
+    return [f"  {'TLS' if place == 0 else '':<10} {line}" for place, line in enumerate(tls.lines if tls else ())]
+
+
+def line_to_try(address: str, tls: LocalTls | None) -> str:
+    """A first record."""
+    secured = f" --command-config {shlex.quote(str(tls.properties))}" if tls else ""
+    return f"  try        echo hello | moldau produce greetings -b {address}{secured}"
 
 
 def authentication(settings: BrokerSettings) -> str:

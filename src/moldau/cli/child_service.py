@@ -23,13 +23,14 @@ STEADY_S = 60.0
 
 
 class ChildService:
-    """Lives on the broker's loop from `start` to the end of the process. `module`: run with Python, with `words`."""
+    """Lives on the broker's loop from `start` to the end of the process. `module`: run with Python, with `words`.
+    Raises AccessError where the access has a secret that no other process can read."""
 
     def __init__(self, module: str, listening: socket.socket, access: ClusterAccess, words: Sequence[str] = ()) -> None:
         self._module = module
         self._words = words
         self._listening = listening
-        self._access = access
+        self._access = [f"{name}={text}" for name, text in access.properties().items()]
         self._failed_starts = 0
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -50,8 +51,8 @@ class ChildService:
             self._module,
             "--fd",
             str(descriptor),
-            "--bootstrap",
-            str(self._access),
+            "--access",
+            *self._access,
             "--idle-exit",
             str(IDLE_EXIT_S),
             *self._words,

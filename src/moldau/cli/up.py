@@ -19,6 +19,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.types import hint
 
 if TYPE_CHECKING:
+    from moldau.cli.up_tls import LocalTls
     from moldau.core.config.broker_settings import BrokerSettings
     from moldau.shell.node.assemble import Node
 
@@ -39,6 +40,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau up --data-dir /var/lib/moldau --set num.partitions=3",
             "moldau up --brokers 3    # a cluster of three processes, on ports 9092, 9093 and 9094",
             "moldau up --brokers 3 --listen 0.0.0.0:9092    # the same, reached from other machines too",
+            "moldau up --tls    # clients speak TLS; prints what they need for it",
         ),
     )
     parser.add_argument(
@@ -63,6 +65,14 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="HOST:PORT",
         help=f"default: listeners, else {DEFAULT_LISTEN}; port 0 picks a free one; with --brokers, where the first "
         "broker listens: each further one has the next port",
+    )
+    parser.add_argument(
+        "--tls",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="clients speak TLS; the authority, made at the first time, and the certificate stand in DIR (default: the "
+        "data directory; moldau certs issues more)",
     )
     parser.add_argument(
         "--set",
@@ -111,22 +121,26 @@ def up(arguments: argparse.Namespace) -> int:
         with explained_failures(directory):
             return up_cluster(arguments, given, directory, brokers)
     with explained_failures():
-        settings = parse_broker_settings(with_defaults(arguments, given))
+        texts, tls = with_defaults(arguments, given)
+        settings = parse_broker_settings(texts)
     if not settings.is_alone:
         start_logging(arguments.log_format, names_node=True)
     with explained_failures(Path(settings.log_directory or "")):
-        return up_alone(arguments, settings)
+        return up_alone(arguments, settings, tls)
 
 
-def up_alone(arguments: argparse.Namespace, settings: BrokerSettings) -> int:
+def up_alone(arguments: argparse.Namespace, settings: BrokerSettings, tls: LocalTls | None = None) -> int:
+    """`tls`: what `--tls` has made."""
     from moldau.cli.announcement import announce
+    from moldau.cli.up_tls import access_to_node
     from moldau.shell.node.main import run_node
 
     beside = listen_beside(arguments) if settings.is_broker else Beside()
 
     def announce_node(node: Node) -> None:
         # where it listens is known only now: port 0 picks one
-        announce(settings, node, arguments.in_memory, beside.start(ClusterAccess(node.bootstrap_servers)))
+        addresses = beside.start(access_to_node(settings, node.bootstrap_servers)) if settings.is_broker else {}
+        announce(settings, node, arguments.in_memory, addresses, tls)
 
     directory = None if arguments.in_memory else settings.log_directory
     return run_node(settings, data_directory=directory, on_ready=announce_node)
@@ -137,20 +151,28 @@ def up_cluster(arguments: argparse.Namespace, given: dict[str, str], directory: 
 
     from moldau.cli.local_cluster.layout import lay_out
     from moldau.cli.local_cluster.supervisor import announce_cluster, run_nodes
+    from moldau.cli.up_tls import access_to_node, local_tls, tls_folder
+    from moldau.core.config.broker_settings import parse_broker_settings
     from moldau.shell.io.clock import SystemClock
     from moldau.shell.io.random import SystemRandom
 
     host, _, port = check_address(arguments.listen or DEFAULT_LISTEN).rpartition(":")
     given.setdefault("moldau.http.listener", DEFAULT_HTTP_LISTENER)
     with locked(directory):
-        nodes = lay_out(directory, brokers, host, int(port), given, SystemClock(), SystemRandom())
+        folder, tls = tls_folder(arguments, directory), None
+        if folder is not None:
+            tls = local_tls(folder, given, host)
+            given |= tls.settings
+        nodes = lay_out(directory, brokers, host, int(port), given, SystemClock(), SystemRandom(), has_tls=bool(tls))
         beside = listen_beside(arguments)
-        access = ClusterAccess(",".join(node.address for node in nodes))
+        access = access_to_node(
+            parse_broker_settings(settings_in(str(nodes[0].config))), ",".join(node.address for node in nodes)
+        )
         return asyncio.run(
             run_nodes(
                 nodes,
                 arguments.log_format,
-                lambda processes: announce_cluster(directory, processes, beside.start(access)),
+                lambda processes: announce_cluster(directory, processes, beside.start(access), tls),
             )
         )
 
@@ -222,14 +244,25 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def with_defaults(arguments: argparse.Namespace, given: dict[str, str]) -> dict[str, str]:
-    """The settings of a node: flags of their own win, and what nobody sets has a default."""
+def with_defaults(arguments: argparse.Namespace, given: dict[str, str]) -> tuple[dict[str, str], LocalTls | None]:
+    """The settings of a node, and what `--tls` has made for it: flags of their own win, and what nobody sets has a
+    default. Raises CommandError."""
     settings = {"moldau.http.listener": DEFAULT_HTTP_LISTENER, **given}
-    if arguments.listen or "listeners" not in settings:
-        settings["listeners"] = f"PLAINTEXT://{check_address(arguments.listen or DEFAULT_LISTEN)}"
     if arguments.data_dir or not ("log.dirs" in settings or "log.dir" in settings):
         settings["log.dirs"] = arguments.data_dir or DEFAULT_DATA_DIR
-    return settings
+    protocol, tls = "PLAINTEXT", None
+    address = check_address(arguments.listen or DEFAULT_LISTEN)
+    if arguments.tls is not None:
+        from moldau.cli.up_tls import PROTOCOL, local_tls, tls_folder
+
+        directory = (settings.get("log.dirs") or settings.get("log.dir") or "").partition(",")[0]
+        folder = tls_folder(arguments, directory)
+        if folder is not None:
+            protocol, tls = PROTOCOL, local_tls(folder, given, address.rpartition(":")[0])
+            settings |= tls.settings
+    if arguments.listen or "listeners" not in settings:
+        settings["listeners"] = f"{protocol}://{address}"
+    return settings, tls
 
 
 def check_address(text: str) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
 
+MARKER = "moldau"
 MAX_TOPIC_PREFIX = 200
 """Characters of a test's name in its topic's: Kafka allows 249 in all."""
 
@@ -36,12 +37,26 @@ def moldau_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def moldau_own_cluster() -> Iterator[Cluster]:
-    """A broker that this test has to itself, in memory: some 3 ms once the first has started."""
+def moldau_own_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A broker that this test has to itself, in memory: some 3 ms once the first has started. What the test's marker
+    `moldau` says, `Cluster` is made with."""
     from moldau.testing.cluster import Cluster
 
-    with Cluster() as cluster:
+    with Cluster(**_marked(request.node)) as cluster:
         yield cluster
+
+
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    """The keywords of the markers, the nearest of a name: a module may have one, and a test another. Raises
+    UsageError."""
+    found: dict[str, Any] = {}
+    for marker in item.iter_markers(MARKER):
+        if marker.args:
+            raise pytest.UsageError(
+                f"the marker {MARKER} has keywords only, those of Cluster: security='sasl_ssl', ..."
+            )
+        found = {**marker.kwargs, **found}
+    return found
 
 
 @pytest.fixture
@@ -58,6 +73,21 @@ def moldau_topic(request: pytest.FixtureRequest, moldau_cluster: Cluster) -> Ite
             moldau_cluster.delete_topic(name)
         except MoldauError:
             return  # the test deleted it, or the broker is paused: the plugin sees to it
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells pytest of the marker."""
+    config.addinivalue_line(
+        "markers", f"{MARKER}(**keywords): what `moldau_own_cluster` is made with, as moldau.testing.Cluster takes it"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuses the marker of a test that does nothing; that of a module may be for some of its tests."""
+    for item in items:
+        is_marked = any(marker.name == MARKER for marker in item.own_markers)
+        if is_marked and "moldau_own_cluster" not in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(f"{item.nodeid}: the marker {MARKER} needs the fixture moldau_own_cluster")
 
 
 @pytest.hookimpl(wrapper=True)

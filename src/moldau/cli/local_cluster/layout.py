@@ -41,7 +41,7 @@ LOOPBACK = "127.0.0.1"
 LAST_PORT = 65_535
 MAX_BROKERS = 9
 CONTROLLER = "CONTROLLER"
-PLAINTEXT = "PLAINTEXT"
+PLAINTEXT, SSL = "PLAINTEXT", "SSL"
 _FORMING = "forming"
 
 OWN_SETTINGS = (
@@ -80,11 +80,20 @@ def brokers_in(directory: Path) -> int:
 
 
 def lay_out(
-    directory: Path, brokers: int, host: str, port: int, settings: Mapping[str, str], clock: Clock, random: Random
+    directory: Path,
+    brokers: int,
+    host: str,
+    port: int,
+    settings: Mapping[str, str],
+    clock: Clock,
+    random: Random,
+    *,
+    has_tls: bool = False,
 ) -> list[LocalNode]:
     """Makes the cluster if `directory` has none, and gives its nodes. One that is new, or has lost its log directory,
     joins the others. The brokers listen at `port` and those behind it, 0: at any. At a `host` that means every
-    interface they are advertised with the name of this machine, unless `advertised.listeners` says another.
+    interface they are advertised with the name of this machine, unless `advertised.listeners` says another. `has_tls`:
+    for clients and between brokers, by `ssl.*` of the settings; controllers are reached on the loopback in plain text.
 
     Raises CommandError: more nodes are there, or something else; a port is taken. KafkaError: a setting is none."""
     if (directory / META_PROPERTIES).exists():
@@ -92,7 +101,8 @@ def lay_out(
     own = [name for name in OWN_SETTINGS if name in settings]
     if own:
         raise CommandError(f"with --brokers, {own[0]} is not yours to set: each node has its own")
-    advertised = _advertised(settings, host)
+    protocol = SSL if has_tls else PLAINTEXT
+    advertised = _advertised(settings, host, protocol)
     for first in (port, advertised.port, _http_port(settings)):
         if first + brokers - 1 > LAST_PORT:
             raise CommandError(f"{brokers} brokers from port {first} on would need ports beyond {LAST_PORT}")
@@ -104,7 +114,7 @@ def lay_out(
     nodes = [_hold_ports(directory, node_id, host, port, advertised) for node_id in range(1, brokers + 1)]
     disk = OsDisk(str(directory))
     for node in nodes:
-        whole = _settings_of(node, nodes, directory, settings)
+        whole = _settings_of(node, nodes, directory, settings, protocol)
         parse_broker_settings(whole)
         # whole or not at all: a full disk must not take the controller's port, which only the file says
         disk.replace_file(node.config.name, format_properties(whole).encode())
@@ -119,14 +129,14 @@ def _log_directory(directory: Path, node_id: int) -> Path:
     return directory / f"node-{node_id}"
 
 
-def _advertised(settings: Mapping[str, str], host: str) -> Endpoint:
+def _advertised(settings: Mapping[str, str], host: str, protocol: str) -> Endpoint:
     """Where node 1 is reached; port 0: at the one that it listens at."""
     text = settings.get(ADVERTISED)
     if text is None:
-        return Endpoint(PLAINTEXT, registered_host(host.strip("[]")), 0)
+        return Endpoint(protocol, registered_host(host.strip("[]")), 0)
     first, *others = parse_endpoints(ADVERTISED, (text,))
-    if others or first.name != PLAINTEXT:
-        raise CommandError(f"with --brokers, {ADVERTISED} is PLAINTEXT://HOST:PORT of node 1, not {text}")
+    if others or first.name != protocol:
+        raise CommandError(f"with --brokers, {ADVERTISED} is {protocol}://HOST:PORT of node 1, not {text}")
     return first
 
 
@@ -163,7 +173,7 @@ def _hold_ports(directory: Path, node_id: int, host: str, first_port: int, adver
         controller_port = int(port_text)
     held = _hold(node_id, host, _shifted(first_port, node_id))
     bound_port = held.getsockname()[1]
-    reached = Endpoint(PLAINTEXT, advertised.host, _shifted(advertised.port, node_id) or bound_port)
+    reached = Endpoint(advertised.name, advertised.host, _shifted(advertised.port, node_id) or bound_port)
     held_ports = held, _hold(node_id, LOOPBACK, controller_port)
     return LocalNode(node_id, config, f"{host}:{bound_port}", str(reached).partition("//")[2], held_ports)
 
@@ -176,7 +186,7 @@ def _hold(node_id: int, host: str, port: int) -> socket.socket:
 
 
 def _settings_of(
-    node: LocalNode, nodes: list[LocalNode], directory: Path, settings: Mapping[str, str]
+    node: LocalNode, nodes: list[LocalNode], directory: Path, settings: Mapping[str, str], protocol: str
 ) -> dict[str, str]:
     """The defaults of a cluster, what the user sets, and what is this node's alone, in this order of weight."""
     replicas = min(3, len(nodes))
@@ -186,9 +196,9 @@ def _settings_of(
         **({METRICS: _http_listener(settings[METRICS], node.node_id)} if METRICS in settings else {}),
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
-        "listeners": f"{PLAINTEXT}://{node.bound},{CONTROLLER}://{_controller_address(node)}",
-        ADVERTISED: f"{PLAINTEXT}://{node.address}",
-        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CONTROLLER}:PLAINTEXT",
+        "listeners": f"{protocol}://{node.bound},{CONTROLLER}://{_controller_address(node)}",
+        ADVERTISED: f"{protocol}://{node.address}",
+        "listener.security.protocol.map": f"{protocol}:{protocol},{CONTROLLER}:{PLAINTEXT}",
         "controller.listener.names": CONTROLLER,
         "controller.quorum.auto.join.enable": "true",
         "controller.quorum.bootstrap.servers": ",".join(map(_controller_address, nodes)),

@@ -10,11 +10,15 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moldau import __version__
-from moldau.cli.announcement import METRICS, READY, say
+from moldau.cli.announcement import METRICS, READY, line_to_try, lines_of_tls, say
 from moldau.cli.local_cluster.layout import LocalNode
 from moldau.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from moldau.cli.up_tls import LocalTls
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
@@ -145,18 +149,20 @@ async def _stop(processes: Sequence[NodeProcess]) -> None:
     await asyncio.gather(*(process.stop() for process in processes[-2:]))
 
 
-def announce_cluster(directory: Path, processes: Sequence[NodeProcess], beside: Mapping[str, str]) -> None:
+def announce_cluster(
+    directory: Path, processes: Sequence[NodeProcess], beside: Mapping[str, str], tls: LocalTls | None
+) -> None:
     """As `announce` does for one node."""
     nodes = [process.node for process in processes]
     address = ",".join(node.address for node in nodes)
-    lines = [
-        f"Moldau {__version__}: a cluster of {len(nodes)} brokers and controllers, Kafka protocol, no authentication"
-    ]
+    security = "TLS for clients, no authentication" if tls else "no authentication"
+    lines = [f"Moldau {__version__}: a cluster of {len(nodes)} brokers and controllers, Kafka protocol, {security}"]
     for process in processes:
         node = process.node
         lines.append(f"  node {node.node_id}     {node.address}, process {process.pid}, {METRICS} {process.metrics}")
     lines.append(f"  records    {directory.resolve()}")
     lines.append(f"  connect    bootstrap.servers={address}")
+    lines += lines_of_tls(tls)
     lines += [f"  {name:<10} {address}" for name, address in beside.items()]
-    lines.append(f"  try        echo hello | moldau produce greetings -b {nodes[0].address}")
+    lines.append(line_to_try(nodes[0].address, tls))
     say([*lines, f"{READY}{address}"])

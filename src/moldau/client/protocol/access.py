@@ -96,6 +96,17 @@ class ClusterAccess(msgspec.Struct, frozen=True):
         """With this client id, unless it has one of its own."""
         return replace(self, client_id=client_id) if self.client_id == DEFAULT_CLIENT_ID else self
 
+    def properties(self) -> dict[str, str]:
+        """What `from_properties` reads, for another process: secrets are references. Raises AccessError for a secret
+        that is in memory only."""
+        own = {
+            CLIENT_ID: self.client_id,
+            CONNECT_TIMEOUT: self.connect_timeout_ms,
+            REQUEST_TIMEOUT: self.request_timeout_ms,
+        }
+        texts = {name: str(value) for name, value in own.items()}
+        return {BOOTSTRAP_SERVERS: self.bootstrap_servers, **texts, **self.security.properties()}
+
     def spark_options(self) -> dict[str, str]:
         """The options of `format("moldau")`, to read or to write; without those that are at their default. Secrets are
         references; raises AccessError for a secret that is in memory only."""

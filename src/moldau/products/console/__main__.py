@@ -1,4 +1,4 @@
-"""`python -m moldau.products.console --fd N --bootstrap HOST:PORT`: the page as a child of a broker's process."""
+"""`python -m moldau.products.console --fd N --access NAME=VALUE ...`: the page as a child of a broker's process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from moldau.products.console.service import serve
 def main() -> None:
     parser = argparse.ArgumentParser(prog="moldau page")
     parser.add_argument("--fd", type=int, required=True, help="a listening socket that was inherited")
-    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument(
+        "--access", nargs="+", required=True, help="NAME=VALUE, of Kafka's clients; secrets as references"
+    )
     parser.add_argument("--registry")
     parser.add_argument("--idle-exit", type=float, default=0)
     arguments = parser.parse_args()
     listening = socket.socket(fileno=arguments.fd)
     serve(
-        ClusterAccess(arguments.bootstrap),
+        ClusterAccess.from_properties(dict(text.split("=", 1) for text in arguments.access)),
         listening,
         registry=arguments.registry,
         is_child=True,

@@ -1,4 +1,4 @@
-"""`python -m moldau.products.registry --fd N --bootstrap HOST:PORT`: the registry as a child of a broker's process."""
+"""`python -m moldau.products.registry --fd N --access NAME=VALUE ...`: the registry as a child of a broker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from moldau.products.registry.topic import DEFAULT_TOPIC, SchemasTopic
 def main() -> None:
     parser = argparse.ArgumentParser(prog="moldau registry")
     parser.add_argument("--fd", type=int, required=True, help="a listening socket that was inherited")
-    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument(
+        "--access", nargs="+", required=True, help="NAME=VALUE, of Kafka's clients; secrets as references"
+    )
     parser.add_argument("--idle-exit", type=float, default=0)
     arguments = parser.parse_args()
-    topic = SchemasTopic(ClusterAccess(arguments.bootstrap), DEFAULT_TOPIC)
+    topic = SchemasTopic(
+        ClusterAccess.from_properties(dict(text.split("=", 1) for text in arguments.access)), DEFAULT_TOPIC
+    )
     serve(topic, socket.socket(fileno=arguments.fd), is_child=True, idle_exit_s=arguments.idle_exit)
 
 
