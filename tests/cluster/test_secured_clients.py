@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -211,6 +212,30 @@ def test_a_file_of_settings_may_be_standard_input(config: str) -> None:
 def test_a_command_names_tls_where_it_speaks_plain_text(broker: SecuredBroker) -> None:
     code, told = moldau("topics", "list", "-b", broker.addresses["SASL_SSL"])
     assert (code, "speaks TLS: set security.protocol to SSL or SASL_SSL" in told) == (1, True), told
+
+
+@pytest.mark.parametrize(
+    ("changed", "step", "told"),
+    [
+        ({}, None, "alice is logged in by SCRAM-SHA-512"),
+        ({"sasl_password": "wrong"}, "login", "refused the user alice"),
+        ({"ssl_truststore_type": "", "ssl_truststore_location": ""}, "tls", "an authority that is not trusted here"),
+        ({"bootstrap_servers": "PLAINTEXT"}, "tls", "may be one without TLS"),
+        ({"bootstrap_servers": "SASL_PLAINTEXT", "security_protocol": "PLAINTEXT"}, "metadata", "may want a login"),
+        ({"security_protocol": "SASL_PLAINTEXT"}, "protocol", "Set security.protocol=SSL"),
+    ],
+)
+def test_doctor_names_what_refuses_a_client(
+    broker: SecuredBroker, changed: dict[str, str], step: str | None, told: str
+) -> None:
+    rows = broker.properties("SASL_SSL", **changed)
+    rows["bootstrap.servers"] = broker.addresses.get(rows["bootstrap.servers"], rows["bootstrap.servers"])
+    settings = "".join(f"{name}={text}\n" for name, text in rows.items() if text)
+    code, output = moldau("doctor", "--json", "--command-config", "-", stdin=settings)
+    findings = json.loads(output)
+    assert [row["step"] for row in findings if row["level"] == "failed"] == ([] if step is None else [step])
+    assert code == (step is not None)
+    assert told in output
 
 
 def test_no_password_is_told(broker: SecuredBroker) -> None:

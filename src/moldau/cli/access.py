@@ -51,10 +51,12 @@ def add_access_arguments(parser: argparse.ArgumentParser, *more_names: str, whos
 
 
 def access_of(arguments: argparse.Namespace, *, address: str | None = None) -> ClusterAccess:
-    """To the cluster that the command names; read once. `address`: counts more than the flags. Raises CommandError."""
+    """To the cluster that the command names; read once, its stores and secrets, too. `address`: counts more than the
+    flags. Raises CommandError."""
     known: ClusterAccess | None = getattr(arguments, "access", None)
     if known is None:
         known = arguments.access = _access(arguments, address or arguments.bootstrap_server)
+        _check(known)
     return known
 
 
@@ -94,5 +96,22 @@ def _of_profile(name: str, servers: str | None) -> ClusterAccess:
 
     try:
         return profile_access(name, servers=servers)
+    except KafkaError as error:
+        raise CommandError(str(error)) from error
+
+
+def _check(access: ClusterAccess) -> None:
+    """What cannot be read is one sentence before anything begins."""
+    from moldau.client.protocol.security import PLAIN_TEXT
+
+    if access.security == PLAIN_TEXT:
+        return
+    from moldau.errors import KafkaError
+    from moldau.transport.security import credentials_of, secured
+    from moldau.transport.tcp import TCP
+
+    try:
+        secured(access, TCP)
+        credentials_of(access.security)
     except KafkaError as error:
         raise CommandError(str(error)) from error

@@ -17,12 +17,14 @@ import msgspec
 from moldau.cli.strangers import speaks_http, speaks_tls
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess, join_addresses
+from moldau.client.protocol.sasl import LOGIN_REFUSED
 from moldau.core.clocks import CLOCK_SKEW_MS, clock_skew_ms
 from moldau.core.config.listeners import Endpoint, parse_endpoints
-from moldau.errors import MoldauError
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError
 from moldau.products.features import features_not_served
 from moldau.transport.access import open_connection
 from moldau.transport.librdkafka import librdkafka_settings
+from moldau.transport.tls_stream import TlsRefusedError
 from moldau.types import counted
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -45,6 +47,26 @@ class Finding(msgspec.Struct, frozen=True):
     level: Level
     text: str
     advice: str = ""
+
+
+def refused_step(error: MoldauError) -> str | None:
+    """The step at which security refuses a connection; None: another error."""
+    if isinstance(error, TlsRefusedError):
+        return "tls"
+    return "login" if isinstance(error, KafkaError) and error.name in LOGIN_REFUSED else None
+
+
+ADVICE = {
+    "tls": "Give the broker another certificate, or the client what it trusts: ssl.truststore.* says who signs the "
+    "certificates of brokers, ssl.keystore.* is the client's own certificate.",
+    "login": "Compare sasl.mechanism, the user and the password with those of the cluster (moldau kafka-configs "
+    "--describe --entity-type users); the log of the broker says why it refused.",
+    "no tls": "Set security.protocol to PLAINTEXT or SASL_PLAINTEXT in the client, or use the port of a listener "
+    "that has TLS.",
+}
+
+
+NOT_AUTHORIZED = (ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"], ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"])
 
 
 class Diagnosis:
@@ -138,13 +160,18 @@ class Diagnosis:
         try:
             connection = open_connection(self._access, self._host, self._port)
         except MoldauError as error:
-            if speaks_tls(self._host, self._port, self._timeout_ms):
+            step = refused_step(error)
+            if step is not None:
+                self._find(step, "failed", str(error), ADVICE[step])
+            elif not self._access.security.has_tls and speaks_tls(self._host, self._port, self._timeout_ms):
                 self._find(
                     "protocol",
                     "failed",
                     f"{where} speaks TLS",
                     "Set security.protocol=SSL (or SASL_SSL) in the client, or use a PLAINTEXT listener.",
                 )
+            elif self._access.security.has_tls and isinstance(error, KafkaError):
+                self._find("tls", "failed", str(error), ADVICE["no tls"])
             elif speaks_http(self._host, self._port, self._timeout_ms):
                 advice = f"Use the port of the broker's listener: {where} serves web pages."
                 self._find("protocol", "failed", f"{where} is an HTTP server, not a Kafka broker", advice)
@@ -153,6 +180,9 @@ class Diagnosis:
                 self._find("protocol", "failed", f"{where} does not answer ApiVersions: {error}", advice)
             return None
         self._find("protocol", "ok", f"answers ApiVersions in {(time.monotonic() - started) * 1000:.0f} ms")
+        login = self._access.security.login
+        if login is not None:
+            self._find("login", "ok", f"{login.username} is logged in by {login.mechanism}")
         return connection
 
     def _tells_versions(self, connection: ClientConnection) -> bool:
@@ -185,7 +215,12 @@ class Diagnosis:
         try:
             answer = connection.request(MetadataRequest(topics=()))
         except MoldauError as error:
-            advice = "The listener may want authentication, or the broker is starting or in trouble: see its log."
+            advice = "The broker is starting or in trouble: see its log."
+            if self._access.security.login is None:
+                advice = (
+                    "The listener may want a login: set security.protocol to SASL_PLAINTEXT or SASL_SSL, with "
+                    "sasl.mechanism and a user. Or the broker is starting or in trouble: see its log."
+                )
             self._find("metadata", "failed", f"no answer to Metadata: {error}", advice)
             return ()
         if not answer.brokers:
@@ -273,6 +308,12 @@ class Diagnosis:
             admin.create_topics([new])[topic].result(timeout_s + 5)
         except KafkaException as error:
             advice = "Creating topics is refused: see the broker's log, its quorum, and what this client may do."
+            if error.args[0].code() in NOT_AUTHORIZED:
+                login = self._access.security.login
+                who = "PRINCIPAL" if login is None else login.username
+                advice = (
+                    f"A right is missing: moldau acls explain {who} create --cluster, by an administrator, says why."
+                )
             self._find("round trip", "failed", f"no topic could be created: {error.args[0].str()}", advice)
             return
         try:
