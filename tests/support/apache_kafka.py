@@ -84,14 +84,18 @@ def free_port() -> int:
         return port
 
 
-def write_properties(scratch: Path, data: Path, settings: Mapping[str, str]) -> tuple[Path, int]:
-    """A combined node 1 of Apache Kafka on `data`."""
+def write_properties(
+    scratch: Path, data: Path, settings: Mapping[str, str], listeners: Sequence[str] = ()
+) -> tuple[Path, int]:
+    """A combined node 1 of Apache Kafka on `data`. `listeners`: further ones, as NAME://HOST:PORT."""
     port, controller_port = free_port(), free_port()
     values = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listeners": ",".join(
+            (f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}", *listeners)
+        ),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(data),
@@ -108,12 +112,17 @@ def write_properties(scratch: Path, data: Path, settings: Mapping[str, str]) -> 
 
 @contextmanager
 def apache_kafka(
-    scratch: Path, data: Path, settings: Mapping[str, str] | None = None, *, release: str | None = None
+    scratch: Path,
+    data: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    release: str | None = None,
+    listeners: Sequence[str] = (),
 ) -> Iterator[str]:
     """Apache Kafka on `data`, stopped cleanly at the end; gives its bootstrap servers once it serves. `release`: whose
-    feature levels a new directory has, where they are not its own."""
+    feature levels a new directory has, where they are not its own. `listeners`: see `write_properties`."""
     scratch.mkdir(exist_ok=True)
-    properties, port = write_properties(scratch, data, settings or {})
+    properties, port = write_properties(scratch, data, settings or {}, listeners)
     if not (data / "meta.properties").exists():
         words = ["format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
         words += ["--release-version", release] if release else []

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -32,7 +33,7 @@ def under_load(
     partitions: int,
     copy: history.Copy | None = None,
     *,
-    clients: Mapping[str, str] | None = None,
+    clients: Mapping[str, Any] | None = None,
 ) -> Iterator[None]:
     """Of an existing topic; `path` gets the history. No client may see an error, and no acknowledged record may be
     lost, come twice or out of order. `copy`: of two more topics with as many partitions, in transactions. `clients`:
@@ -61,7 +62,7 @@ class _Load:
     def __init__(
         self,
         recorder: history.Recorder,
-        connecting: Mapping[str, str],
+        connecting: Mapping[str, Any],
         topic: str,
         partitions: int,
         copy: history.Copy | None,

@@ -1,0 +1,269 @@
+"""Apache Kafka's nodes and ours with SASL_SSL on all listeners, and ACLs: each forwards to the controller of the other
+kind, which decides for the client that asked.
+
+Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KAFKA_LIBS names their directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from moldau.client.admin.scram import Credential, salted_password
+from moldau.client.protocol.access import ClusterAccess
+from moldau.core.authorization.settings import STANDARD_AUTHORIZER
+from moldau.errors import ERROR_CODES
+from moldau.transport.access import open_connection
+from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE
+from moldau.wire.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from moldau.wire.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterQuotaEntity,
+    AlterQuotaEntry,
+    AlterQuotaOperation,
+)
+from moldau.wire.protocol.messages.configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.wire.protocol.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from moldau.wire.protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from tests.support.apache_kafka import CLIENT_S, NEEDS_APACHE_KAFKA
+from tests.support.cluster_of_three import (
+    NODE_IDS,
+    SEPARATE_ROLES,
+    TOPIC,
+    ClusterOfThree,
+    apache_command,
+    check_that_each_may_die,
+    cluster_of_three,
+    moldau_command,
+)
+from tests.support.tls_settings import of_broker, trusting
+
+pytestmark = [*NEEDS_APACHE_KAFKA, pytest.mark.timeout(600)]
+
+PASSWORDS = {"node": "of-all-nodes", "admin": "of-the-admin", "alice": "of-alice"}
+SCRAM = "SCRAM-SHA-512"
+TOPIC_DENIED, CLUSTER_DENIED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"], ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
+OF_TOPIC, OF_GROUP, OF_CLUSTER = 2, 3, 4
+ANY, ALL, READ, WRITE, CREATE, ALLOW = 1, 2, 3, 4, 5, 3
+LITERAL, PREFIXED = 3, 4
+BROKERS = [node_id for node_id, roles in SEPARATE_ROLES.items() if roles == "broker"]
+EVERY_ACL = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
+
+
+def settings(scratch: Path) -> dict[str, str]:
+    """Nodes log in by PLAIN: Apache Kafka's controllers know no user of SCRAM before they have found each other."""
+    users = " ".join(f'user_{name}="{PASSWORDS[name]}"' for name in ("node", "admin"))
+    plain = f'{PLAIN_MODULE} required username="node" password="{PASSWORDS["node"]}" {users};'
+    return {
+        "listener.security.protocol.map": "CONTROLLER:SASL_SSL,PLAINTEXT:SASL_SSL",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": f"PLAIN,{SCRAM}",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": plain,
+        "listener.name.controller.plain.sasl.jaas.config": plain,
+        "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node;User:admin",
+        **of_broker(scratch),
+    }
+
+
+def client(scratch: Path, user: str) -> dict[str, str]:
+    """Settings of librdkafka."""
+    return {
+        **trusting(scratch),
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN" if user == "admin" else SCRAM,
+        "sasl.username": user,
+        "sasl.password": PASSWORDS[user],
+    }
+
+
+class Asking:
+    """One user at one broker after the other."""
+
+    def __init__(self, scratch: Path, cluster: ClusterOfThree, user: str) -> None:
+        self._client = client(scratch, user)
+        self._cluster = cluster
+
+    def at(self, node_id: int, request: Any) -> Any:
+        server = f"127.0.0.1:{self._cluster.ports_of(node_id)[0]}"
+        access = ClusterAccess.from_properties({**self._client, "bootstrap.servers": server})
+        host, port = access.addresses()[0]
+        with open_connection(access, host, port) as connection:
+            return connection.request(request)
+
+    def topics(self, node_id: int) -> dict[str, int]:
+        """Those that the broker knows, each with its partitions."""
+        answer = self.at(node_id, MetadataRequest(topics=None))
+        return {topic.name: len(topic.partitions) for topic in answer.topics if not topic.name.startswith("__")}
+
+    def acls(self, node_id: int) -> list[tuple[str, str, int]]:
+        rows = self.at(node_id, EVERY_ACL).resources
+        return sorted((row.resource_name, acl.principal, acl.operation) for row in rows for acl in row.acls)
+
+
+def acl(kind: int, name: str, operation: int, pattern: int = LITERAL) -> AclCreation:
+    return AclCreation(kind, name, pattern, "User:alice", "*", operation, ALLOW)
+
+
+def create_topic(name: str) -> CreateTopicsRequest:
+    return CreateTopicsRequest((CreatableTopic(name, 1, 2),), timeout_ms=10_000)
+
+
+def refused(by: str) -> dict[str, tuple[Any, int]]:
+    """What alice may not do, each with the code of its answer; `by`: a text that keeps names apart."""
+    salt = b"a salt of twenty byt"
+    salted = salted_password(Credential(SCRAM, 4_096, "x"), salt)
+    segment = IncrementalAlterableConfig("segment.bytes", 0, "1048576")
+    entry = AlterQuotaEntry((AlterQuotaEntity("user", "alice"),), (AlterQuotaOperation("producer_byte_rate", 1e9),))
+    return {
+        "create topic": (create_topic(f"other-{by}"), TOPIC_DENIED),
+        "delete topic": (DeleteTopicsRequest((DeleteTopicState(TOPIC),), (TOPIC,), timeout_ms=10_000), TOPIC_DENIED),
+        "add partitions": (CreatePartitionsRequest((CreatePartitionsTopic(TOPIC, 9, None),), 10_000), TOPIC_DENIED),
+        "alter configs": (
+            IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(OF_TOPIC, TOPIC, (segment,)),)),
+            TOPIC_DENIED,
+        ),
+        "create acl": (CreateAclsRequest((acl(OF_CLUSTER, "kafka-cluster", ALL),)), CLUSTER_DENIED),
+        "delete acl": (DeleteAclsRequest((DeleteAclsFilter(ANY, None, ANY, None, None, ANY, ANY),)), CLUSTER_DENIED),
+        "alter quotas": (AlterClientQuotasRequest((entry,)), CLUSTER_DENIED),
+        "alter users": (
+            AlterUserScramCredentialsRequest(upsertions=(ScramCredentialUpsertion("mallory", 2, 4_096, salt, salted),)),
+            CLUSTER_DENIED,
+        ),
+    }
+
+
+def code_of(answer: Any) -> int:
+    """Of an answer about one thing."""
+    for name in ("topics", "responses", "results", "filter_results", "entries"):
+        rows = getattr(answer, name, ())
+        if rows:
+            return int(rows[0].error_code)
+    return int(answer.error_code)
+
+
+def create_alice(admin: Asking, node_id: int) -> None:
+    salt = b"a salt of twenty byt"
+    salted = salted_password(Credential(SCRAM, 4_096, PASSWORDS["alice"]), salt)
+    upsertion = ScramCredentialUpsertion("alice", 2, 4_096, salt, salted)
+    answer = admin.at(node_id, AlterUserScramCredentialsRequest(upsertions=(upsertion,)))
+    assert code_of(answer) == 0
+
+
+def commands(of_kafka: tuple[int, ...]) -> dict[int, Any]:
+    kafka = apache_command(os.environ["MOLDAU_KAFKA_LIBS"])
+    return {node_id: kafka if node_id in of_kafka else moldau_command for node_id in NODE_IDS}
+
+
+def copied_by_a_group(clients: Mapping[str, str], topic: str, values: list[str]) -> None:
+    """All of them are produced, and read by a member of a group that commits."""
+    failed: list[object] = []
+    producer = Producer({**clients, "enable.idempotence": True, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: failed.extend([error] if error else []))
+    assert producer.flush(CLIENT_S) == 0
+    assert failed == []
+    group = {"group.id": "kitchen", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({**clients, **group})
+    consumer.subscribe([topic])
+    found: list[str] = []
+    for _ in range(CLIENT_S):
+        for message in consumer.consume(len(values), 1):
+            assert message.error() is None, message.error()
+            found.append(str(message.value(), "utf-8"))
+        if len(found) >= len(values):
+            break
+    assert found == values
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+@pytest.mark.parametrize("of_kafka", [(1, 2), (3,)], ids=["two of kafka", "two of moldau"])
+def test_nodes_of_both_kinds_log_in_at_each_other_and_each_may_be_killed(
+    tmp_path: Path, of_kafka: tuple[int, ...]
+) -> None:
+    admin = client(tmp_path, "admin")
+    with cluster_of_three(
+        tmp_path, commands(of_kafka), of_kafka, settings=settings(tmp_path), clients=admin
+    ) as cluster:
+        check_that_each_may_die(cluster)
+
+
+@pytest.mark.parametrize("of_kafka", [(1, 2), (2,)], ids=["controller of kafka", "controller of moldau"])
+def test_a_forwarded_request_is_decided_for_the_client_that_asked(tmp_path: Path, of_kafka: tuple[int, ...]) -> None:
+    made = cluster_of_three(
+        tmp_path,
+        commands(of_kafka),
+        of_kafka,
+        SEPARATE_ROLES,
+        settings=settings(tmp_path),
+        clients=client(tmp_path, "admin"),
+    )
+    with made as cluster:
+        cluster.create_topic()
+        admin, alice = Asking(tmp_path, cluster, "admin"), Asking(tmp_path, cluster, "alice")
+        create_alice(admin, BROKERS[0])
+        for node_id in BROKERS:
+            for what, (request, code) in refused(f"by-{node_id}").items():
+                cluster.wait_until(lambda node_id=node_id: alice.at(node_id, MetadataRequest(topics=())) is not None)
+                assert code_of(alice.at(node_id, request)) == code, (node_id, what, cluster.told())
+        for node_id in BROKERS:
+            assert admin.topics(node_id) == {TOPIC: 3}
+            assert admin.acls(node_id) == []
+        for here, there in (BROKERS, BROKERS[::-1]):
+            may = acl(OF_TOPIC, f"alice-{here}", CREATE), acl(OF_TOPIC, f"alice-{here}", WRITE)
+            assert code_of(admin.at(here, CreateAclsRequest(may))) == 0
+            cluster.wait_until(lambda there=there: len(admin.acls(there)) == 2)
+            assert code_of(alice.at(there, create_topic(f"alice-{here}"))) == 0
+            assert code_of(alice.at(there, create_topic(f"alice-{here}-not"))) == TOPIC_DENIED
+            cluster.wait_until(lambda here=here: f"alice-{here}" in alice.topics(here))
+            every = DeleteAclsFilter(ANY, None, ANY, None, None, ANY, ANY)
+            assert code_of(admin.at(there, DeleteAclsRequest((every,)))) == 0
+            cluster.wait_until(lambda here=here: admin.acls(here) == [])
+            assert alice.topics(here) == {}
+            assert code_of(alice.at(here, create_topic(f"alice-{here}-again"))) == TOPIC_DENIED
+        may = (
+            acl(OF_TOPIC, "alice-", READ, PREFIXED),
+            acl(OF_TOPIC, "alice-", WRITE, PREFIXED),
+            acl(OF_GROUP, "kitchen", READ),
+        )
+        assert code_of(admin.at(BROKERS[0], CreateAclsRequest(may))) == 0
+        for node_id in BROKERS:
+            cluster.wait_until(lambda node_id=node_id: len(admin.acls(node_id)) == 3)
+        for node_id in BROKERS:
+            clients = client(tmp_path, "alice") | {"bootstrap.servers": cluster.bootstrap_servers}
+            copied_by_a_group(clients, f"alice-{node_id}", [f"{node_id}-{number}" for number in range(50)])
+        gone = AlterUserScramCredentialsRequest(deletions=(ScramCredentialDeletion("alice", 2),))
+        assert code_of(admin.at(BROKERS[0], gone)) == 0
+        told = cluster.told()
+    assert not any(password in told for password in PASSWORDS.values())
