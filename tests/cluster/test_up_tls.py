@@ -52,7 +52,6 @@ def until_shown(url: str, word: str) -> None:
     deadline_s = time.monotonic() + WAIT_S
     while word not in page(url):
         assert time.monotonic() < deadline_s, page(url)
-        time.sleep(0.2)
 
 
 def test_what_is_printed_is_what_clients_need(tmp_path: Path) -> None:

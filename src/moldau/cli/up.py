@@ -90,6 +90,12 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         default="text",
         help="the format of the log on standard error (default %(default)s)",
     )
+    _add_beside(parser)
+    parser.set_defaults(run=up)
+
+
+def _add_beside(parser: argparse.ArgumentParser) -> None:
+    """What is served beside the broker."""
     parser.add_argument("--no-page", action="store_true", help="do not serve the page")
     parser.add_argument(
         "--page-port",
@@ -105,7 +111,6 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="PORT",
         help=f"serve a schema registry; the page decodes by it (default port {DEFAULT_REGISTRY_PORT}; 0: a free one)",
     )
-    parser.set_defaults(run=up)
 
 
 def up(arguments: argparse.Namespace) -> int:
