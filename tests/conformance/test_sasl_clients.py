@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient
 
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess
-from moldau.client.protocol.sasl import Credentials
 from moldau.errors import KafkaError as MoldauKafkaError
 from moldau.transport.tcp import TCP
 from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.sasl_tokens import Credentials
 from tests.support.held_port import held_port, port_of
 from tests.support.running_broker import RunningBroker
 

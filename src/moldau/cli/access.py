@@ -35,6 +35,11 @@ def add_access_arguments(parser: argparse.ArgumentParser, *more_names: str, whos
         metavar="HOST:PORT",
         help=f"{whose} (default: {BOOTSTRAP_DEFAULT})",
     )
+    add_security_arguments(parser)
+
+
+def add_security_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of `add_access_arguments` but `--bootstrap-server`."""
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument(
         "--profile",

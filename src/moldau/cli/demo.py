@@ -6,7 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from moldau.cli.access import access_of, add_security_arguments
 from moldau.cli.arguments import Subparsers
+from moldau.cli.output import CommandError
 
 SHORTEST_SECONDS = 10
 
@@ -31,8 +33,12 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="the directory of the results, which is made anew (default %(default)s)",
     )
     parser.add_argument(
-        "--bootstrap-servers", metavar="HOST:PORT", help="use this cluster instead of starting a broker"
+        "--bootstrap-servers",
+        dest="bootstrap_server",
+        metavar="HOST:PORT",
+        help="use this cluster instead of starting a broker",
     )
+    add_security_arguments(parser)
     parser.set_defaults(run=run_demo)
 
 
@@ -49,19 +55,18 @@ def run_demo(arguments: argparse.Namespace) -> int:
     if arguments.file is not None and not arguments.file.is_file():
         print(f"moldau demo: there is no file {arguments.file}", file=sys.stderr)
         return 2
-    from moldau.client.protocol.access import ClusterAccess
     from moldau.products.demo.job import DemoSettings, run
 
-    given = arguments.bootstrap_servers
+    is_given = arguments.bootstrap_server or arguments.profile or arguments.command_config
     try:
         settings = DemoSettings(
             seconds=arguments.seconds,
             output=arguments.output,
             file=arguments.file,
-            access=None if given is None else ClusterAccess(given),
+            access=access_of(arguments) if is_given else None,
         )
         return run(settings)
-    except (MoldauError, ValueError) as error:
+    except (MoldauError, CommandError, ValueError) as error:
         print(f"moldau demo: {error}", file=sys.stderr)
         return 1
 

@@ -11,10 +11,11 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
-from moldau.client.protocol.sasl import NONCE_BYTES, Credentials, authenticating, go_on
+from moldau.client.protocol.sasl import NONCE_BYTES, authenticating, go_on
 from moldau.ports import Random, Workers
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.framing import LENGTH_SIZE
+from moldau.wire.protocol.sasl_tokens import Credentials
 from moldau.wire.protocol.schema import Request
 
 Response = TypeVar("Response", bound=msgspec.Struct)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.client.protocol.sasl import Credentials
 from moldau.client.protocol.security import SASL_PASSWORD, ClientSecurity
 from moldau.errors import kafka_error
 from moldau.ports import Dialer
 from moldau.transport.secrets import read_secret
+from moldau.wire.protocol.sasl_tokens import Credentials
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -10,11 +10,11 @@ import pytest
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess
-from moldau.client.protocol.sasl import Credentials
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from moldau.wire.protocol.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+from moldau.wire.protocol.sasl_tokens import Credentials
 from tests.support.scripted_brokers import ScriptedBrokers
 
 ALICE = Credentials("PLAIN", "alice", "secret")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.protocol.sasl import Credentials, authenticating, go_on
+from moldau.client.protocol.sasl import authenticating, go_on
 from moldau.errors import KafkaError
 from moldau.wire.protocol.messages.sasl import (
     SaslAuthenticateRequest,
@@ -15,6 +15,7 @@ from moldau.wire.protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from moldau.wire.protocol.sasl_tokens import (
+    Credentials,
     ServerFinal,
     ServerFirst,
     decode_client_final,

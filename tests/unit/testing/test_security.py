@@ -14,12 +14,12 @@ from kafka import KafkaProducer  # type: ignore[import-untyped, unused-ignore]
 from moldau.client.admin.topics import list_topics
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess
-from moldau.client.protocol.sasl import Credentials
 from moldau.errors import MoldauError, UnknownTopicOrPartitionError
 from moldau.testing import Cluster, allow, deny
 from moldau.transport.access import open_admin
 from moldau.transport.tcp import TCP
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.sasl_tokens import Credentials
 
 USERS = {"alice": 's3cret "quoted" \\', "bob": "other"}
 WAIT_S = 30

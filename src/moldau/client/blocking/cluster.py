@@ -15,10 +15,11 @@ from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.metadata import ClusterMetadata, PartitionLeader, TopicMetadata
 from moldau.client.protocol.retries import RetrySchedule, UnknownHostError
-from moldau.client.protocol.sasl import LOGIN_REFUSED, Credentials
+from moldau.client.protocol.sasl import LOGIN_REFUSED
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.types import TopicPartition
+from moldau.wire.protocol.sasl_tokens import Credentials
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 METADATA_MAX_AGE_MS = 300_000

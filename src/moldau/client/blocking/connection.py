@@ -17,12 +17,13 @@ import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.connection import ClientProtocol
-from moldau.client.protocol.sasl import NONCE_BYTES, REAUTHENTICATE_AT, Credentials, authenticating, go_on
+from moldau.client.protocol.sasl import NONCE_BYTES, REAUTHENTICATE_AT, authenticating, go_on
 from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.framing import LENGTH_SIZE, gathered
+from moldau.wire.protocol.sasl_tokens import Credentials
 from moldau.wire.protocol.schema import Request
 
 _READ_AHEAD_BYTES = 64 * 1024

@@ -10,9 +10,6 @@ import hmac
 from collections.abc import Generator
 from typing import Any, Final
 
-import msgspec
-from msgspec.structs import force_setattr
-
 from moldau.errors import KafkaError, ProtocolError, kafka_error
 from moldau.wire.protocol.messages.sasl import (
     SaslAuthenticateRequest,
@@ -21,9 +18,9 @@ from moldau.wire.protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from moldau.wire.protocol.sasl_tokens import (
-    MECHANISMS,
     MIN_ITERATIONS,
     PLAIN,
+    Credentials,
     client_key,
     decode_server_final,
     decode_server_first,
@@ -49,27 +46,6 @@ LOGIN_REFUSED: Final = ("SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANIS
 _HEADER: Final = "n,,"
 
 Authenticating = Generator[SaslHandshakeRequest | SaslAuthenticateRequest, Any, int]
-
-
-class Credentials(msgspec.Struct, frozen=True):
-    """As whom a client logs in. The password is not shown. Raises ValueError for a mechanism that is not served, and
-    where a name or a password is missing."""
-
-    mechanism: str
-    username: str
-    password: str
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "mechanism", self.mechanism.upper())
-        if self.mechanism not in MECHANISMS:
-            raise ValueError(f"the SASL mechanism {self.mechanism} is not served; choose from {', '.join(MECHANISMS)}")
-        if not self.username or not self.password:
-            raise ValueError(f"SASL {self.mechanism} needs a username and a password")
-        if "\0" in self.username + self.password:
-            raise ValueError("a username or password holds no character of code 0")
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.mechanism}, {self.username!r}, ***)"
 
 
 def authenticating(credentials: Credentials, random_bytes: bytes, peer: str) -> Authenticating:

@@ -11,7 +11,7 @@ import msgspec
 from moldau.core.config.listeners import Endpoint
 from moldau.core.config.setting import invalid_config
 from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
-from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN, SCRAM_HASHES
+from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN, SCRAM_HASHES, Credentials
 
 _MODULES: Final = {PLAIN: PLAIN_MODULE, **dict.fromkeys(SCRAM_HASHES, SCRAM_MODULE)}
 _ENABLED: Final = "sasl.enabled.mechanisms"
@@ -91,17 +91,6 @@ class SaslSettings(msgspec.Struct, frozen=True):
         return f"SaslSettings({', '.join(self.mechanisms)})"
 
 
-class Login(msgspec.Struct, frozen=True):
-    """As whom this node logs in at another one. The password is not shown."""
-
-    mechanism: str
-    username: str
-    password: str
-
-    def __repr__(self) -> str:
-        return f"Login({self.mechanism}, {self.username!r}, ***)"
-
-
 def has_sasl(protocol: str) -> bool:
     """Whether clients of a listener with this security protocol authenticate by SASL."""
     return protocol.startswith("SASL_")
@@ -149,7 +138,7 @@ def sasl_settings(listener: str, settings: NodeSettings) -> SaslSettings:
     return SaslSettings(mechanisms, passwords, session_ms)
 
 
-def login_at(listener: str, settings: NodeSettings) -> Login | None:
+def login_at(listener: str, settings: NodeSettings) -> Credentials | None:
     """As whom this node logs in at the listener of this name of other nodes; None where that has no SASL. Raises
     INVALID_CONFIG."""
     if not has_sasl(settings.protocol_of(listener)):
@@ -167,7 +156,10 @@ def login_at(listener: str, settings: NodeSettings) -> Login | None:
     username, password = module.options.get("username", ""), module.options.get("password", "")
     if not username or not password:
         raise invalid_config(f"{name}: the options username and password must be set")
-    return Login(mechanism, username, password)
+    try:
+        return Credentials(mechanism, username, password)
+    except ValueError as error:
+        raise invalid_config(f"{name}: {error}") from None
 
 
 def login_module(listener: str, mechanism: str, texts: Mapping[str, str]) -> LoginModule | None:

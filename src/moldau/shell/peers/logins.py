@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.protocol.sasl import Credentials
 from moldau.core.authentication.settings import listeners_of_others, login_at
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.ports import Random, Workers
 from moldau.transport.network import Network, NetworkInFront
+from moldau.wire.protocol.sasl_tokens import Credentials
 
 
 class NetworkWithLogins(NetworkInFront):
@@ -34,5 +34,4 @@ def with_logins(network: Network, settings: BrokerSettings, random: Random, work
     found = {name: login for name in names if not settings.is_alone and (login := login_at(name, settings)) is not None}
     if not found:
         return network
-    credentials = {name: Credentials(login.mechanism, login.username, login.password) for name, login in found.items()}
-    return NetworkWithLogins(network, credentials, random, workers)
+    return NetworkWithLogins(network, found, random, workers)

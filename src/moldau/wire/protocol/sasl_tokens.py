@@ -14,6 +14,7 @@ import re
 from typing import Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from moldau.errors import ProtocolError
 
@@ -39,6 +40,27 @@ _CLIENT_FINAL = re.compile(
     rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^\x00,]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """As whom a client logs in. The password is not shown. Raises ValueError for a mechanism that is not served, and
+    where a name or a password is missing."""
+
+    mechanism: str
+    username: str
+    password: str
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "mechanism", self.mechanism.upper())
+        if self.mechanism not in MECHANISMS:
+            raise ValueError(f"the SASL mechanism {self.mechanism} is not served; choose from {', '.join(MECHANISMS)}")
+        if not self.username or not self.password:
+            raise ValueError(f"SASL {self.mechanism} needs a username and a password")
+        if "\0" in self.username + self.password:
+            raise ValueError("a username or password holds no character of code 0")
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.mechanism}, {self.username!r}, ***)"
 
 
 class PlainToken(msgspec.Struct, frozen=True):

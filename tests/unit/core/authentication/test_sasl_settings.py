@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.authentication.settings import Login, login_at, sasl_settings
+from moldau.core.authentication.settings import login_at, sasl_settings
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
 from moldau.errors import InvalidConfigError
 from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE
+from moldau.wire.protocol.sasl_tokens import Credentials
 
 SASL = {
     "listeners": "SASL://127.0.0.1:9092",
@@ -72,8 +73,8 @@ def test_a_listener_that_cannot_authenticate_refuses_the_start(changed: dict[str
 
 def test_a_node_of_several_logs_in_at_each_listener_by_its_own_mechanism() -> None:
     settings = parsed(ENABLED, THREE)
-    assert login_at("SASL", settings) == Login("PLAIN", "a", "b")
-    assert login_at("CONTROLLER", settings) == Login("SCRAM-SHA-512", "c", "d")
+    assert login_at("SASL", settings) == Credentials("PLAIN", "a", "b")
+    assert login_at("CONTROLLER", settings) == Credentials("SCRAM-SHA-512", "c", "d")
     assert login_at("OTHER", settings) is None
     assert "'b'" not in repr(login_at("SASL", settings))
 

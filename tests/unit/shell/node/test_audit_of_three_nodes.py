@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from moldau.client.protocol.sasl import Credentials
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.twins.random import SeededRandom
@@ -22,6 +21,7 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from moldau.wire.protocol.sasl_tokens import Credentials
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
 CLIENT_ADDRESS = "10.0.0.9"

@@ -8,7 +8,6 @@ import logging
 import pytest
 
 from moldau.client.admin.scram import Credential, salted_password
-from moldau.client.protocol.sasl import Credentials
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
@@ -23,6 +22,7 @@ from moldau.wire.protocol.messages.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from moldau.wire.protocol.sasl_tokens import Credentials
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
 SESSION_S = 4

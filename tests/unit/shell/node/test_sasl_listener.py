@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client.admin.scram import Credential, salted_password
-from moldau.client.protocol.sasl import Credentials, authenticating, go_on
+from moldau.client.protocol.sasl import authenticating, go_on
 from moldau.core.metadata.image import ResourceType
 from moldau.shell.network.authenticating import EXPIRED, FAILURES, REAUTHENTICATIONS, SUCCESSES
 from moldau.shell.network.connection_state import ConnectionState
@@ -35,6 +35,7 @@ from moldau.wire.protocol.messages.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from moldau.wire.protocol.sasl_tokens import Credentials
 from tests.unit.shell.conftest import Client, NodeUnderTest, StartNode
 
 InVirtualTime = Callable[[Callable[[StartNode], Awaitable[None]]], None]
