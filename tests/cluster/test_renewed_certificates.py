@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def wait_until(condition: Any) -> None:
     for _ in range(int(WAIT_S / PAUSE_S)):
         if condition():
             return
-        time.sleep(PAUSE_S)
+        threading.Event().wait(PAUSE_S)
     pytest.fail("it took too long")
 
 
