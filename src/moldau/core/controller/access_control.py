@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from moldau.core.authorization.filters import names_acl
 from moldau.core.authorization.hosts import is_network, parse_network
 from moldau.core.authorization.settings import is_principal
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
@@ -58,10 +57,8 @@ def create_acls(
     image: MetadataImage, random: Random, request: CreateAclsRequest
 ) -> Pausing[tuple[list[MetadataRecord], CreateAclsResponse]]:
     """The records of the ACLs that are new, and the answer for each that was named. One that exists is no error."""
-    known: dict[Acl, None] = {}
-    for acl in image.acls.values():
-        known[acl] = None
-        yield
+    known = (yield from image.acls.catalogue()).ids
+    new: dict[Acl, None] = {}
     may_name_networks = can_name_networks(image.features)
     records: list[MetadataRecord] = []
     results: list[AclCreationResult] = []
@@ -74,8 +71,8 @@ def create_acls(
             continue
         results.append(AclCreationResult())
         acl = _acl(creation)
-        if acl not in known:
-            known[acl] = None
+        if acl not in known and acl not in new:
+            new[acl] = None
             records.append(acl_record(_new_id(image, random), acl))
     if len(records) > MAX_BATCH_RECORDS:
         return [], (yield from refused_creations(request, batch_too_large()))
@@ -89,6 +86,7 @@ def delete_acls(
     gone: dict[Uuid, MetadataRecord] = {}
     results: list[DeleteAclsFilterResult] = []
     count = 0
+    catalogue = yield from image.acls.catalogue()
     for one in request.filters:
         yield
         try:
@@ -96,11 +94,10 @@ def delete_acls(
         except KafkaError as error:
             results.append(DeleteAclsFilterResult(error.code, error.message))
             continue
-        wanted = filter_of(one)
         found: list[DeleteAclsMatchingAcl] = []
-        for acl_id, acl in image.acls.items():
-            yield
-            if names_acl(wanted, acl):
+        for acl in (yield from catalogue.named(filter_of(one))):
+            for acl_id in catalogue.ids[acl]:
+                yield
                 count += 1
                 if count > MAX_BATCH_RECORDS:
                     # counted as often as they are named: the answer is bounded as well

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from moldau.core.authorization.stored import StoredAcls
 from moldau.core.metadata.unserved import UnservedRecords
 from moldau.core.quotas.limits import QuotaEntity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
@@ -199,7 +200,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.controllers: dict[int, ControllerImage] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self.acls: dict[Uuid, Acl] = {}
+        self.acls = StoredAcls()
         self.unserved = UnservedRecords()
         """Credentials and tokens, which nothing here acts on."""
         self.next_producer_id = 0
@@ -255,7 +256,7 @@ class MetadataImage:
         image.features = dict(self.features)
         image.controllers = dict(self.controllers)
         image.client_quotas = dict(self.client_quotas)
-        image.acls = dict(self.acls)
+        image.acls = StoredAcls(self.acls)
         image.unserved = UnservedRecords(self.unserved)
         image.next_producer_id = self.next_producer_id
         image.transaction = copied(self.transaction)

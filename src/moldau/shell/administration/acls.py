@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from moldau.core.authorization.filters import names_acl
+from moldau.core.authorization.stored import AT_ONCE
 from moldau.core.controller.access_control import filter_of, no_authorizer, refused_creations, refused_deletions
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import KafkaError, ProtocolError
@@ -94,8 +95,9 @@ def _described(image: MetadataImage, request: DescribeAclsRequest) -> Pausing[De
     """The ACLs that the filter names, those of one resource together. Raises KafkaError."""
     wanted = filter_of(request)
     found: dict[tuple[int, str, int], list[AclDescription]] = {}
-    for acl in list(image.acls.values()):
-        yield
+    for place, acl in enumerate(list(image.acls.values())):
+        if not place % AT_ONCE:
+            yield
         if names_acl(wanted, acl):
             described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
             found.setdefault((acl.resource_type, acl.name, acl.pattern_type), []).append(described)

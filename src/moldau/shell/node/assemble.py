@@ -31,6 +31,7 @@ from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.cordoned import when_cordoned
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
+from moldau.shell.node.open_listeners import warn_of_open_listeners
 from moldau.shell.node.registered import RegisteredAddresses, voters_at
 from moldau.shell.node.tls import NodeTls
 from moldau.shell.peers.logins import with_logins
@@ -195,6 +196,7 @@ class Node:
         )
         tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms, self.telemetry)
         self._network = with_logins(tls.secured(self.doors.network), settings, self.doors.random, self.doors.workers)
+        warn_of_open_listeners(settings, self.log)
         self._audit = start_audit(settings, self.doors.workers, self.log, self._background)
         if settings.tls_listeners:
             self._background().spawn(tls.watch(self.doors.workers))

@@ -1,0 +1,51 @@
+"""Says at the start which listeners are open to whoever reaches them over the network."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from moldau.core.authentication.settings import sasl_settings
+from moldau.core.config.listeners import PLAINTEXT
+
+if TYPE_CHECKING:
+    from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.shell.network.event_log import EventLog
+
+
+def warn_of_open_listeners(settings: BrokerSettings, log: EventLog) -> None:
+    """One line for each kind. A listener on a loopback address is open to this machine alone, and not told."""
+    reachable = [each.name for each in settings.listeners if not _is_loopback(each.host)]
+    if not settings.has_authorizer:
+        open_to_all = [name for name in reachable if settings.protocol_of(name) == PLAINTEXT]
+        if open_to_all:
+            log.warn(
+                "open listeners",
+                f"whoever reaches {_listed(open_to_all)} may read, write and change everything: without TLS or SASL, "
+                "and without authorizer.class.name. Bind it to a loopback address, or see docs/operate/acls.md",
+            )
+    bare = [name for name in reachable if _takes_bare_passwords(settings, name)]
+    if bare:
+        log.warn(
+            "passwords in plain text",
+            f"passwords cross the network in plain text to {_listed(bare)}: PLAIN over SASL_PLAINTEXT. Use SASL_SSL, "
+            "or SCRAM alone",
+        )
+
+
+def _takes_bare_passwords(settings: BrokerSettings, name: str) -> bool:
+    is_bare = settings.protocol_of(name) == "SASL_PLAINTEXT"
+    return is_bare and "PLAIN" in sasl_settings(name, settings).mechanisms
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _listed(names: list[str]) -> str:
+    return f"listener{'s' if len(names) > 1 else ''} {', '.join(names)}"
