@@ -13,6 +13,9 @@ from moldau.wire.protocol.messages.metadata_records import UserScramCredentialRe
 
 _DEFAULT_ITERATIONS = MIN_ITERATIONS
 _SALT_BYTES = 20
+_SHORTEST_KEY = 16
+"""Characters: what is shorter is no salted password."""
+_NAMES = ("name", "password", "salt", "saltedpassword", "iterations")
 
 
 def parse_scram_argument(text: str, random: Random) -> UserScramCredentialRecord:
@@ -55,7 +58,8 @@ def parse_scram_argument(text: str, random: Random) -> UserScramCredentialRecord
 def _part(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise ArgumentError(f"No equals sign found in SCRAM component: {text}")
+        shown = text if text in _NAMES else "***"  # what stands after a comma in a password
+        raise ArgumentError(f"No equals sign found in SCRAM component: {shown}")
     is_quoted = len(value) >= 2 and value[0] == value[-1] == '"'
     return name, value[1:-1] if is_quoted else value
 
@@ -66,8 +70,9 @@ def _decoded(name: str, text: str | None) -> bytes | None:
     try:
         # Java's decoder also takes what lacks its padding
         return base64.b64decode(text + "=" * (-len(text) % 4) if "=" not in text else text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ArgumentError(f"Failed to decode given {name}: {text}") from error
+    except (binascii.Error, ValueError):
+        shown = text if name == "salt" or len(text) < _SHORTEST_KEY else "***"  # Kafka's tool repeats it
+        raise ArgumentError(f"Failed to decode given {name}: {shown}") from None
 
 
 def _iterations(text: str | None) -> int:

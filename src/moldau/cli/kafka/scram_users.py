@@ -14,6 +14,7 @@ from moldau.shell.io.random import SystemRandom
 
 DEFAULT_ITERATIONS: Final = 4_096
 _MAX_INT: Final = (1 << 31) - 1
+_ONLY_ITERATIONS = re.compile(r"iterations=[-0-9]*,?")
 _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 
 
@@ -26,7 +27,9 @@ def parse_credential(mechanism: str, text: str) -> scram.Credential:
     """`iterations=8192,password=secret`, or the password alone. Raises ArgumentError in the words of Kafka's tool."""
     found = _CREDENTIAL.fullmatch(text)
     if found is None:
-        raise ArgumentError(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
+        # Kafka's tool repeats the password here
+        shown = text if _ONLY_ITERATIONS.fullmatch(text) else "***"
+        raise ArgumentError(f"Invalid credential property {mechanism.replace('-', '_')}={shown}")
     typed = found[1]
     iterations = DEFAULT_ITERATIONS
     if typed is not None and typed != "-1":
