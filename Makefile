@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -36,6 +36,7 @@ help:
 	@echo "make sim-coverage   which lines of core and shell a hundred seeds of the simulator run"
 	@echo "make verdicts [PAIRS=500 SEED=N]   what the registry says of random pairs of JSON Schemas, proven by documents (seed printed)"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
+	@echo "make differential-users [USER_SEQ=850]   the same as three users with random ACLs"
 	@echo "make avro-pairs [PAIRS=2000]   random schemas and records, read and written by Moldau and Apache Avro (Java)"
 	@echo "make acl-decisions [DECISIONS=1000000]   random ACLs and questions, decided by Moldau and by Apache Kafka's authorizer (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
@@ -115,6 +116,11 @@ clients-changed: .venv/.test
 SEQ ?= 2000
 differential: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.differential --sequences $(SEQ)
+
+# As differential, on a login: three users with random ACLs, 12 requests a sequence.
+USER_SEQ ?= 850
+differential-users: .venv/.test
+	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.differential --users --sequences $(USER_SEQ)
 
 # Random pairs of Avro schemas and records beside Apache Avro for Java, whose jar pyspark brings. RECORD=--record keeps
 # some of the answers, which tests compare with.

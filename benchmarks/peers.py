@@ -209,6 +209,10 @@ class ApacheKafka(Peer):
     """One combined node with its defaults: 1 GB heap, one log directory."""
 
     libraries: Path = Path()
+    settings: dict[str, str] = field(default_factory=dict)
+    """Beside those of `prepare`, and before them."""
+    passwords: dict[str, str] = field(default_factory=dict)
+    """Of users of SCRAM-SHA-512, who are there from the first start on."""
 
     def _java(self) -> list[str]:
         java = os.environ.get("MOLDAU_BENCH_JAVA", "java")
@@ -235,11 +239,14 @@ class ApacheKafka(Peer):
         }
         if self.has_tls:
             properties |= self.tls_settings()
+        properties |= self.settings
         path = self.folder / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         cluster_id = "MkU3OEVBNTcwNTJENDM2Qk"
         tool = ["kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted", "-t", cluster_id]
         tool += ["--release-version", FORMATTED_RELEASE]
+        for name, password in self.passwords.items():
+            tool += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
         done = subprocess.run([*self._java(), *tool, "-c", str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise PeerError(f"Apache Kafka cannot format its directory: {done.stdout}{done.stderr}")

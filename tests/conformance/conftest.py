@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conformance.clients import ALL_CLIENTS, CLIENTS, FOREIGN_CLIENTS, Client
+from tests.conformance.clients import ALL_CLIENTS, CLIENTS, FOREIGN_CLIENTS, Client, login
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--against", default="moldau", help="moldau (default), or HOST:PORT of a running cluster")
+    parser.addoption("--secured", action="store_true", help="clients log in, with ACLs; --against: moldau or apache")
     parser.addoption("--report", help="add what each client did to this JSON file (see compatibility.py)")
 
 
@@ -25,9 +26,27 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Report(config.getoption("--report")), "conformance-report")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --secured: what every client does, and what it may not."""
+    is_secured = config.getoption("--secured")
+    kept = [
+        item
+        for item in items
+        if ("client" in getattr(item, "fixturenames", ()) if is_secured else not item.get_closest_marker("secured"))
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
 @pytest.fixture(scope="session")
 def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     against = request.config.getoption("--against")
+    if request.config.getoption("--secured"):
+        from tests.conformance.secured import secured_cluster
+
+        with secured_cluster(against) as servers:
+            yield servers
+        return
     if against != "moldau":
         yield against
         return
@@ -73,7 +92,7 @@ def new_topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> Callabl
     """Creates a topic: `new_topic(partitions=2)` gives its name."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "fixture"})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "fixture", **login.librdkafka()})
 
     def create(partitions: int = 1, **config: str) -> str:
         name = new_name("topic")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.clients import ALL_CLIENTS, FOREIGN_CLIENTS, Client, Received
+from tests.conformance.clients import ALL_CLIENTS, FOREIGN_CLIENTS, Client, Received, login
 
 
 def clients_that(*operations: str) -> pytest.MarkDecorator:
@@ -105,5 +105,5 @@ def test_a_deleted_topic_is_gone(client: Client, new_topic: Callable[..., str], 
 
     topic = new_topic()
     client.administer("delete_topic", topic=topic)
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, **login.librdkafka()})
     eventually(lambda: topic not in admin.list_topics(timeout=30).topics)

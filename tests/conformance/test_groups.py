@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conformance.clients import Client, Received
+from tests.conformance.clients import Client, Received, login
 from tests.conformance.clients.interface import Member
 
 
@@ -81,7 +81,7 @@ def test_a_third_member_of_two_partitions_is_idle(
 
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": client.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": client.bootstrap_servers, **login.librdkafka()})
 
     def owned_as_described() -> list[list[int]] | None:
         """What each member owns in the broker's words, or None while the group is not stable."""

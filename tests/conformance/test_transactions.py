@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.conformance.clients import ALL_CLIENTS, FOREIGN_CLIENTS, Client, ClientError, Position, Received
+from tests.conformance.clients import ALL_CLIENTS, FOREIGN_CLIENTS, Client, ClientError, Position, Received, login
 from tests.conformance.clients.confluent import ConfluentKafka
 
 TIMEOUT_S = 30
@@ -31,7 +31,7 @@ def committed_values(bootstrap_servers: str, topic: str, count: int) -> list[byt
 
 
 def committed_offset(bootstrap_servers: str, group: str, topic: str) -> int:
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "fixture"})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "fixture", **login.librdkafka()})
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
     (answer,) = admin.list_consumer_group_offsets([asked]).values()
     return answer.result(TIMEOUT_S).topic_partitions[0].offset

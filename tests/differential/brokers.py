@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
+from moldau.client.protocol.sasl import Credentials
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -14,10 +16,12 @@ from moldau.wire.protocol.messages.transactions import DescribeTransactionsReque
 from tests.differential.answers import plain
 from tests.differential.step import Bindings, Step
 from tests.differential.steps import trimmed
-from tests.support.wire import Closed, RawConnection
+from tests.support.wire import Closed, RawConnection, log_in
 
 READY_S = 60.0
 TRANSACTION = 1
+OWN = "moldau"
+"""Who asks what no step asks: a super user, where there are users."""
 OUR_SETTINGS = {
     "node.id": "1",
     # the test kit looks every second for what ends; Apache Kafka every ten minutes
@@ -30,15 +34,36 @@ LONG_SETTLE_S = 1.0
 
 
 class Broker:
-    """`settle_s`: Apache Kafka answers a change before its broker half knows of it; we do not."""
+    """`settle_s`: Apache Kafka answers a change before its broker half knows of it; we do not. `logins`: of the users
+    who log in; OWN among them may do everything."""
 
-    def __init__(self, bootstrap_servers: str, *, settle_s: float = 0.0) -> None:
+    def __init__(
+        self, bootstrap_servers: str, *, settle_s: float = 0.0, logins: Mapping[str, Credentials] | None = None
+    ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.settle_s = settle_s
-        self._connection = RawConnection(bootstrap_servers)
+        self._logins = logins or {}
+        self._connections: dict[str, RawConnection] = {}
+
+    @property
+    def _connection(self) -> RawConnection:
+        return self._connection_of(OWN)
+
+    def _connection_of(self, user: str) -> RawConnection:
+        if user not in self._connections:
+            connection = RawConnection(self.bootstrap_servers)
+            if user in self._logins:
+                log_in(connection, self._logins[user])
+            self._connections[user] = connection
+        return self._connections[user]
 
     def close(self) -> None:
-        self._connection.socket.close()
+        for connection in self._connections.values():
+            connection.socket.close()
+
+    def ask(self, request: Any, version: int) -> Any:
+        """As OWN."""
+        return self._connection.ask(request, version, client_id="differential")
 
     def settle(self) -> None:
         time.sleep(LONG_SETTLE_S)
@@ -60,13 +85,13 @@ class Broker:
             assert time.monotonic() < end, "no producer ids"
             time.sleep(0.1)
 
-    def take(self, step: Step, bindings: Bindings, prefix: str) -> Any:
+    def take(self, step: Step, bindings: Bindings, prefix: str, user: str = OWN) -> Any:
         """The answer in plain values, or the string "closed"."""
         request = trimmed(step.make(bindings), step.version)
         try:
-            answer = self._connection.ask(request, step.version, client_id="differential")
+            answer = self._connection_of(user).ask(request, step.version, client_id="differential")
         except Closed:
-            self._connection = RawConnection(self.bootstrap_servers)
+            self._connections.pop(user).socket.close()
             return "closed"
         if step.learn is not None:
             step.learn(bindings, answer)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 import struct
 from typing import Any
 
+from moldau.client.protocol.sasl import NONCE_BYTES, Credentials, authenticating, go_on
 from moldau.wire.protocol.api_keys import API_VERSIONS, CONTROLLER_API_VERSIONS, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from moldau.wire.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 TIMEOUT_S = 60.0
 """For a whole frame of 100 MiB on a busy machine, too: only a broker that is mute makes a test wait so long."""
@@ -96,6 +99,15 @@ class RawConnection:
 
     def ask(self, request: Any, version: int, **header: Any) -> Any:
         return self.finish(request, version, self.start(request, version, **header))
+
+
+def log_in(connection: RawConnection, credentials: Credentials) -> None:
+    """By SASL. Raises KafkaError where the broker refuses."""
+    exchange = authenticating(credentials, os.urandom(NONCE_BYTES), "the broker")
+    request = go_on(exchange)
+    while not isinstance(request, int):
+        version = {SaslHandshakeRequest: 1, SaslAuthenticateRequest: 2}[type(request)]
+        request = go_on(exchange, connection.ask(request, version))
 
 
 def row_of(request: Any):

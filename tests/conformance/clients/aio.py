@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
+from tests.conformance.clients import login
 from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Position, Received
 
 
@@ -24,6 +25,7 @@ class AioKafka(Client):
             from aiokafka import AIOKafkaProducer
 
             producer = AIOKafkaProducer(
+                **login.aiokafka(),
                 bootstrap_servers=self.bootstrap_servers,
                 client_id=self.name,
                 enable_idempotence=True,
@@ -49,7 +51,10 @@ class AioKafka(Client):
             from aiokafka import AIOKafkaConsumer, TopicPartition
 
             consumer = AIOKafkaConsumer(
-                bootstrap_servers=self.bootstrap_servers, client_id=self.name, enable_auto_commit=False
+                **login.aiokafka(),
+                bootstrap_servers=self.bootstrap_servers,
+                client_id=self.name,
+                enable_auto_commit=False,
             )
             await consumer.start()
             try:
@@ -67,6 +72,7 @@ class AioKafka(Client):
 
             consumer = AIOKafkaConsumer(
                 topic,
+                **login.aiokafka(),
                 bootstrap_servers=self.bootstrap_servers,
                 client_id=self.name,
                 group_id=group,
@@ -90,7 +96,7 @@ class AioKafka(Client):
         from aiokafka import AIOKafkaProducer
 
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap_servers, client_id=self.name, transactional_id=name
+            **login.aiokafka(), bootstrap_servers=self.bootstrap_servers, client_id=self.name, transactional_id=name
         )
         await producer.start()
         return producer
@@ -141,7 +147,9 @@ class AioKafka(Client):
         async def run() -> Any:
             from aiokafka.admin import AIOKafkaAdminClient
 
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers, client_id=self.name)
+            admin = AIOKafkaAdminClient(
+                **login.aiokafka(), bootstrap_servers=self.bootstrap_servers, client_id=self.name
+            )
             await admin.start()
             try:
                 return await getattr(self, f"_{operation}")(admin, **values)
@@ -184,7 +192,7 @@ class AioKafka(Client):
     async def _offset_at(self, admin: Any, topic: str, partition: int, timestamp: int) -> int:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers, client_id=self.name)
+        consumer = AIOKafkaConsumer(**login.aiokafka(), bootstrap_servers=self.bootstrap_servers, client_id=self.name)
         await consumer.start()
         try:
             asked = TopicPartition(topic, partition)

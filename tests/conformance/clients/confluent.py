@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+from tests.conformance.clients import login
 from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Position, Received
 
 
@@ -24,6 +25,7 @@ class ConfluentKafka(Client):
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
+                **login.librdkafka(),
                 "client.id": self.name,
                 "enable.idempotence": True,
                 "compression.type": codec,
@@ -52,6 +54,7 @@ class ConfluentKafka(Client):
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
+                **login.librdkafka(),
                 "client.id": self.name,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
@@ -96,7 +99,12 @@ class ConfluentKafka(Client):
         from confluent_kafka import Producer
 
         producer = Producer(
-            {"bootstrap.servers": self.bootstrap_servers, "client.id": self.name, "transactional.id": name}
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                **login.librdkafka(),
+                "client.id": self.name,
+                "transactional.id": name,
+            }
         )
         producer.init_transactions(TIMEOUT_S)
         return producer
@@ -136,7 +144,7 @@ class ConfluentKafka(Client):
     def administer(self, operation: str, **values: Any) -> Any:
         from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "client.id": self.name})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "client.id": self.name, **login.librdkafka()})
         return getattr(self, f"_{operation}")(admin, **values)
 
     def _add_partitions(self, admin: Any, topic: str, total: int) -> None:

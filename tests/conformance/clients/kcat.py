@@ -9,8 +9,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.conformance.clients import login
 from tests.conformance.clients.interface import TIMEOUT_S, Client, Member, Received, parse_kcat
 from tests.conformance.clients.member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
+
+
+def _login() -> list[str]:
+    return [word for name, value in login.librdkafka().items() for word in ("-X", f"{name}={value}")]
 
 
 class Kcat(Client):
@@ -29,7 +34,7 @@ class Kcat(Client):
         return said.partition("Version ")[2].partition(" ")[0]
 
     def _run(self, *arguments: str, text: bytes = b"") -> bytes:
-        command = ["kcat", "-b", self.bootstrap_servers, "-X", "client.id=kcat", "-q", *arguments]
+        command = ["kcat", "-b", self.bootstrap_servers, "-X", "client.id=kcat", *_login(), "-q", *arguments]
         done = subprocess.run(command, input=text, capture_output=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout
@@ -76,5 +81,6 @@ class Kcat(Client):
         }
         extra = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
         return Member(
-            ["kcat", "-b", self.bootstrap_servers, "-X", "client.id=kcat", "-u", *extra, "-G", group, topic], parse_kcat
+            ["kcat", "-b", self.bootstrap_servers, "-X", "client.id=kcat", *_login(), "-u", *extra, "-G", group, topic],
+            parse_kcat,
         )

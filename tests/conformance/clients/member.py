@@ -11,6 +11,8 @@ import sys
 import threading
 from collections.abc import Iterable
 
+from tests.conformance.clients import login
+
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 500
 PYTHON_CLIENT_SETTINGS = {
@@ -39,6 +41,7 @@ def run_confluent(servers: str, topic: str, group: str) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
+            **login.librdkafka(),
             "client.id": "confluent-kafka",
             "group.id": group,
             "auto.offset.reset": "earliest",
@@ -70,7 +73,11 @@ def run_kafka_python(servers: str, topic: str, group: str) -> None:
             tell("assigned", [partition.partition for partition in assigned])  # type: ignore[attr-defined]
 
     consumer = KafkaConsumer(
-        bootstrap_servers=servers, client_id="kafka-python", group_id=group, **PYTHON_CLIENT_SETTINGS
+        bootstrap_servers=servers,
+        client_id="kafka-python",
+        group_id=group,
+        **PYTHON_CLIENT_SETTINGS,
+        **login.kafka_python(),
     )
     consumer.subscribe([topic], listener=Listener())
     # A poll that ends between kafka-python's SyncGroup and the answer loses the assignment for good: few, long polls.
@@ -91,7 +98,7 @@ async def run_aiokafka(servers: str, topic: str, group: str) -> None:
             tell("assigned", [partition.partition for partition in assigned])  # type: ignore[attr-defined]
 
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=servers, client_id="aiokafka", group_id=group, **PYTHON_CLIENT_SETTINGS
+        bootstrap_servers=servers, client_id="aiokafka", group_id=group, **PYTHON_CLIENT_SETTINGS, **login.aiokafka()
     )
     consumer.subscribe([topic], listener=Listener())
     await consumer.start()

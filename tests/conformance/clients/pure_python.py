@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+from tests.conformance.clients import login
 from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Position, Received
 
 
@@ -22,6 +23,7 @@ class KafkaPython(Client):
         from kafka import KafkaProducer
 
         producer = KafkaProducer(
+            **login.kafka_python(),
             bootstrap_servers=self.bootstrap_servers,
             client_id=self.name,
             acks="all",
@@ -41,6 +43,7 @@ class KafkaPython(Client):
         from kafka import KafkaConsumer
 
         return KafkaConsumer(
+            **login.kafka_python(),
             bootstrap_servers=self.bootstrap_servers,
             client_id=self.name,
             group_id=group,
@@ -84,7 +87,9 @@ class KafkaPython(Client):
     def _transactional(self, name: str):
         from kafka import KafkaProducer
 
-        producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, client_id=self.name, transactional_id=name)
+        producer = KafkaProducer(
+            **login.kafka_python(), bootstrap_servers=self.bootstrap_servers, client_id=self.name, transactional_id=name
+        )
         producer.init_transactions()
         return producer
 
@@ -124,7 +129,7 @@ class KafkaPython(Client):
     def administer(self, operation: str, **values: Any) -> Any:
         from kafka import KafkaAdminClient
 
-        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers, client_id=self.name)
+        admin = KafkaAdminClient(**login.kafka_python(), bootstrap_servers=self.bootstrap_servers, client_id=self.name)
         try:
             return getattr(self, f"_{operation}")(admin, **values)
         finally:

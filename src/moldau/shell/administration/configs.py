@@ -389,4 +389,4 @@ def _check_right(context: RequestContext, rights: tuple[Right, Right, Right], ki
     else:
         right, name = of_cluster, CLUSTER_NAME
     if not context.authorize(right, name):
-        raise kafka_error(right.refusal)
+        raise kafka_error(right.refusal, right.refusal_text)

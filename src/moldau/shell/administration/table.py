@@ -11,6 +11,7 @@ from moldau.shell.network.rights import (
     ALTER_TOPIC,
     CREATE_CLUSTER,
     CREATE_TOPIC,
+    DELETE_CLUSTER,
     DELETE_TOPIC,
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS_CLUSTER,
@@ -34,7 +35,7 @@ _ONLY_OF_BROKERS = (
 _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "topics": {
         ApiKey.CREATE_TOPICS: (CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CONFIGS_TOPIC),
-        ApiKey.DELETE_TOPICS: (DELETE_TOPIC, DESCRIBE_TOPIC),
+        ApiKey.DELETE_TOPICS: (DELETE_TOPIC, DESCRIBE_TOPIC, DELETE_CLUSTER),
     },
     "acls": {
         ApiKey.DESCRIBE_ACLS: (DESCRIBE_CLUSTER,),

@@ -11,6 +11,7 @@ from moldau.shell.network.context import RequestContext
 from moldau.shell.network.rights import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
+    DELETE_CLUSTER,
     DELETE_TOPIC,
     DESCRIBE_CONFIGS_TOPIC,
     DESCRIBE_TOPIC,
@@ -53,7 +54,7 @@ async def act_create_topics(
                 topic.name,
                 error_code=CREATE_TOPIC.refusal,
                 error_message="Authorization failed.",
-                configs=None,
+                configs=(),
             )
         await context.pause()
     results = list(refused.values())
@@ -106,8 +107,9 @@ async def act_delete_topics(
     for state in states:
         counts[state] = counts.get(state, 0) + 1
         await context.pause()
+    may_delete_any = context.authorize(DELETE_CLUSTER)
     for state in states:
-        refusal = _refusal(node, context, state, is_repeated=counts[state] > 1)
+        refusal = _refusal(node, context, state, is_repeated=counts[state] > 1, may_delete_any=may_delete_any)
         if refusal is None:
             allowed.append(state)
         else:
@@ -129,14 +131,15 @@ async def act_delete_topics(
 
 
 def _refusal(
-    node: Administered, context: RequestContext, state: DeleteTopicState, *, is_repeated: bool
+    node: Administered, context: RequestContext, state: DeleteTopicState, *, is_repeated: bool, may_delete_any: bool
 ) -> DeletableTopicResult | None:
     """None: the controller answers. As in Kafka, who names a topic must be allowed to describe it as well, and who has
-    its id must not; what is wrong with the request itself is told without any right."""
+    its id must not; who may delete from the cluster (as in Kafka) needs neither. What is
+    wrong with the request itself is told without any right."""
     name, topic_id = state.name, state.topic_id
     if not node.settings.delete_topic_enable:
         return _refused(name, topic_id, TOPIC_DELETION_DISABLED)
-    if is_repeated or (name is None) == (topic_id == ZERO_UUID):
+    if is_repeated or (name is None) == (topic_id == ZERO_UUID) or may_delete_any:
         return None
     if name is None:
         topic = node.image.topics_by_id.get(topic_id)
@@ -153,4 +156,5 @@ def _refusal(
 
 
 def _refused(name: str | None, topic_id: Uuid, code: int) -> DeletableTopicResult:
-    return DeletableTopicResult(name, topic_id, code, kafka_error(code).message)
+    text = DELETE_TOPIC.refusal_text if code == DELETE_TOPIC.refusal else kafka_error(code).message
+    return DeletableTopicResult(name, topic_id, code, text)

@@ -45,6 +45,12 @@ class Right(msgspec.Struct, frozen=True):
         """The error code for a principal without the right."""
         return ERROR_CODES[_RESOURCES[self.resource_type][1]]
 
+    @property
+    def refusal_text(self) -> str:
+        """What Apache Kafka says of it, where an answer has a text."""
+        name = _RESOURCES[self.resource_type][0].replace("lId", "l Id")
+        return f"{name} authorization failed."
+
     def __str__(self) -> str:
         return f"{_OPERATIONS[self.operation]} {_RESOURCES[self.resource_type][0]}"
 
@@ -67,6 +73,7 @@ DESCRIBE_CONFIGS_GROUP = Right(10, _GROUP)
 ALTER_CONFIGS_GROUP = Right(11, _GROUP)
 
 CREATE_CLUSTER = Right(5, _CLUSTER)
+DELETE_CLUSTER = Right(6, _CLUSTER)
 ALTER_CLUSTER = Right(7, _CLUSTER)
 DESCRIBE_CLUSTER = Right(8, _CLUSTER)
 CLUSTER_ACTION = Right(9, _CLUSTER)

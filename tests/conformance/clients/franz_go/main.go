@@ -7,6 +7,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 type record struct {
@@ -52,7 +55,24 @@ func tell(line any) {
 	fmt.Println(string(bytes))
 }
 
+// A login on SASL_SSL, where the environment names one.
+func login() []kgo.Opt {
+	user, found := os.LookupEnv("MOLDAU_CONFORMANCE_USER")
+	if !found {
+		return nil
+	}
+	pem, err := os.ReadFile(os.Getenv("MOLDAU_CONFORMANCE_AUTHORITY"))
+	if err != nil {
+		panic(err)
+	}
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(pem)
+	as := scram.Auth{User: user, Pass: os.Getenv("MOLDAU_CONFORMANCE_PASSWORD")}
+	return []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: authorities}), kgo.SASL(as.AsSha512Mechanism())}
+}
+
 func client(options ...kgo.Opt) (*kgo.Client, error) {
+	options = append(options, login()...)
 	return kgo.NewClient(append(options, kgo.SeedBrokers(seeds...), kgo.ClientID("franz-go"))...)
 }
 
@@ -182,7 +202,7 @@ func transactAsMember(ctx context.Context, asked request) error {
 	options := append(groupOptions(asked.Source, asked.Group),
 		kgo.SeedBrokers(seeds...), kgo.ClientID("franz-go"), kgo.TransactionalID(asked.Name),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequireStableFetchOffsets())
-	session, err := kgo.NewGroupTransactSession(options...)
+	session, err := kgo.NewGroupTransactSession(append(options, login()...)...)
 	if err != nil {
 		return err
 	}

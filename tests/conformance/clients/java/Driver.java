@@ -95,16 +95,32 @@ public class Driver {
                 return readByConsumerProtocol(asked, topic);
             default:
                 if (admin == null) {
-                    admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "client.id", "java"));
+                    admin = Admin.create(secured(Map.of("bootstrap.servers", bootstrap, "client.id", "java")));
                 }
                 return administer(asked, topic);
         }
     }
 
+    /** With a login on SASL_SSL, where the environment names one. */
+    static Map<String, Object> secured(Map<String, Object> settings) {
+        var all = new HashMap<String, Object>(settings);
+        String user = System.getenv("MOLDAU_CONFORMANCE_USER");
+        if (user != null) {
+            all.put("security.protocol", "SASL_SSL");
+            all.put("ssl.truststore.type", "PEM");
+            all.put("ssl.truststore.location", System.getenv("MOLDAU_CONFORMANCE_AUTHORITY"));
+            all.put("sasl.mechanism", "SCRAM-SHA-512");
+            all.put("sasl.jaas.config", String.format(
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"%s\" password=\"%s\";",
+                    user, System.getenv("MOLDAU_CONFORMANCE_PASSWORD")));
+        }
+        return all;
+    }
+
     static void produce(JsonNode asked, String topic) throws Exception {
-        Map<String, Object> settings = Map.of(
+        Map<String, Object> settings = secured(Map.of(
                 "bootstrap.servers", bootstrap, "client.id", "java", "compression.type", asked.get("codec").asText(),
-                "max.request.size", 2_000_000);
+                "max.request.size", 2_000_000));
         try (var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
             List<Future<RecordMetadata>> sent = new ArrayList<>();
             for (JsonNode one : asked.get("records")) {
@@ -122,8 +138,8 @@ public class Driver {
     }
 
     static KafkaProducer<byte[], byte[]> transactional(String name) {
-        Map<String, Object> settings = Map.of(
-                "bootstrap.servers", bootstrap, "client.id", "java", "transactional.id", name);
+        Map<String, Object> settings = secured(Map.of(
+                "bootstrap.servers", bootstrap, "client.id", "java", "transactional.id", name));
         var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
         producer.initTransactions();
         return producer;
@@ -158,9 +174,9 @@ public class Driver {
     }
 
     static JsonNode readByConsumerProtocol(JsonNode asked, String topic) {
-        Map<String, Object> settings = Map.of(
+        Map<String, Object> settings = secured(Map.of(
                 "bootstrap.servers", bootstrap, "client.id", "java", "auto.offset.reset", "earliest",
-                "group.id", asked.get("group").asText(), "group.protocol", "consumer");
+                "group.id", asked.get("group").asText(), "group.protocol", "consumer"));
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(List.of(topic));
             return collect(consumer, asked.get("count").asInt());
@@ -168,7 +184,7 @@ public class Driver {
     }
 
     static KafkaConsumer<byte[], byte[]> consumer(String group) {
-        Map<String, Object> settings = new HashMap<>(Map.of(
+        Map<String, Object> settings = secured(Map.of(
                 "bootstrap.servers", bootstrap, "client.id", "java", "auto.offset.reset", "earliest",
                 "enable.auto.commit", "false"));
         if (group != null) {
@@ -190,10 +206,10 @@ public class Driver {
 
     static JsonNode readAndCommit(JsonNode asked, String topic) {
         int count = asked.get("count").asInt();
-        Map<String, Object> settings = Map.of(
+        Map<String, Object> settings = secured(Map.of(
                 "bootstrap.servers", bootstrap, "client.id", "java", "auto.offset.reset", "earliest",
                 "enable.auto.commit", "false",
-                "group.id", asked.get("group").asText(), "max.poll.records", count);
+                "group.id", asked.get("group").asText(), "max.poll.records", count));
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(List.of(topic));
             JsonNode found = collect(consumer, count);

@@ -2,6 +2,7 @@
 // node driver.js BOOTSTRAP                     answers requests until standard input closes
 // node driver.js BOOTSTRAP member TOPIC GROUP  prints what it owns and reads, leaves when standard input closes
 "use strict";
+const { readFileSync } = require("node:fs");
 const readline = require("node:readline");
 const kafkajs = require("kafkajs");
 const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLevel } = kafkajs;
@@ -24,7 +25,12 @@ const CODECS = {
   lz4: CompressionTypes.LZ4, zstd: CompressionTypes.ZSTD,
 };
 const [bootstrap, mode, memberTopic, memberGroup] = process.argv.slice(2);
-const kafka = new Kafka({ clientId: "kafkajs", brokers: bootstrap.split(","), logLevel: logLevel.NOTHING });
+const { MOLDAU_CONFORMANCE_USER: username, MOLDAU_CONFORMANCE_PASSWORD: password } = process.env;
+const login = username === undefined ? {} : {
+  ssl: { ca: [readFileSync(process.env.MOLDAU_CONFORMANCE_AUTHORITY)] },
+  sasl: { mechanism: "scram-sha-512", username, password },
+};
+const kafka = new Kafka({ clientId: "kafkajs", brokers: bootstrap.split(","), logLevel: logLevel.NOTHING, ...login });
 const tell = (line) => process.stdout.write(JSON.stringify(line) + "\n");
 const decoded = (text) => (text === null ? null : Buffer.from(text, "base64"));
 const encoded = (bytes) => (bytes === null || bytes === undefined ? null : Buffer.from(bytes).toString("base64"));

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.network.rights import DELETE_TOPIC, DESCRIBE_TOPIC, Right
+from moldau.shell.network.rights import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC, Right
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.asyncio
 
 T = "t"
 BY_NAME, BY_ID, BOTH, MISSING = "by name", "by id", "both", "missing"
-NO_DELETE, NO_DESCRIBE, NEITHER = (DELETE_TOPIC,), (DESCRIBE_TOPIC,), (DELETE_TOPIC, DESCRIBE_TOPIC)
+NO_DELETE, NO_DESCRIBE = (DELETE_TOPIC, DELETE_CLUSTER), (DESCRIBE_TOPIC, DELETE_CLUSTER)
+NEITHER = (DELETE_TOPIC, DESCRIBE_TOPIC, DELETE_CLUSTER)
 
 
 async def delete(start_node: Any, denied: tuple[Right, ...], *ways: str) -> tuple[list[tuple[Any, str, int]], bool]:
@@ -41,6 +42,13 @@ async def delete(start_node: Any, denied: tuple[Right, ...], *ways: str) -> tupl
 @pytest.mark.parametrize("denied", [NO_DELETE, NO_DESCRIBE, NEITHER])
 async def test_a_name_takes_both_rights(start_node: Any, denied: tuple[Right, ...]) -> None:
     assert await delete(start_node, denied, BY_NAME) == ([(T, "", 29)], True)
+
+
+@pytest.mark.parametrize("way", [BY_NAME, BY_ID])
+async def test_the_right_to_delete_from_the_cluster_needs_none_to_the_topic(start_node: Any, way: str) -> None:
+    told, is_there = await delete(start_node, (DELETE_TOPIC, DESCRIBE_TOPIC), way)
+    assert [code for _, _, code in told] == [0]
+    assert not is_there
 
 
 async def test_an_id_takes_the_right_to_delete_alone(start_node: Any) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
+from moldau.shell.network.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, Right
 from moldau.wire.protocol.messages.coordinators import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and context.api_version < SHARE_FROM):
         return _failed(key, INVALID_REQUEST)
     if key_type == GROUP and not context.authorize(DESCRIBE_GROUP, key):
-        return _failed(key, DESCRIBE_GROUP.refusal)
+        return _unauthorized(context, key, DESCRIBE_GROUP)
     if key_type == TRANSACTION and not context.authorize(DESCRIBE_TRANSACTIONAL_ID, key):
-        return _failed(key, DESCRIBE_TRANSACTIONAL_ID.refusal)
+        return _unauthorized(context, key, DESCRIBE_TRANSACTIONAL_ID)
     if key_type == SHARE and not _is_share_key(key):
         return _failed(key, INVALID_REQUEST)
     if key_type == SHARE:
@@ -84,6 +84,12 @@ def _is_share_key(key: str) -> bool:
 
 def _failed(key: str, code: int) -> Coordinator:
     return Coordinator(key, NO_NODE, "", NO_NODE, code, None)
+
+
+def _unauthorized(context: RequestContext, key: str, right: Right) -> Coordinator:
+    """With the text that Apache Kafka gives: none to those who ask for many keys."""
+    text = "" if context.api_version >= MANY_KEYS_FROM else right.refusal_text
+    return Coordinator(key, NO_NODE, "", NO_NODE, right.refusal, text)
 
 
 def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:

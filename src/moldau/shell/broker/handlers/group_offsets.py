@@ -226,8 +226,11 @@ async def act_offset_fetch(broker: Broker, context: RequestContext, request: Off
     """
     throttle_time_ms = context.throttle()
 
+    # versions 0 and 1 have no error of the whole: each partition has that of the group, also of a topic without a right
+    is_refused = context.api_version < 2 and not context.authorize(DESCRIBE_GROUP, request.group_id)
+
     def may_describe(name: str) -> bool:
-        return context.authorize(DESCRIBE_TOPIC, name)
+        return is_refused or context.authorize(DESCRIBE_TOPIC, name)
 
     groups = await _once_each(context, request.groups)
     found: list[OffsetFetchResponseGroup] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import KafkaError, kafka_error
 from moldau.shell.network.context import RequestContext
-from moldau.shell.network.rights import DESCRIBE_TOPIC
+from moldau.shell.network.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
 from moldau.wire.protocol.messages.leader_epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -30,8 +30,9 @@ async def act_offset_for_leader_epoch(
     Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
     """
     topics = []
+    is_broker = context.authorize(CLUSTER_ACTION)
     for topic in request.topics:
-        is_allowed = context.authorize(DESCRIBE_TOPIC, topic.topic)
+        is_allowed = is_broker or context.authorize(DESCRIBE_TOPIC, topic.topic)
         partitions = []
         for asked in topic.partitions:
             partitions.append(_look_up(broker, is_allowed, topic.topic, asked))

@@ -52,7 +52,7 @@ def _topic_refusal(broker: Broker, context: RequestContext, name: str) -> KafkaE
     if fault is not None:
         return kafka_error("INVALID_TOPIC_EXCEPTION", fault)
     if not context.authorize(READ_TOPIC, name):
-        return kafka_error("TOPIC_AUTHORIZATION_FAILED")
+        return kafka_error(READ_TOPIC.refusal, READ_TOPIC.refusal_text)
     if name.encode() not in broker.partitions.by_name:
         return kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")
     return None

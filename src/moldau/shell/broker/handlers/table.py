@@ -107,7 +107,7 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
         ApiKey.CONSUMER_GROUP_DESCRIBE: (DESCRIBE_GROUP,),
     },
     "leader_epochs": {
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: (DESCRIBE_TOPIC,),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: (DESCRIBE_TOPIC, CLUSTER_ACTION),
     },
     "producers": {
         ApiKey.DESCRIBE_PRODUCERS: (READ_TOPIC,),

@@ -1,0 +1,17 @@
+"""What every client meets where it lacks a right: the refusal, in time, and no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conformance.clients import Client, Received
+
+pytestmark = pytest.mark.secured
+
+
+def test_a_topic_without_a_right_is_refused(client: Client, new_name: Callable[[str], str]) -> None:
+    # each client has an error of its own for code 29; kcat says that the topic is unknown, too
+    with pytest.raises(Exception, match=r"(?i)authoriz|29"):
+        client.produce(new_name("closed"), [Received(None, b"never")])
