@@ -21,7 +21,7 @@ from tests.differential.exemptions import exemption
 from tests.differential.oracle import running_kafka
 from tests.differential.step import Bindings, Step
 from tests.differential.steps import Sequence
-from tests.differential.users import LOGINS, USERS, both_with_users, drawn_acls, give, state_steps
+from tests.differential.users import LOGINS, USERS, both_with_users, drawn_acls, state_steps
 
 STEPS = 12
 BASE_BEFORE_NOW_MS = 3_600_000
@@ -52,7 +52,7 @@ class Comparison:
             self._ask(f"seed {seed} opening", step, sequence, mine, other, OWN)
         acls = drawn_acls(sequence.random, sequence)
         for broker in (self.ours, self.theirs):
-            give(broker, acls)
+            broker.give(acls)
         bad = self.bad
         for number, step in enumerate(sequence.drawn_steps(STEPS, LOGINS)):
             user = sequence.random.choice(USERS)

@@ -6,8 +6,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from moldau.client.protocol.sasl import Credentials
+from moldau.wire.protocol.acls import Acl, AclFilter
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -67,6 +77,24 @@ class Broker:
 
     def settle(self) -> None:
         time.sleep(LONG_SETTLE_S)
+
+    def give(self, acls: tuple[Acl, ...]) -> None:
+        """Takes all ACLs that there are, and gives these; returns once the broker knows of it."""
+        everything = DeleteAclsFilter(*msgspec.structs.astuple(AclFilter()))
+        assert self.ask(DeleteAclsRequest((everything,)), 3).filter_results[0].error_code == 0
+        self._wait_for_acls(0)
+        made = tuple(AclCreation(*msgspec.structs.astuple(acl)) for acl in acls)
+        assert not any(one.error_code for one in self.ask(CreateAclsRequest(made), 3).results)
+        self._wait_for_acls(len(acls))
+        # Apache Kafka's controller decides what is forwarded, and learns of an ACL by itself
+        time.sleep(self.settle_s)
+
+    def _wait_for_acls(self, count: int) -> None:
+        request = DescribeAclsRequest(*msgspec.structs.astuple(AclFilter()))
+        end = time.monotonic() + READY_S
+        while (told := sum(len(one.acls) for one in self.ask(request, 3).resources)) != count:
+            assert time.monotonic() < end, f"{told} of {count} ACLs"
+            time.sleep(0.005)
 
     def wait_for_coordinator(self, *groups: str) -> None:
         end = time.monotonic() + READY_S

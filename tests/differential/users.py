@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,7 +31,7 @@ from moldau.wire.protocol.messages import acls as messages
 from moldau.wire.protocol.messages import client_quotas, configs, fetch, groups_classic, metadata, offsets, scram
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.transactions import DescribeTransactionsRequest
-from tests.differential.brokers import OUR_SETTINGS, OWN, READY_S, Broker
+from tests.differential.brokers import OUR_SETTINGS, OWN, Broker
 from tests.differential.oracle import MECHANISM, running_kafka_with_users
 from tests.differential.step import Bindings, Step
 from tests.differential.steps import TOPIC, TOPIC_SETTINGS, Sequence
@@ -65,30 +64,6 @@ def drawn_acls(chance: random.Random, sequence: Sequence) -> tuple[Acl, ...]:
                 principal = f"User:{user}" if chance.random() < 0.9 else "User:*"
                 found[Acl(kind, name, pattern, principal, chance.choice(HOSTS), operation, permission)] = None
     return tuple(found)
-
-
-def give(broker: Broker, acls: tuple[Acl, ...]) -> None:
-    """Takes all ACLs that there are, and gives these; returns once the broker knows of it."""
-    everything = AclFilter()
-    some = messages.DeleteAclsFilter(*msgspec.structs.astuple(everything))
-    assert broker.ask(messages.DeleteAclsRequest((some,)), 3).filter_results[0].error_code == 0
-    _wait_for_acls(broker, 0)
-    made = tuple(messages.AclCreation(*msgspec.structs.astuple(acl)) for acl in acls)
-    assert not any(one.error_code for one in broker.ask(messages.CreateAclsRequest(made), 3).results)
-    _wait_for_acls(broker, len(acls))
-    # Apache Kafka's controller decides what is forwarded, and learns of an ACL by itself
-    time.sleep(broker.settle_s)
-
-
-def _wait_for_acls(broker: Broker, count: int) -> None:
-    request = messages.DescribeAclsRequest(*msgspec.structs.astuple(AclFilter()))
-    end = time.monotonic() + READY_S
-    while True:
-        told = sum(len(one.acls) for one in broker.ask(request, 3).resources)
-        if told == count:
-            return
-        assert time.monotonic() < end, f"{told} of {count} ACLs"
-        time.sleep(0.005)
 
 
 def state_steps(sequence: Sequence) -> list[Step]:

@@ -118,6 +118,14 @@ def test_a_last_message_with_another_nonce_or_binding_is_refused(changed: dict[s
         begun.evaluate(client.final(answer, **changed))
 
 
+def test_a_client_may_send_its_own_nonce_twice_as_old_librdkafka_does() -> None:
+    users, client = Users(), ScramClient("alice", "pencil")
+    users.add("alice", "pencil")
+    begun, answer = begin(users, client.first())
+    doubled = client.final(answer, nonce="rOprNGfwEbeRWgbNEkqO" * 2 + NONCE)
+    assert isinstance(begun.evaluate(doubled), Accepted)
+
+
 @pytest.mark.parametrize("proof", [b"", b"AAAA", b"!!!!", b"A" * 44, base64.b64encode(b"\0" * 32)])
 def test_a_last_message_without_a_right_proof_is_refused(proof: bytes) -> None:
     users, client = Users(), ScramClient("alice", "pencil")
