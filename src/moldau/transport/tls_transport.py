@@ -22,6 +22,8 @@ MAX_HANDSHAKE_BYTES = 256 << 10
 """Received and not handled, while a handshake waits for its turn; beyond them the connection is not read."""
 HANDSHAKES_PER_TURN = 4
 """Steps of handshakes in one turn of the loop: with a key of RSA 2048 each takes a millisecond."""
+ALERT_LINGER_S = 5.0
+"""How long a client may take to end its side behind the alert of a failed handshake."""
 _HANDSHAKE_RECORD = 22
 _ENDED = "the connection ended during the TLS handshake"
 _PLAIN_TEXT_ALERT: Final = bytes((21, 3, 3, 0, 2, 2, 80))
@@ -274,7 +276,14 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
     def _fail(self, error: Exception) -> None:
         self._error = error
         self._is_closing = True
-        self._transport.close()
+        if self._turns is None or self._is_secured or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        # A client of TLS 1.3 sends its first request before it hears of the failure. To close with that unread resets
+        # the connection, and the alert is lost: what comes is read and dropped until the client ends, or for a moment.
+        self._transport.write_eof()
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(ALERT_LINGER_S, self._transport.abort)
 
     def _fail_for_plain_text(self, first_bytes: bytes) -> None:
         self._transport.write(_PLAIN_TEXT_ALERT)

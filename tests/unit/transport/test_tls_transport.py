@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -430,3 +431,44 @@ def test_openssl_is_spoken_to_as_by_any_client() -> None:
         served.listener.close()
 
     run(uvloop.Loop, body)
+
+
+@pytest.mark.parametrize("loop_class", LOOPS)
+def test_an_alert_reaches_a_client_that_has_sent_its_first_request_already(loop_class: Any) -> None:
+    """Closed with bytes unread, the connection would be reset, and a client that writes would see nothing else."""
+
+    async def body() -> None:
+        served = await serve(server(**trust(authority()), client_auth="required"))
+        context = ssl.create_default_context(cadata=authority().pem)
+
+        def ask() -> str:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+            with socket.create_connection(("127.0.0.1", served.listener.port), timeout=TIMEOUT_S) as plain:
+                while True:
+                    try:
+                        tls.do_handshake()
+                        break
+                    except ssl.SSLWantReadError:
+                        plain.sendall(outgoing.read())
+                        incoming.write(plain.recv(65_536))
+                tls.write(b"x" * 600_000)
+                plain.sendall(outgoing.read())
+                select.select([plain], [], [], TIMEOUT_S)  # the alert is there, and the client still writes
+                for _ in range(3):
+                    plain.sendall(b"x" * 100)
+                while True:
+                    try:
+                        tls.read(1)
+                    except ssl.SSLWantReadError:
+                        got = plain.recv(65_536)
+                        assert got, "the connection ended without an alert"
+                        incoming.write(got)
+                    except ssl.SSLError as error:
+                        return str(error.reason)
+
+        assert await asyncio.to_thread(ask) == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        assert isinstance(await served.echoes[0].lost, HandshakeError)
+        served.listener.close()
+
+    run(loop_class, body)
