@@ -211,7 +211,9 @@ def test_a_file_of_settings_may_be_standard_input(config: str) -> None:
 
 def test_a_command_names_tls_where_it_speaks_plain_text(broker: SecuredBroker) -> None:
     code, told = moldau("topics", "list", "-b", broker.addresses["SASL_SSL"])
-    assert (code, "speaks TLS: set security.protocol to SSL or SASL_SSL" in told) == (1, True), told
+    assert (code, "speaks TLS, and this client speaks plain text. Set security.protocol to SSL" in told) == (1, True), (
+        told
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,10 +221,14 @@ def test_a_command_names_tls_where_it_speaks_plain_text(broker: SecuredBroker) -
     [
         ({}, None, "alice is logged in by SCRAM-SHA-512"),
         ({"sasl_password": "wrong"}, "login", "refused the user alice"),
-        ({"ssl_truststore_type": "", "ssl_truststore_location": ""}, "tls", "an authority that is not trusted here"),
-        ({"bootstrap_servers": "PLAINTEXT"}, "tls", "may be one without TLS"),
-        ({"bootstrap_servers": "SASL_PLAINTEXT", "security_protocol": "PLAINTEXT"}, "metadata", "may want a login"),
-        ({"security_protocol": "SASL_PLAINTEXT"}, "protocol", "Set security.protocol=SSL"),
+        ({"ssl_truststore_type": "", "ssl_truststore_location": ""}, "tls", "which this client does not trust"),
+        ({"bootstrap_servers": "PLAINTEXT"}, "tls", "speaks plain text, without TLS"),
+        (
+            {"bootstrap_servers": "SASL_PLAINTEXT", "security_protocol": "PLAINTEXT"},
+            "login",
+            "asks for a login by SASL",
+        ),
+        ({"security_protocol": "SASL_PLAINTEXT"}, "protocol", "Set security.protocol to SSL"),
     ],
 )
 def test_doctor_names_what_refuses_a_client(

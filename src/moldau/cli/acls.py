@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_json, print_rows
+from moldau.cli.refusals import line_that_allows
 from moldau.wire.protocol.acl_words import check_operation, kind_word, operation_of, operation_word, principal_of
 from moldau.wire.protocol.acls import (
     CLUSTER_NAME,
@@ -47,7 +48,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     listing.add_argument("--principal", metavar="NAME", help="only those of this principal: ann or User:ann")
     _add_resources(listing)
     listing.add_argument("--exact", action="store_true", help="only those that have just these names")
-    add_cluster_arguments(listing, list_acls)
+    add_cluster_arguments(listing, list_acls, rights={"cluster": "describe"})
 
     for verb, run, what in (("add", add_acls, "add ACLs"), ("remove", remove_acls, "remove ACLs")):
         changing = verbs.add_parser(
@@ -71,7 +72,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         changing.add_argument("--prefixed", action="store_true", help="the names are those that others begin with")
         changing.add_argument("--host", default=WILDCARD, metavar="ADDRESS", help="one address or network (default: *)")
         changing.add_argument("--deny", action="store_true", help="ACLs that deny, which outweigh all that allow")
-        add_cluster_arguments(changing, run)
+        add_cluster_arguments(changing, run, rights={"cluster": "alter"})
 
     explaining = verbs.add_parser(
         "explain",
@@ -83,7 +84,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     explaining.add_argument("operation", metavar="OPERATION", help="read, write, create, describe, ...")
     _add_resources(explaining)
     explaining.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="from where (default: 127.0.0.1)")
-    add_cluster_arguments(explaining, explain)
+    add_cluster_arguments(explaining, explain, rights={"cluster": "describe"})
 
 
 def _add_resources(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +157,7 @@ def explain(arguments: argparse.Namespace) -> int:
     decision = authorizer.decide(who, host, int(operation), int(kind), name)
     what = f"{who} at {host} {'may' if decision.is_allowed else 'may not'} {operation_word(operation)} "
     sentence = what + (f"{kind_word(kind)} {name}" if kind != AclResourceType.CLUSTER else "the cluster")
-    missing = [] if decision.is_allowed or decision.acl is not None else [_line_that_allows(who, operation, kind, name)]
+    missing = [] if decision.is_allowed or decision.acl is not None else [line_that_allows(who, operation, kind, name)]
     if arguments.json:
         rule = None if decision.acl is None else _row(decision.acl)
         print_json({"allowed": decision.is_allowed, "acl": rule, "reason": decision.rule.value, "missing": missing})
@@ -185,13 +186,6 @@ def described(acl: Acl) -> str:
     prefix = "" if acl.pattern_type == AclPatternType.LITERAL else f"{row['pattern']} "
     who = f"{row['permission']} {acl.principal} from {acl.host}"
     return f"{who} {row['operation']} on {prefix}{row['resource']} {acl.name}"
-
-
-def _line_that_allows(who: str, operation: AclOperation, kind: AclResourceType, name: str) -> str:
-    import shlex
-
-    resource = "--cluster" if kind == AclResourceType.CLUSTER else f"--{kind_word(kind)} {shlex.quote(name)}"
-    return f"moldau acls add {shlex.quote(who)} --operation {operation_word(operation)} {resource}"
 
 
 # -- words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +14,35 @@ from moldau.cli.output import CommandError
 from moldau.types import hint
 
 if TYPE_CHECKING:
+    from moldau.cli.refusals import Rights
     from moldau.client.admin.client import ClusterAdmin
+    from moldau.errors import KafkaError
 
 REGISTRY_VARIABLE = "MOLDAU_REGISTRY"
 TIMEOUT_S = 10.0
 CONTROLLER_PATIENCE_MS = 5_000
 """How long a broker may take to hear of the active controller."""
+_OF_CONNECTIONS = (
+    "NETWORK_EXCEPTION",
+    "REQUEST_TIMED_OUT",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNSUPPORTED_SASL_MECHANISM",
+    "ILLEGAL_SASL_STATE",
+)
 MAX_NAMED = 5
 """Partitions without a leader that a sentence names."""
 
 
 def add_cluster_arguments(
-    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], *, json: bool = True
+    parser: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    json: bool = True,
+    rights: Rights | None = None,
 ) -> None:
-    """What every command that asks a cluster has; `run` is what the command does."""
-    parser.set_defaults(run=run)
+    """What every command that asks a cluster has; `run` is what the command does. `rights`: what it needs, told where
+    ACLs do not give it."""
+    parser.set_defaults(run=run, rights=rights or {})
     add_access_arguments(parser, whose="any broker of the cluster")
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON")
@@ -79,7 +93,7 @@ class _Format(argparse.Action):
 @contextmanager
 def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
-    from moldau.cli.strangers import stranger_at
+    from moldau.cli.refusals import refused_connection
     from moldau.client.admin.client import is_unreachable
     from moldau.errors import KafkaError, ProtocolError
     from moldau.transport.access import open_admin
@@ -89,17 +103,46 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
         with open_admin(access) as admin:
             yield admin
     except KafkaError as error:
-        if is_unreachable(error):
+        is_far = is_unreachable(error)
+        refusal = None
+        if error.name in _OF_CONNECTIONS and (access.security.has_tls or not is_far):
+            refusal = refused_connection(access, error)
+        if refusal is not None:
+            raise CommandError(str(refusal)) from error
+        if is_far:
             where = str(error).removeprefix("cannot reach ")
             raise CommandError(f"no broker answers at {where}") from error
-        if error.name in ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"):
-            raise CommandError(stranger_at(access) or str(error)) from error
-        raise CommandError(str(error)) from error
+        raise CommandError(refused(error, arguments)) from error
     except ProtocolError as error:
         if isinstance(error.__cause__, UnicodeEncodeError):
             raise error.__cause__ from error  # a word of the command line, and no answer
-        who = stranger_at(access)
-        raise CommandError(who or f"{access_of(arguments)} does not answer as a Kafka broker: {error}") from error
+        refusal = refused_connection(access, error)
+        if refusal is not None:
+            raise CommandError(str(refusal)) from error
+        raise CommandError(f"{access_of(arguments)} does not answer as a Kafka broker: {error}") from error
+
+
+def refused(error: KafkaError, arguments: argparse.Namespace, name: str | None = None) -> str:
+    """The sentence of an answer; where a right is missing, which one. `name`: of the resource, where the command line
+    names several."""
+    return _missing_right(error.code, arguments, name) or str(error)
+
+
+def _missing_right(code: int, arguments: argparse.Namespace, name: str | None = None) -> str | None:
+    from moldau.cli.refusals import denied, is_denial, named_by
+
+    if not is_denial(code):
+        return None
+    name_of = named_by(arguments) if name is None else lambda _: name
+    return str(denied(access_of(arguments), code, getattr(arguments, "rights", {}), name_of))
+
+
+def check_visible(admin: ClusterAdmin, names: Sequence[str], known: Container[str]) -> None:
+    """Raises TOPIC_AUTHORIZATION_FAILED for a topic that is not among the known ones because this client may not see
+    it: lists leave such topics out."""
+    for name in names:
+        if name not in known:
+            admin.client.refresh([name])
 
 
 def is_view_new(arguments: argparse.Namespace) -> bool:
@@ -208,6 +251,9 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
         return f"no broker answers at {access_of(arguments)}"
     if code == KafkaError._MSG_TIMED_OUT:
         return f"{access_of(arguments)} did not acknowledge in time"
+    missing = _missing_right(code, arguments)
+    if missing is not None:
+        return missing
     if code == KafkaError.MSG_SIZE_TOO_LARGE:
         return "a record is larger than the topic takes (max.message.bytes)"
     if topic and code in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):

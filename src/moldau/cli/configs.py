@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     _add_resource(describe)
     describe.add_argument("--all", "-a", action="store_true", help="also show settings that have their default")
-    add_cluster_arguments(describe, describe_configs)
+    add_cluster_arguments(describe, describe_configs, rights=dict.fromkeys(("topic", "cluster"), "describe-configs"))
 
     alter = verbs.add_parser(
         "alter",
@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     alter.add_argument("--append", action="append", default=[], metavar="NAME=VALUE", help="add to a list")
     alter.add_argument("--subtract", action="append", default=[], metavar="NAME=VALUE", help="remove from a list")
     add_dry_run(alter)
-    add_cluster_arguments(alter, alter_configs)
+    add_cluster_arguments(alter, alter_configs, rights=dict.fromkeys(("topic", "cluster"), "alter-configs"))
 
 
 def _add_resource(parser: argparse.ArgumentParser) -> None:

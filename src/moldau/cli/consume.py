@@ -13,9 +13,17 @@ import msgspec
 
 from moldau.cli.access import access_of
 from moldau.cli.arguments import TIMES, Subparsers, int32, int64, time_ms
-from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, add_registry_argument, client_settings, explained
+from moldau.cli.cluster import (
+    TIMEOUT_S,
+    add_cluster_arguments,
+    add_registry_argument,
+    client_settings,
+    explained,
+    in_words,
+)
 from moldau.cli.output import CommandError, print_json
 from moldau.cli.records import TEMPLATE_FIELDS, parse_template
+from moldau.cli.refusals import is_denial
 from moldau.products.record_json import record_as_json
 from moldau.types import hint
 
@@ -77,7 +85,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--null", default="null", metavar="TEXT", help="printed for what is absent (default %(default)s)"
     )
-    add_cluster_arguments(parser, consume)
+    add_cluster_arguments(parser, consume, rights={"topic": "read", "group": "read"})
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -176,6 +184,8 @@ def _partitions(consumer: Any, arguments: argparse.Namespace) -> list[int]:
     """The partitions to read."""
     metadata = consumer.list_topics(arguments.topic, timeout=TIMEOUT_S)
     found = metadata.topics.get(arguments.topic)
+    if found is not None and found.error is not None and is_denial(found.error.code()):
+        raise CommandError(in_words(found.error, arguments))
     partitions = sorted(found.partitions) if found is not None else []
     if not partitions:
         known = consumer.list_topics(timeout=TIMEOUT_S).topics

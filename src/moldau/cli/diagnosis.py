@@ -7,36 +7,41 @@ A client connects twice: to the address that it was given, then to those that th
 from __future__ import annotations
 
 import ipaddress
+import shlex
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from moldau.cli.strangers import speaks_http, speaks_tls
+from moldau.cli.refusals import Refusal, denied, is_denial, missing_right, principal_of_client, refusal_at
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess, join_addresses
 from moldau.client.protocol.sasl import LOGIN_REFUSED
 from moldau.core.clocks import CLOCK_SKEW_MS, clock_skew_ms
 from moldau.core.config.listeners import Endpoint, parse_endpoints
-from moldau.errors import ERROR_CODES, KafkaError, MoldauError
+from moldau.errors import ERROR_NAMES, KafkaError, MoldauError
 from moldau.products.features import features_not_served
 from moldau.transport.access import open_connection
 from moldau.transport.librdkafka import librdkafka_settings
-from moldau.transport.tls_stream import TlsRefusedError
 from moldau.types import counted
+from moldau.wire.protocol.acl_words import operation_word
+from moldau.wire.protocol.acls import OPERATIONS_OF, AclOperation, AclResourceType
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseBroker
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaError as ConfluentError
     from confluent_kafka import Producer
 
 Level = Literal["ok", "warning", "failed"]
 BROKER_RESOURCE = 4
 REPLICAS = 3
+TOPIC_PREFIX = "moldau-doctor-"
+ROUND_TRIP_OPERATIONS = ("create", "write", "read", "delete")
 _LISTENER_SETTINGS = ("listeners", "advertised.listeners", "controller.listener.names")
 
 
@@ -47,26 +52,6 @@ class Finding(msgspec.Struct, frozen=True):
     level: Level
     text: str
     advice: str = ""
-
-
-def refused_step(error: MoldauError) -> str | None:
-    """The step at which security refuses a connection; None: another error."""
-    if isinstance(error, TlsRefusedError):
-        return "tls"
-    return "login" if isinstance(error, KafkaError) and error.name in LOGIN_REFUSED else None
-
-
-ADVICE = {
-    "tls": "Give the broker another certificate, or the client what it trusts: ssl.truststore.* says who signs the "
-    "certificates of brokers, ssl.keystore.* is the client's own certificate.",
-    "login": "Compare sasl.mechanism, the user and the password with those of the cluster (moldau kafka-configs "
-    "--describe --entity-type users); the log of the broker says why it refused.",
-    "no tls": "Set security.protocol to PLAINTEXT or SASL_PLAINTEXT in the client, or use the port of a listener "
-    "that has TLS.",
-}
-
-
-NOT_AUTHORIZED = (ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"], ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"])
 
 
 class Diagnosis:
@@ -98,8 +83,8 @@ class Diagnosis:
         self.findings.append(finding)
         self._tell(finding)
 
-    def run(self, *, round_trip: bool) -> None:
-        """All steps that the ones before leave possible."""
+    def run(self, *, round_trip: bool, topics: Sequence[str] = ()) -> None:
+        """All steps that the ones before leave possible. `topics`: what the client may do to them is asked."""
         where = f"{self._host}:{self._port}"
         if not self._resolves(self._host, self._port, "name", where) or not self._connects():
             return
@@ -111,6 +96,8 @@ class Diagnosis:
                 return
             brokers = self._tells_metadata(connection)
             own = _own_listeners(connection, brokers)
+            for topic in topics if brokers else ():
+                self._may(connection, topic)
         self._own_id, self._listeners = own
         reachable = [self._reaches(broker) for broker in brokers]
         if round_trip and brokers and all(reachable):
@@ -160,23 +147,14 @@ class Diagnosis:
         try:
             connection = open_connection(self._access, self._host, self._port)
         except MoldauError as error:
-            step = refused_step(error)
-            if step is not None:
-                self._find(step, "failed", str(error), ADVICE[step])
-            elif not self._access.security.has_tls and speaks_tls(self._host, self._port, self._timeout_ms):
-                self._find(
-                    "protocol",
-                    "failed",
-                    f"{where} speaks TLS",
-                    "Set security.protocol=SSL (or SASL_SSL) in the client, or use a PLAINTEXT listener.",
-                )
-            elif self._access.security.has_tls and isinstance(error, KafkaError):
-                self._find("tls", "failed", str(error), ADVICE["no tls"])
-            elif speaks_http(self._host, self._port, self._timeout_ms):
-                advice = f"Use the port of the broker's listener: {where} serves web pages."
-                self._find("protocol", "failed", f"{where} is an HTTP server, not a Kafka broker", advice)
+            refusal = refusal_at(self._access, self._host, self._port, error)
+            if refusal is not None:
+                step = "tls" if self._access.security.has_tls else "protocol"
+                if isinstance(error, KafkaError) and error.name in LOGIN_REFUSED:
+                    step = "login"
+                self._find(step, "failed", refusal.text, refusal.advice)
             else:
-                advice = "Something else than a Kafka broker listens there, or a listener that wants SASL or TLS first."
+                advice = "Something else than a Kafka broker listens there."
                 self._find("protocol", "failed", f"{where} does not answer ApiVersions: {error}", advice)
             return None
         self._find("protocol", "ok", f"answers ApiVersions in {(time.monotonic() - started) * 1000:.0f} ms")
@@ -215,13 +193,12 @@ class Diagnosis:
         try:
             answer = connection.request(MetadataRequest(topics=()))
         except MoldauError as error:
-            advice = "The broker is starting or in trouble: see its log."
-            if self._access.security.login is None:
-                advice = (
-                    "The listener may want a login: set security.protocol to SASL_PLAINTEXT or SASL_SSL, with "
-                    "sasl.mechanism and a user. Or the broker is starting or in trouble: see its log."
-                )
-            self._find("metadata", "failed", f"no answer to Metadata: {error}", advice)
+            refusal = refusal_at(self._access, self._host, self._port, error)
+            if refusal is not None:
+                self._find("login", "failed", refusal.text, refusal.advice)
+            else:
+                advice = "The broker is starting or in trouble: see its log."
+                self._find("metadata", "failed", f"no answer to Metadata: {error}", advice)
             return ()
         if not answer.brokers:
             self._find("metadata", "failed", "the cluster names no broker", "Wait until it has started; see its log.")
@@ -230,6 +207,25 @@ class Diagnosis:
         count = counted(len(answer.brokers), "broker")
         self._find("metadata", "ok", f"cluster {answer.cluster_id}, {count}, controller {answer.controller_id}")
         return answer.brokers
+
+    def _may(self, connection: ClientConnection, topic: str) -> None:
+        """Which of reading and writing is allowed on the topic, as the broker decides it for this client."""
+        who = principal_of_client(self._access.security)
+        request = MetadataRequest((MetadataRequestTopic(name=topic),), False, False, True)
+        answer = next(iter(connection.request(request).topics), None)
+        if answer is None or (answer.error_code and not is_denial(answer.error_code)):
+            reason = "no answer" if answer is None else ERROR_NAMES.get(answer.error_code, str(answer.error_code))
+            self._find("rights", "failed", f"topic {topic}: {reason}", "Look for its name by moldau topics list.")
+            return
+        bits = 0 if answer.error_code else answer.topic_authorized_operations
+        allowed = [each for each in OPERATIONS_OF[AclResourceType.TOPIC] if bits >> int(each) & 1]
+        if allowed:
+            words = ", ".join(map(operation_word, allowed))
+            self._find("rights", "ok", f"this client may do to topic {topic}: {words}")
+        for operation in (AclOperation.READ, AclOperation.WRITE):
+            if operation not in allowed:
+                refusal = missing_right(who, operation, AclResourceType.TOPIC, topic)
+                self._find("rights", "failed" if not allowed else "warning", refusal.text, refusal.advice)
 
     def _reaches(self, broker: MetadataResponseBroker) -> bool:
         host, port = broker.host, broker.port
@@ -242,6 +238,9 @@ class Diagnosis:
             self._find("advertised", "failed", f"{whose}: {problem}", advice)
             return False
         other = self._other_cluster(host, port)
+        if isinstance(other, Refusal):
+            self._find("advertised", "failed", f"{whose}: {other.text}", other.advice)
+            return False
         if other is not None:
             self._find("advertised", "failed", f"{whose}: {other}", advice)
             return False
@@ -278,13 +277,14 @@ class Diagnosis:
             f" (moldau up --set advertised.listeners={wanted}).{several}"
         )
 
-    def _other_cluster(self, host: str, port: int) -> str | None:
+    def _other_cluster(self, host: str, port: int) -> str | Refusal | None:
         """Why what answers at an advertised address is not the cluster that advertised it; None if it is."""
         try:
             with open_connection(self._access, host, port) as there:
                 answer = there.request(MetadataRequest(topics=()))
         except MoldauError as error:
-            return f"no Kafka broker answers there ({error})"
+            refusal = refusal_at(self._access, host, port, error)
+            return f"no Kafka broker answers there ({error})" if refusal is None else refusal
         if answer.cluster_id != self._cluster_id:
             return f"another cluster answers there ({answer.cluster_id})"
         return None
@@ -297,7 +297,7 @@ class Diagnosis:
         from confluent_kafka import Consumer, KafkaException, TopicPartition
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        topic = f"moldau-doctor-{time.time_ns()}"
+        topic = f"{TOPIC_PREFIX}{time.time_ns()}"
         timeout_s = self._timeout_ms / 1000
         settings = self._librdkafka
         admin = AdminClient(settings)
@@ -307,14 +307,9 @@ class Diagnosis:
             new = NewTopic(topic, len(places), replica_assignment=places, config=config)
             admin.create_topics([new])[topic].result(timeout_s + 5)
         except KafkaException as error:
-            advice = "Creating topics is refused: see the broker's log, its quorum, and what this client may do."
-            if error.args[0].code() in NOT_AUTHORIZED:
-                login = self._access.security.login
-                who = "PRINCIPAL" if login is None else login.username
-                advice = (
-                    f"A right is missing: moldau acls explain {who} create --cluster, by an administrator, says why."
-                )
-            self._find("round trip", "failed", f"no topic could be created: {error.args[0].str()}", advice)
+            if not self._is_denied(error.args[0], "create"):
+                advice = "Creating topics is refused: see the broker's log and its quorum."
+                self._find("round trip", "failed", f"no topic could be created: {error.args[0].str()}", advice)
             return
         try:
             from confluent_kafka import Producer
@@ -332,16 +327,33 @@ class Diagnosis:
                 message = consumer.poll(timeout_s)
             finally:
                 consumer.close()
+            if message is not None and message.error() and self._is_denied(message.error(), "read"):
+                return
             if message is None or message.error():
                 reason = "nothing came" if message is None else message.error().str()
                 self._find("round trip", "failed", f"the record cannot be read: {reason}", "See the broker's log.")
             else:
                 self._find("round trip", "ok", f"read it in {(time.monotonic() - started) * 1000:.0f} ms")
         finally:
-            admin.delete_topics([topic])[topic].exception(timeout_s + 5)
+            left = admin.delete_topics([topic])[topic].exception(timeout_s + 5)
+            if isinstance(left, KafkaException) and not self._is_denied(left.args[0], "delete"):
+                self._find("round trip", "warning", f"{topic} is left: {left.args[0].str()}", f"Delete {topic}.")
+
+    def _is_denied(self, error: ConfluentError, operation: str) -> bool:
+        """Says which right to the topic of the round trip is missing, if that is what the error says."""
+        if not is_denial(error.code()):
+            return False
+        refusal = denied(self._access, error.code(), {"topic": operation}, lambda _: f"{TOPIC_PREFIX}...")
+        operations = " ".join(f"--operation {each}" for each in ROUND_TRIP_OPERATIONS)
+        who = shlex.quote(principal_of_client(self._access.security))
+        line = f"moldau acls add {who} {operations} --topic {TOPIC_PREFIX} --prefixed"
+        self._find("round trip", "failed", refusal.text, f"An administrator allows the whole round trip: {line}")
+        return True
 
     def _writes(self, producer: Producer, topic: str, timeout_s: float) -> bool:
         written = _write(producer, topic, 0, timeout_s)
+        if written.refused is not None and self._is_denied(written.refused, "write"):
+            return False
         if written.error is not None:
             self._find("round trip", "failed", f"a record cannot be written: {written.error}", "See the broker's log.")
             return False
@@ -437,25 +449,28 @@ class _Written(msgspec.Struct, frozen=True):
     """`broker_ms`: the time that the broker gave to the record."""
 
     error: str | None
+    refused: ConfluentError | None
     broker_ms: int
     before_ms: float
     took_ms: float
 
 
 def _write(producer: Producer, topic: str, partition: int, timeout_s: float) -> _Written:
-    delivered: list[tuple[str | None, int]] = []
+    delivered: list[tuple[ConfluentError | None, int]] = []
     producer.produce(
         topic,
         b"is anybody there?",
         partition=partition,
-        on_delivery=lambda error, message: delivered.append((error and error.str(), message.timestamp()[1])),
+        on_delivery=lambda error, message: delivered.append((error, message.timestamp()[1])),
     )
     before_ms = time.time() * 1000
     started = time.monotonic()
     producer.flush(timeout_s + 5)
     took_ms = (time.monotonic() - started) * 1000
-    error, broker_ms = delivered[0] if delivered else ("no answer", -1)
-    return _Written(error, broker_ms, before_ms, took_ms)
+    if not delivered:
+        return _Written("no answer", None, -1, before_ms, took_ms)
+    refused, broker_ms = delivered[0]
+    return _Written(None if refused is None else refused.str(), refused, broker_ms, before_ms, took_ms)
 
 
 def connect_problem(host: str, port: int, timeout_ms: int) -> str | None:

@@ -31,6 +31,13 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="also create a topic, write and read one record, compare the clocks, and delete the topic",
     )
     parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also tell whether this client may read and write the topic; may be repeated",
+    )
+    parser.add_argument(
         "--timeout",
         type=seconds,
         default=DEFAULT_TIMEOUT_S,
@@ -52,7 +59,7 @@ def doctor(arguments: argparse.Namespace) -> int:
         diagnosis = Diagnosis(
             access, host, port, timeout_ms=int(arguments.timeout * 1000), tell=_say_nothing if arguments.json else _say
         )
-        diagnosis.run(round_trip=arguments.round_trip)
+        diagnosis.run(round_trip=arguments.round_trip, topics=arguments.topic)
         findings += diagnosis.findings
         has_failed = has_failed or diagnosis.has_failed
     if arguments.json:

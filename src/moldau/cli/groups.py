@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, unknown_group
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, refused, unknown_group
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import report
 from moldau.types import counted
@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="STATE",
         help=f"only groups in this state ({', '.join(GROUP_STATES)}); may be repeated",
     )
-    add_cluster_arguments(listing, list_groups)
+    add_cluster_arguments(listing, list_groups, rights={"cluster": "describe"})
 
     describe = verbs.add_parser(
         "describe",
@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     describe.add_argument("group")
     describe.add_argument("--members", action="store_true", help="show the members instead of the partitions")
-    add_cluster_arguments(describe, describe_group)
+    add_cluster_arguments(describe, describe_group, rights={"group": "describe"})
 
     delete = verbs.add_parser(
         "delete",
@@ -53,7 +53,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     delete.add_argument("group", nargs="+")
     delete.add_argument("--regex", "-r", action="store_true", help="the groups are regular expressions")
-    add_cluster_arguments(delete, delete_groups)
+    add_cluster_arguments(delete, delete_groups, rights={"group": "delete"})
 
 
 def _state(text: str) -> str:
@@ -167,6 +167,6 @@ def delete_groups(arguments: argparse.Namespace) -> int:
             try:
                 group_questions.delete_group(admin, name)
             except KafkaError as error:
-                result = str(error)
+                result = refused(error, arguments, name)
             rows.append({"group": name, "result": result})
     return report(rows, "deleted", arguments, "group")

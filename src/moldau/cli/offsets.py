@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     listing.add_argument(
         "--at", type=_when, default=LATEST, metavar="WHEN", help=f"latest (default), earliest, or a time: {TIMES}"
     )
-    add_cluster_arguments(listing, list_offsets)
+    add_cluster_arguments(listing, list_offsets, rights={"topic": "describe", "group": "describe"})
 
     _add_reset(verbs)
 
@@ -46,7 +46,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     delete.add_argument("group")
     delete.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1]", help="may be repeated")
-    add_cluster_arguments(delete, delete_offsets)
+    add_cluster_arguments(delete, delete_offsets, rights={"group": "delete", "topic": "read"})
 
 
 def _add_reset(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -95,7 +95,7 @@ def _add_reset(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     reset.add_argument("--execute", action="store_true", help="commit the new offsets")
     reset.add_argument("--export", action="store_true", help="print the new offsets as rows topic,partition,offset")
-    add_cluster_arguments(reset, reset_offsets)
+    add_cluster_arguments(reset, reset_offsets, rights={"group": "read", "topic": "read"})
 
 
 def _when(text: str) -> str | int:

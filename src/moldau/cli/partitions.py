@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add.add_argument("topic")
     add.add_argument("count", type=int32, help="the number of partitions after the change")
     add_dry_run(add)
-    add_cluster_arguments(add, add_partitions)
+    add_cluster_arguments(add, add_partitions, rights={"topic": "alter"})
 
     elect = verbs.add_parser(
         "elect",
@@ -42,7 +42,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     elect.add_argument("topic", nargs="*", default=[], metavar="TOPIC[:0,1]", help="without it, all partitions")
     elect.add_argument("--unclean", action="store_true", help="elect any living replica; records may be lost")
-    add_cluster_arguments(elect, elect_leaders)
+    add_cluster_arguments(elect, elect_leaders, rights={"cluster": "alter"})
 
     reassign = verbs.add_parser(
         "reassign",
@@ -58,7 +58,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     reassign.add_argument("--brokers", type=broker_ids, metavar="1,2,3", help="without it, all that serve")
     reassign.add_argument("--replication-factor", type=int32, metavar="N", help="without it, as many replicas as now")
     add_move_arguments(reassign)
-    add_cluster_arguments(reassign, reassign_partitions, json=False)
+    add_cluster_arguments(reassign, reassign_partitions, json=False, rights={"cluster": "alter"})
 
     moving = verbs.add_parser(
         "reassignments",
@@ -74,7 +74,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     trim.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
     trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1: all that are there now")
-    add_cluster_arguments(trim, trim_partitions)
+    add_cluster_arguments(trim, trim_partitions, rights={"topic": "delete"})
 
 
 def describe_partitions(arguments: argparse.Namespace) -> int:

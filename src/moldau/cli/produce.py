@@ -79,7 +79,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         default="all",
         help="which replicas acknowledge a record: all in sync, the leader, or none (default %(default)s)",
     )
-    add_cluster_arguments(parser, produce, json=False)
+    add_cluster_arguments(parser, produce, json=False, rights={"topic": "write"})
 
 
 def produce(arguments: argparse.Namespace) -> int:

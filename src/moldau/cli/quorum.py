@@ -47,11 +47,11 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau quorum add node-4.properties -b 10.0.0.1:9092",),
     )
     add.add_argument("config", metavar="FILE", help="the settings of that node, on the machine where it runs")
-    add_cluster_arguments(add, add_voter, json=False)
+    add_cluster_arguments(add, add_voter, json=False, rights={"cluster": "alter"})
 
     remove = verbs.add_parser("remove", help="take a voter out", examples=("moldau quorum remove 4",))
     remove.add_argument("node", type=int32, help="the id of the node")
-    add_cluster_arguments(remove, remove_voter, json=False)
+    add_cluster_arguments(remove, remove_voter, json=False, rights={"cluster": "alter"})
 
     recover = verbs.add_parser(
         "recover",

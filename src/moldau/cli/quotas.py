@@ -24,7 +24,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "describe", help="show limits", examples=("moldau quotas describe", "moldau quotas describe --client spark")
     )
     _add_entity(describe)
-    add_cluster_arguments(describe, describe_quotas)
+    add_cluster_arguments(describe, describe_quotas, rights={"cluster": "describe-configs"})
 
     alter = verbs.add_parser(
         "alter",
@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     _add_entity(alter)
     alter.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="may be repeated")
     alter.add_argument("--unset", action="append", default=[], metavar="NAME", help="may be repeated")
-    add_cluster_arguments(alter, alter_quotas)
+    add_cluster_arguments(alter, alter_quotas, rights={"cluster": "alter-configs"})
 
 
 def _add_entity(parser: argparse.ArgumentParser) -> None:

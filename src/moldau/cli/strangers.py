@@ -1,27 +1,19 @@
-"""What listens at an address where no Kafka broker answers."""
+"""What listens at an address where a Kafka client is not served: TLS or plain text, HTTP, SASL."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError
+
 if TYPE_CHECKING:
+    from moldau.client.blocking.connection import ClientConnection
     from moldau.client.protocol.access import ClusterAccess
 
 PROBE_TIMEOUT_MS = 2_000
-
-
-def stranger_at(access: ClusterAccess) -> str | None:
-    """A sentence on the first address that speaks TLS, where the access has none, or HTTP; else None."""
-    for host, port in access.addresses():
-        if not access.security.has_tls and speaks_tls(host, port, PROBE_TIMEOUT_MS):
-            return (
-                f"{host}:{port} speaks TLS: set security.protocol to SSL or SASL_SSL, by --profile NAME or "
-                "--command-config FILE"
-            )
-        if speaks_http(host, port, PROBE_TIMEOUT_MS):
-            return f"{host}:{port} is an HTTP server, not a Kafka broker: use the port of the broker's listener"
-    return None
 
 
 def speaks_http(host: str, port: int, timeout_ms: int) -> bool:
@@ -52,3 +44,47 @@ def speaks_tls(host: str, port: int, timeout_ms: int) -> bool:
         return "ALERT" in str(error).upper() or "CERTIFICATE" in str(error).upper()
     except OSError:
         return False
+
+
+def offered_mechanisms(access: ClusterAccess, host: str, port: int, *, has_tls: bool) -> tuple[str, ...] | None:
+    """The mechanisms of SASL by which the listener lets clients in; () where it asks for no login, None where no Kafka
+    broker answers in this way, with TLS or without."""
+    from moldau.wire.protocol.messages.sasl import SaslHandshakeRequest
+
+    try:
+        with _without_login(access, host, port, has_tls=has_tls) as connection:
+            answer = connection.request(SaslHandshakeRequest(""))
+    except MoldauError:
+        return None
+    return tuple(answer.mechanisms) if answer.error_code == ERROR_CODES["UNSUPPORTED_SASL_MECHANISM"] else ()
+
+
+def certificate_at(access: ClusterAccess, host: str, port: int) -> bytes | None:
+    """The certificate (DER) that the listener shows, trusted or not; None where no handshake ends."""
+    import ssl
+
+    from moldau.transport.security import context_of
+
+    try:
+        context = context_of(access.security)  # with the certificate of the client, which may be asked for
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with (
+            socket.create_connection((host, port), timeout=PROBE_TIMEOUT_MS / 1000) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            return secured.getpeercert(binary_form=True)
+    except (OSError, ValueError, KafkaError):
+        return None
+
+
+def _without_login(access: ClusterAccess, host: str, port: int, *, has_tls: bool) -> ClientConnection:
+    from moldau.client.protocol.security import PLAIN_TEXT, SSL
+    from moldau.transport.access import open_connection
+
+    security = msgspec.structs.replace(access.security, protocol=SSL, login=None) if has_tls else PLAIN_TEXT
+    timeout_ms = min(access.connect_timeout_ms, PROBE_TIMEOUT_MS)
+    own = msgspec.structs.replace(
+        access, security=security, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+    )
+    return open_connection(own, host, port)

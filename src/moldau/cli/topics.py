@@ -8,7 +8,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers, int16, int32
-from moldau.cli.cluster import add_cluster_arguments, add_dry_run, cluster_admin, matching_names, split_setting
+from moldau.cli.cluster import (
+    add_cluster_arguments,
+    add_dry_run,
+    check_visible,
+    cluster_admin,
+    matching_names,
+    refused,
+    split_setting,
+)
 from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
@@ -37,7 +45,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     describe.add_argument("topic", nargs="+")
     describe.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    add_cluster_arguments(describe, describe_topics)
+    add_cluster_arguments(describe, describe_topics, rights={"topic": "describe"})
 
     _add_alter(verbs)
 
@@ -48,7 +56,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     delete.add_argument("topic", nargs="+")
     delete.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    add_cluster_arguments(delete, delete_topics)
+    add_cluster_arguments(delete, delete_topics, rights={"topic": "delete"})
 
 
 def _add_create(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -76,7 +84,7 @@ def _add_create(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     create.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists already")
     add_dry_run(create)
-    add_cluster_arguments(create, create_topics)
+    add_cluster_arguments(create, create_topics, rights={"topic": "create"})
 
 
 def _add_alter(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -96,7 +104,7 @@ def _add_alter(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "--unset", action="append", default=[], metavar="NAME", help="give a setting its default; may be repeated"
     )
     add_dry_run(alter)
-    add_cluster_arguments(alter, alter_topics)
+    add_cluster_arguments(alter, alter_topics, rights={"topic": "alter-configs"})
 
 
 def create_topics(arguments: argparse.Namespace) -> int:
@@ -122,7 +130,7 @@ def create_topics(arguments: argparse.Namespace) -> int:
                 if error.name == "NETWORK_EXCEPTION":
                     raise
                 is_fine = arguments.if_not_exists and error.name == "TOPIC_ALREADY_EXISTS"
-                result = EXISTS if is_fine else str(error)
+                result = EXISTS if is_fine else refused(error, arguments, topic)
             rows.append({"topic": topic, "result": result})
     return report(rows, (success, EXISTS), arguments)
 
@@ -135,13 +143,15 @@ def delete_topics(arguments: argparse.Namespace) -> int:
     rows: list[dict[str, object]] = []
     with cluster_admin(arguments) as admin:
         known = [topic.name for topic in known_topics(admin).values() if not topic.is_internal or not arguments.regex]
+        if not arguments.regex:
+            check_visible(admin, arguments.topic, known)
         names = matching_names(arguments.topic, known, is_regex=arguments.regex, what="topic")
         for name in names:
             try:
                 delete_topic(admin, name)
                 rows.append({"topic": name, "result": "deleted"})
             except KafkaError as error:
-                rows.append({"topic": name, "result": str(error)})
+                rows.append({"topic": name, "result": refused(error, arguments, name)})
     return report(rows, "deleted", arguments)
 
 
@@ -157,7 +167,10 @@ def alter_topics(arguments: argparse.Namespace) -> int:
     rows: list[dict[str, object]] = []
     success = "would be altered" if arguments.dry_run else "altered"
     with cluster_admin(arguments) as admin:
-        names = matching_names(arguments.topic, list(known_topics(admin)), is_regex=arguments.regex, what="topic")
+        known = list(known_topics(admin))
+        if not arguments.regex:
+            check_visible(admin, arguments.topic, known)
+        names = matching_names(arguments.topic, known, is_regex=arguments.regex, what="topic")
         for name in names:
             result = success
             try:
@@ -166,7 +179,7 @@ def alter_topics(arguments: argparse.Namespace) -> int:
                 if arguments.partitions is not None:
                     create_partitions(admin, name, arguments.partitions, validate_only=arguments.dry_run)
             except KafkaError as error:
-                result = str(error)
+                result = refused(error, arguments, name)
             rows.append({"topic": name, "result": result})
     return report(rows, success, arguments)
 
@@ -202,6 +215,8 @@ def describe_topics(arguments: argparse.Namespace) -> int:
 
     with cluster_admin(arguments) as admin:
         topics = known_topics(admin)
+        if not arguments.regex:
+            check_visible(admin, arguments.topic, topics)
         names = matching_names(arguments.topic, list(topics), is_regex=arguments.regex, what="topic")
         keys = [TopicPartition(name, row.index) for name in names for row in topics[name].partitions]
         starts, ends = offsets.of_led(admin, keys, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)

@@ -46,7 +46,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau transactions describe copier-1",),
     )
     describe.add_argument("transactional_id", metavar="TRANSACTIONAL_ID")
-    add_cluster_arguments(describe, describe_transaction)
+    add_cluster_arguments(describe, describe_transaction, rights={"transactional-id": "describe"})
 
     abort = verbs.add_parser(
         "abort",

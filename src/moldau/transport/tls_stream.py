@@ -20,8 +20,8 @@ READ_BYTES: Final = 256 << 10
 PIECE_BYTES: Final = 256 << 10
 """Of what is sent, encrypted at once."""
 _FIRST_BYTES: Final = 4
-_EXPIRED, _NOT_YET_VALID, _WRONG_HOST, _WRONG_EMAIL, _WRONG_IP = 10, 9, 62, 63, 64
-_UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
+EXPIRED, NOT_YET_VALID, WRONG_HOST = (10,), (9,), (62, 63, 64)
+UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 """Codes of OpenSSL's verification (X509_V_ERR_*)."""
 
 
@@ -214,16 +214,16 @@ class TlsStream:
         if not isinstance(error, ssl.SSLCertVerificationError):
             return handshake_sentence(error)
         code = error.verify_code
-        if code == _EXPIRED:
+        if code in EXPIRED:
             return "its certificate has expired"
-        if code == _NOT_YET_VALID:
+        if code in NOT_YET_VALID:
             return "its certificate is not valid yet; compare the clocks of both machines"
-        if code in (_WRONG_HOST, _WRONG_EMAIL, _WRONG_IP):
+        if code in WRONG_HOST:
             return (
                 f"its certificate is not one of {self._host}. Connect by a name that the certificate has, or set "
                 "ssl.endpoint.identification.algorithm to nothing"
             )
-        if code in _UNKNOWN_AUTHORITY:
+        if code in UNKNOWN_AUTHORITY:
             return (
                 f"its certificate is of an authority that is not trusted here ({error.verify_message}); name the "
                 "certificate of that authority by ssl.truststore.location, with ssl.truststore.type=PEM"

@@ -1,4 +1,4 @@
-"""What a node reads of an X.509 certificate (DER) that OpenSSL has verified: the name of its subject, and when it ends.
+"""What is read of an X.509 certificate (DER): the names of its subject and signer, its hosts, and when it is valid.
 
 Not `ssl.SSLSocket.getpeercert()`: it loses the types of values, by which Java writes the attributes that RFC 2253 has
 no keyword for, and it says nothing of a certificate of our own.
@@ -13,6 +13,7 @@ from typing import Final
 
 from moldau.errors import ProtocolError
 
+_ISSUER: Final = 2
 _VALIDITY: Final = 3
 _SUBJECT: Final = 4
 _SEQUENCE: Final = 0x30
@@ -72,10 +73,24 @@ def alternative_name_text(name: bytes) -> str:
     return name.hex()
 
 
+def issuer_name(certificate: bytes) -> str:
+    """Who has signed it, as `subject_name`."""
+    return _name(_fields(certificate)[_ISSUER])
+
+
+def not_before_ms(certificate: bytes) -> int:
+    """When the certificate begins, as `not_after_ms`."""
+    return _moment_ms(_pair(_content(_fields(certificate)[_VALIDITY], _SEQUENCE))[0])
+
+
 def not_after_ms(certificate: bytes) -> int:
     """When the certificate ends, in ms since the epoch. Raises ProtocolError for bytes that are no certificate."""
-    _, (kind, end) = _pair(_content(_fields(certificate)[_VALIDITY], _SEQUENCE))
-    digits = end.decode("latin-1").removesuffix("Z")
+    return _moment_ms(_pair(_content(_fields(certificate)[_VALIDITY], _SEQUENCE))[1])
+
+
+def _moment_ms(element: tuple[int, bytes]) -> int:
+    kind, text = element
+    digits = text.decode("latin-1").removesuffix("Z")
     if kind == _UTC_TIME:  # two digits of the year: 1950 to 2049 (RFC 5280)
         digits = ("19" if digits[:2] >= "50" else "20") + digits
     try:
