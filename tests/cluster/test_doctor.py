@@ -138,7 +138,7 @@ def test_nobody_listens_or_nobody_knows_the_name(examine) -> None:
 
 def test_something_else_listens(examine) -> None:
     for greeting, advice in (
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "serves web pages"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Use the port of the broker's listener"),
         (b"220 mail.example ESMTP\r\n", "Something else than a Kafka broker"),
     ):
         with server(greeting) as address:
@@ -152,7 +152,7 @@ def test_a_listener_that_speaks_tls(examine) -> None:
     with server(handshake_failure) as address:
         report = examine(address)
         assert report.failures() == ["protocol"]
-        assert "security.protocol=SSL" in report.row("protocol")["advice"]
+        assert "security.protocol to SSL" in report.row("protocol")["advice"]
 
 
 def test_people_get_lines_and_sentences(capsys: pytest.CaptureFixture[str]) -> None:
