@@ -59,7 +59,8 @@ def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
     if not flag.is_word:
         raise _invalid("Login module control flag is not available in the JAAS config")
     if flag.text.upper() not in _FLAGS:
-        raise _invalid(f"Invalid login module control flag '{flag.text}' in JAAS config")
+        # Kafka repeats the word, and the key below: each may be a part of a password
+        raise _invalid("Invalid login module control flag in JAAS config")
     options: dict[str, str] = {}
     for key in tokens:
         if key == _Token(";", is_word=False):
@@ -67,7 +68,8 @@ def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
         equals = next(tokens, None)
         value = next(tokens, None)
         if equals != _Token("=", is_word=False) or value is None or not value.is_word:
-            raise _invalid(f"Value not specified for key '{key.text}' in JAAS config")
+            shown = f"key '{key.text}'" if key.text in ("username", "password") else "a key"
+            raise _invalid(f"Value not specified for {shown} in JAAS config")
         options[key.text] = value.text
     raise _invalid("JAAS config entry not terminated by semi-colon")
 
