@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.transport.profiles import profile_properties
 from tests.cluster.guides import ADDRESS, REGISTRY, Block, blocks
 from tests.support.running_broker import RunningBroker
 from tests.support.talking_process import TalkingProcess
@@ -66,9 +67,19 @@ def run_line(line: str, address: str, directory: Path) -> None:
 
 
 def test_each_example_is_of_a_kind_that_is_run() -> None:
-    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml", "json"}
+    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml", "json", "toml"}
     assert len(PYTHON) >= 14
     assert len(SHELL) >= 4
+
+
+def test_the_profile_of_the_guide_is_read(tmp_path: Path) -> None:
+    (block,) = (block for block in blocks() if block.language == "toml")
+    file = tmp_path / "profiles.toml"
+    file.touch(mode=0o600)
+    file.write_text(block.text)
+    properties = profile_properties(file, "production")
+    assert properties["security.protocol"] == "SASL_SSL"
+    assert properties["sasl.password"] == "${env:KAFKA_PASSWORD}"
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pyte
     await node.create_topic("t")
     client = node.connect()
     disk.fail(Fault("append", error="full", path_contains="t-0/"))
+    caplog.clear()
     with caplog.at_level(logging.ERROR, logger="moldau"):
         for _ in range(3):
             assert await append(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
