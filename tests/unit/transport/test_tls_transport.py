@@ -316,10 +316,10 @@ def test_plain_text_and_garbage_are_answered_with_an_alert_and_told(loop_class: 
         reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port)
         writer.write(sent)
         assert (await reader.read())[:2] == b"\x15\x03"
+        writer.close()  # the server waits for that, so that its alert arrives
         error = await served.echoes[0].lost
         assert isinstance(error, HandshakeError)
         assert told in str(error)
-        writer.close()
         served.listener.close()
 
     run(loop_class, body)
