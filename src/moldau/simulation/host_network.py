@@ -37,6 +37,9 @@ class HostNetwork:
     def client_tls(self, listener_name: str) -> None:
         """None: no listener has TLS here."""
 
+    def login_at(self, listener_name: str) -> None:
+        """None: no listener asks for a login here, unless a `NetworkWithLogins` in front knows of one."""
+
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None) -> End:
         if tls is not None:
             raise MoldauError(_NO_TLS)

@@ -11,14 +11,16 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from moldau.core.config.listeners import is_wildcard
 from moldau.transport.held_port import hold_port
 
 if TYPE_CHECKING:
+    from moldau.ports import Random, Workers
     from moldau.transport.tls import ClientTls, ServerTls
     from moldau.transport.tls_transport import HandshakeTurns
+    from moldau.wire.protocol.sasl_tokens import Credentials
 
 ANY_PORT_TRIES = 20
 """A port that the system picks may be taken between the picking and the listening, where many connections are made."""
@@ -47,6 +49,14 @@ class Listener(Protocol):
         ...
 
 
+class Login(NamedTuple):
+    """As whom this node logs in at another one, and what an exchange of SASL needs."""
+
+    credentials: Credentials
+    random: Random
+    workers: Workers
+
+
 class Network(Protocol):
     """Where connections come from and go to."""
 
@@ -64,6 +74,11 @@ class Network(Protocol):
 
     def client_tls(self, listener_name: str) -> ClientTls | None:
         """What `connect` is to be given for an address of such a listener of another node; None: it has no TLS."""
+        ...
+
+    def login_at(self, listener_name: str) -> Login | None:
+        """As whom this node logs in at such a listener of another node, once it is connected; None: the listener asks
+        for no login."""
         ...
 
     async def connect(
@@ -95,6 +110,10 @@ class NetworkInFront:
     def client_tls(self, listener_name: str) -> ClientTls | None:
         """See Network."""
         return self._network.client_tls(listener_name)
+
+    def login_at(self, listener_name: str) -> Login | None:
+        """See Network."""
+        return self._network.login_at(listener_name)
 
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None
@@ -167,6 +186,9 @@ class TcpNetwork:
 
     def client_tls(self, listener_name: str) -> None:
         """None: this network knows of no listeners."""
+
+    def login_at(self, listener_name: str) -> None:
+        """None, as `client_tls`."""
 
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: ClientTls | None = None

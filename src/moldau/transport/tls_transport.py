@@ -25,6 +25,7 @@ HANDSHAKES_PER_TURN = 4
 ALERT_LINGER_S = 5.0
 """How long a client may take to end its side behind the alert of a failed handshake."""
 _HANDSHAKE_RECORD = 22
+_ALERT_RECORD = 21
 _ENDED = "the connection ended during the TLS handshake"
 _PLAIN_TEXT_ALERT: Final = bytes((21, 3, 3, 0, 2, 2, 80))
 """A fatal internal_error, as Apache Kafka answers plain text: librdkafka and our clients recognise an alert."""
@@ -287,6 +288,9 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _fail_for_plain_text(self, first_bytes: bytes) -> None:
         self._transport.write(_PLAIN_TEXT_ALERT)
+        if first_bytes[0] == _ALERT_RECORD and first_bytes[1:2] == b"\x03":
+            self._fail(HandshakeError("this is a TLS alert, and no handshake came before it"))
+            return
         who = stranger(first_bytes) or "this is plain text, perhaps of a Kafka client with security.protocol=PLAINTEXT"
         self._fail(HandshakeError(who.replace(", not Kafka's protocol", " in plain text") + "; the port speaks TLS"))
 

@@ -208,6 +208,9 @@ class FedNetwork:
     def client_tls(self, listener_name: str) -> None:
         """None: no listener has TLS."""
 
+    def login_at(self, listener_name: str) -> None:
+        """None: no listener asks for a login."""
+
     async def connect(
         self, host: str, port: int, protocol: asyncio.BaseProtocol, tls: object = None
     ) -> asyncio.Transport:

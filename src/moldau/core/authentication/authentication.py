@@ -18,6 +18,7 @@ import msgspec
 from moldau.core.authentication.attempts import FailedAttempts
 from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedError, Exchange
 from moldau.errors import ERROR_CODES, ProtocolError
+from moldau.types import Buffer
 from moldau.wire.protocol.api_keys import ApiKey, declared_api, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.framing import frame
@@ -31,6 +32,8 @@ from moldau.wire.protocol.messages.sasl import (
 
 REAUTHENTICATION_INTERVAL_MS = 1_000
 """A connection may begin to authenticate again no sooner after it last began."""
+MAX_TOKEN_BYTES = 16 << 10
+"""A longer token is refused unread: names and nonces are kept until the exchange ends, and each is hashed."""
 _ILLEGAL_STATE = ERROR_CODES["ILLEGAL_SASL_STATE"]
 _FAILED = ERROR_CODES["SASL_AUTHENTICATION_FAILED"]
 _UNSUPPORTED_MECHANISM = ERROR_CODES["UNSUPPORTED_SASL_MECHANISM"]
@@ -144,7 +147,7 @@ class Authentication:
             case _State.ADMITTED:
                 return self._after_admission(received, now_ms)
             case _State.BARE_TOKENS:
-                return self._token(None, bytes(received), now_ms)
+                return self._token(None, received, now_ms)
             case _State.OTHER_MECHANISM:
                 return self._refused(None, self._other_mechanism(), now_ms)
             case _State.OVER:
@@ -165,7 +168,7 @@ class Authentication:
         if key != ApiKey.SASL_AUTHENTICATE:
             return self._refused(_empty_answer(header), f"request key {key} during the {self._state.value}", now_ms)
         token, _ = decode_message(SaslAuthenticateRequest, header.api_version, received, position)
-        return self._token(header, bytes(token.auth_bytes), now_ms)
+        return self._token(header, token.auth_bytes, now_ms)
 
     def _after_admission(self, received: bytes | memoryview, now_ms: int) -> tuple[Output, ...]:
         expires_at_ms = None if self._admitted is None else self._admitted.expires_at_ms
@@ -195,11 +198,13 @@ class Authentication:
         self._exchange = self._mechanisms.new_exchange(mechanism)
         return (Answer(answer),)
 
-    def _token(self, header: RequestHeader | None, token: bytes, now_ms: int) -> tuple[Output, ...]:
+    def _token(self, header: RequestHeader | None, token: Buffer, now_ms: int) -> tuple[Output, ...]:
         if self._exchange is None:
             return (Close("a token without an exchange"),)
         try:
-            answer = self._exchange.evaluate(token)
+            if len(token) > MAX_TOKEN_BYTES:
+                raise AuthenticationRefusedError(f"a token of {len(token)} bytes, and {MAX_TOKEN_BYTES} are read")
+            answer = self._exchange.evaluate(bytes(token))
             if isinstance(answer, bytes):
                 return (Answer(_token_frame(header, answer)),)
             return self._accepted(header, answer, now_ms)

@@ -18,6 +18,8 @@ from moldau.telemetry import BOUND_REACHED, Telemetry
 
 MAX_REQUEST_MEMORY_BYTES = 512 << 20
 RESPONSE_MEMORY_BYTES = 128 << 20
+UNAUTHENTICATED_SHARE = 16
+"""One part in so many of the request memory is for frames of clients that are not authenticated."""
 MIN_FETCH_BYTES = 1 << 20
 MIN_FETCH_BYTES_OVER_LIMIT = 64 << 10
 LONG_REQUESTS_BYTES = 128 << 20
@@ -46,13 +48,17 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 class RequestMemory:
     """The bytes that requests in arrival hold, over all connections of a loop."""
 
-    __slots__ = ("_telemetry", "_waiting", "limit_bytes", "used_bytes")
+    __slots__ = ("_name", "_telemetry", "_waiting", "limit_bytes", "used_bytes")
 
-    def __init__(self, limit_bytes: int, telemetry: Telemetry | None = None) -> None:
+    def __init__(
+        self, limit_bytes: int, telemetry: Telemetry | None = None, name: str = "moldau.request.memory.bytes"
+    ) -> None:
         self.limit_bytes = limit_bytes
         self._telemetry = telemetry or Telemetry()
+        self._name = name
         self.used_bytes = 0
-        self._telemetry.held["moldau_request_memory_bytes"] = lambda: (self.used_bytes, self.limit_bytes)
+        # shown of the listeners of clients: they are made before those of the controller
+        self._telemetry.held.setdefault(name.replace(".", "_"), lambda: (self.used_bytes, self.limit_bytes))
         self._waiting: dict[int, Callable[[], None]] = {}
 
     def try_take(self, count: int, held_bytes: int = 0) -> bool:
@@ -77,7 +83,7 @@ class RequestMemory:
 
     def wait(self, connection_id: int, resume: Callable[[], None]) -> None:
         """`resume` is called once memory is free again; a connection waits once."""
-        self._telemetry.count(BOUND_REACHED, "moldau.request.memory.bytes")
+        self._telemetry.count(BOUND_REACHED, self._name)
         self._waiting[connection_id] = resume
 
     def forget(self, connection_id: int) -> None:

@@ -6,13 +6,14 @@ import asyncio
 
 from moldau.core.beat import beat_ms
 from moldau.shell.network.admission import ConnectionAdmission
-from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.bounds import UNAUTHENTICATED_SHARE, ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.reply import Authenticator, CertifiedPrincipal, FrameHandler
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
 
 RECEIVE_BUFFER_BYTES = 256 << 10
+UNAUTHENTICATED_MEMORY = "moldau.unauthenticated.memory.bytes"
 EARLY_BYTES = 4 << 10
 """What a connection that comes before the node serves may send before it is read no further."""
 
@@ -38,6 +39,8 @@ class ConnectionGroup:
         """None until `open`: connections that come earlier wait, and are hardly read."""
         self.limits = limits
         self.request_memory = request_memory
+        share_bytes = request_memory.limit_bytes // UNAUTHENTICATED_SHARE
+        self.unauthenticated_memory = RequestMemory(share_bytes, telemetry, UNAUTHENTICATED_MEMORY)
         self.response_memory = response_memory
         self.log = log
         self.receive_buffer = bytearray(EARLY_BYTES)
@@ -80,6 +83,7 @@ class ConnectionGroup:
             self._sweep_timer.cancel()
             self._sweep_timer = None
         self.request_memory.forget(connection.id)
+        self.unauthenticated_memory.forget(connection.id)
         self.admission.left(connection)
 
     @property

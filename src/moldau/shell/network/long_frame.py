@@ -21,11 +21,11 @@ class LongFrame:
     in the request memory of all connections.
     """
 
-    __slots__ = ("_memory", "_spares", "buffer", "filled", "size")
+    __slots__ = ("_spares", "buffer", "filled", "memory", "size")
 
     def __init__(self, memory: RequestMemory, spares: list[bytearray], begun: memoryview, size: int) -> None:
         """`spares`: buffers to be used again. `begun`: what came already. `size`: of the frame with its length."""
-        self._memory = memory
+        self.memory = memory
         self._spares = spares
         self.size = size
         self.filled = len(begun)
@@ -53,7 +53,7 @@ class LongFrame:
     def grow(self) -> bool:
         """Makes room for more; False where no memory is left for it now."""
         capacity = min(self.size, max(FIRST_FRAME_BYTES, len(self.buffer) * 4))
-        if not self._memory.try_take(capacity - len(self.buffer), held_bytes=len(self.buffer)):
+        if not self.memory.try_take(capacity - len(self.buffer), held_bytes=len(self.buffer)):
             return False
         grown = bytearray(capacity)
         grown[: self.filled] = self.buffer
@@ -62,7 +62,7 @@ class LongFrame:
 
     def drop(self) -> None:
         """Gives the memory back, without the buffer, which may still be read."""
-        self._memory.give_back(len(self.buffer))
+        self.memory.give_back(len(self.buffer))
 
     def release(self) -> None:
         """Gives the memory back, and the buffer for the next long frame where it is one that fits most."""

@@ -4,7 +4,8 @@ Receiving. All connections of a loop share one receive buffer: the transport ask
 calls `buffer_updated` before it serves anyone else, so it is free again when that call returns. Whole frames are
 handled where they lie. What remains of an incomplete frame is carried over: a short remainder (< 16 KiB) is put back
 in front of the shared buffer for the next read; a longer one moves to a private buffer that grows at most fourfold of
-what arrived, so announcing a size costs nothing.
+what arrived, so announcing a size costs nothing. A client that is not authenticated is read CARRY_BYTES at a time, and
+its long frames share a small part of the memory with their like.
 
 Holding. No request begins before the one in front of it is answered, so each sees what those before it did. One
 exception: while Produce requests wait for a flush, further Produce requests begin. No request begins either while the
@@ -21,6 +22,7 @@ from typing import Protocol, cast
 
 from moldau.core.auditing.lines import AUTHENTICATION, TLS, Origin
 from moldau.errors import ProtocolError
+from moldau.shell.network.bounds import RequestMemory
 from moldau.shell.network.connection_state import ADMITTED, AUTHENTICATING, ENDED, HANDSHAKING, RESET, SERVING
 from moldau.shell.network.event_log import escape
 from moldau.shell.network.flow_control import HELD_BYTES, Hold, Shared
@@ -59,6 +61,8 @@ class Group(Shared, Protocol):
     """Of connections to come. None: the node does not serve yet, and what comes is hardly read."""
     receive_buffer: bytearray
     spares: list[bytearray]
+    unauthenticated_memory: RequestMemory
+    """Of long frames that come before their client is authenticated; what others hold is no matter of theirs."""
 
     def add(self, connection: ServerConnection) -> int:
         """Takes a new connection into the registry, and gives its number."""
@@ -216,11 +220,14 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         carry = self._carry
         if self._held is not None:
             return memoryview(self.group.receive_buffer)[: max(1, HELD_BYTES - len(self._held))]
+        buffer = self.group.receive_buffer
         if carry:
-            buffer = self.group.receive_buffer
             buffer[: len(carry)] = carry
-            return memoryview(buffer)[len(carry) :]
-        return self.group.receive_buffer
+        elif self.state is SERVING:
+            return buffer
+        # what was read is in memory, whatever the bounds say: a stranger is read less
+        end = len(buffer) if self.state is SERVING else len(carry) + CARRY_BYTES
+        return memoryview(buffer)[len(carry) : end]
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes
@@ -331,9 +338,10 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         if available < CARRY_BYTES:
             self._carry = bytes(view[position:end])
             return
+        group = self.group
         frame = self._frame = LongFrame(
-            self.group.request_memory,
-            self.group.spares,
+            group.request_memory if self.state is SERVING else group.unauthenticated_memory,
+            group.spares,
             view[position:end],
             _read_length(view, position)[0] + LENGTH_SIZE,
         )
@@ -348,7 +356,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         if not frame.is_whole:
             if frame.is_full and not frame.grow():
                 self._pause_reading()
-                self.group.request_memory.wait(self.id, self._resume_later)
+                frame.memory.wait(self.id, self._resume_later)
             return
         if not self._must_wait(frame.buffer):
             self._frame = None

@@ -7,25 +7,23 @@ from collections.abc import Mapping
 from moldau.core.authentication.settings import listeners_of_others, login_at
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.ports import Random, Workers
-from moldau.transport.network import Network, NetworkInFront
+from moldau.transport.network import Login, Network, NetworkInFront
 from moldau.wire.protocol.sasl_tokens import Credentials
 
 
 class NetworkWithLogins(NetworkInFront):
-    """See Network. A `Peer` that is reached through it logs in where the listener asks for it."""
+    """See Network: that of a node which logs in at others."""
 
     def __init__(
         self, network: Network, credentials: Mapping[str, Credentials], random: Random, workers: Workers
     ) -> None:
         """`credentials`: by the name of the listener."""
         super().__init__(network)
-        self._credentials = credentials
-        self.random = random
-        self.workers = workers
+        self._logins = {name: Login(each, random, workers) for name, each in credentials.items()}
 
-    def credentials_at(self, listener: str) -> Credentials | None:
-        """None: the listener of this name asks for none."""
-        return self._credentials.get(listener)
+    def login_at(self, listener_name: str) -> Login | None:
+        """See Network."""
+        return self._logins.get(listener_name)
 
 
 def with_logins(network: Network, settings: BrokerSettings, random: Random, workers: Workers) -> Network:

@@ -17,7 +17,6 @@ from moldau.client.protocol.connection import ClientProtocol, PendingRequest
 from moldau.client.protocol.sasl import REAUTHENTICATE_AT
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import KafkaError, MoldauError, ProtocolError
-from moldau.shell.peers.logins import NetworkWithLogins
 from moldau.shell.peers.outages import Outage, reason
 from moldau.transport.network import Network
 from moldau.wire.protocol.api_keys import ApiKey, declared_api
@@ -89,7 +88,6 @@ class Peer:
         """To connect, since the peer was connected last: those that took too long."""
         self._next_try_s = 0.0
         self._is_closed = False
-        self._logins = network if isinstance(network, NetworkWithLogins) else None
         self.features: tuple[str, ...] = ()
         """The finalized features that the peer serves, as it said when it was reached last."""
 
@@ -204,12 +202,12 @@ class Peer:
 
     async def _log_in(self, connection: _PeerConnection, address: BrokerListener) -> None:
         """Where the listener of the peer asks for it. Raises KafkaError, NoAnswerError."""
-        credentials = None if self._logins is None else self._logins.credentials_at(address.name)
-        if self._logins is None or credentials is None:
+        login = self._network.login_at(address.name)
+        if login is None:
             return
         connection.log_in_again_s, connection.is_logging_in = None, True
         began_s = asyncio.get_running_loop().time()
-        lifetime_ms = await connection.authenticate(credentials, self._logins.random, self._logins.workers)
+        lifetime_ms = await connection.authenticate(*login)
         connection.is_logging_in = False
         if lifetime_ms:
             connection.log_in_again_s = began_s + lifetime_ms * REAUTHENTICATE_AT / 1_000

@@ -25,9 +25,10 @@ SCRAM_NUMBERS: Final[dict[str, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 MECHANISMS: Final = (PLAIN, *SCRAM_HASHES)
 MIN_ITERATIONS: Final = 4_096
 
-_BASE64 = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
-_NAME = r"(?:[^\x00,=]|=2C|=3D)+"
-_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+# possessive: a stranger's token would fill the stack of the engine, with 150 MiB for 512 KiB
+_BASE64 = r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+_NAME = r"(?:[^\x00,=]++|=2C|=3D)++"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 _EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[^\x00,]+)*)"
 _CLIENT_FIRST = re.compile(
     rf"(?P<header>(?P<binding>[ny]|p=[A-Za-z0-9.-]+),(?:a=(?P<authorization_id>{_NAME}))?,)"

@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from moldau.core.authentication.attempts import MAX_WAITING, FailedAttempts
 from moldau.core.authentication.authentication import (
+    MAX_TOKEN_BYTES,
     REAUTHENTICATION_INTERVAL_MS,
     Admit,
     Answer,
@@ -269,3 +272,35 @@ def test_a_handshake_on_a_session_without_an_end_goes_to_the_handlers() -> None:
     connection = Connection()
     connection.plain()
     assert connection.handshake("PLAIN") == (Serve(),)
+
+
+# -- strangers
+
+
+@given(st.sampled_from(["nothing", "handshake 0", "handshake 1", "first message", "session"]), st.binary(max_size=64))
+@example("handshake 1", b"\3\xe7\0\0\0\0\0\7\xff\xff")
+@example("handshake 1", b"\xff\xff\0\0\0\0\0\7\xff\xff")
+@example("session", b"\x00")
+def test_any_frame_at_any_time_has_an_outcome_and_lets_nobody_in(begun: str, frame: bytes) -> None:
+    connection = Connection(session_ms=1_000 if begun == "session" else 0)
+    if begun == "session":
+        connection.plain()
+    elif begun == "first message":
+        connection.handshake("SCRAM-SHA-256")
+        connection.token(ScramClient("alice", "pencil").first())
+    elif begun != "nothing":
+        connection.handshake("PLAIN", version=int(begun[-1]))
+    outputs = connection.machine.step(frame, 0)
+    assert outputs
+    assert not any(isinstance(output, Admit) for output in outputs)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_token_that_no_client_needs_is_refused_unread(version: int) -> None:
+    connection = Connection()
+    connection.handshake("SCRAM-SHA-256", version=version)
+    token = b"n,,n=".ljust(MAX_TOKEN_BYTES, b"a") + b",r=abc"
+    (output,) = connection.token(token) if version else connection.machine.step(token, 0)
+    assert isinstance(output, Refuse)
+    assert f"a token of {len(token)} bytes, and {MAX_TOKEN_BYTES} are read" in output.reason
+    assert output.delay_ms == 100

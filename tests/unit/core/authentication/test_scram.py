@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import sys
+import tracemalloc
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedE
 from moldau.core.authentication.scram import ScramExchange, ScramUsers
 from moldau.core.authentication.users import ScramDirectory
 from moldau.core.metadata.unserved import UnservedRecords
-from moldau.wire.protocol.sasl_tokens import decode_server_first
+from moldau.errors import ProtocolError
+from moldau.wire.protocol.sasl_tokens import decode_client_first, decode_server_first
 from tests.unit.core.authentication.conftest import SALT, ScramClient, Users
 
 NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -89,6 +92,31 @@ def test_a_malformed_first_message_or_one_that_asks_for_more_is_refused(first: b
     users = Users()
     users.add("alice", "pencil")
     assert "pencil" not in str(refusal(users, first))
+
+
+@pytest.mark.parametrize(
+    ("head", "repeated", "tail"),
+    [
+        (b"n,,n=", b"a", b",r=abc"),
+        (b"n,,n=", b"=2C", b",r=abc"),
+        (b"n,,n=alice,r=", b"r", b""),
+        (b"n,a=", b"u", b",n=a,r=abc"),
+        (b"n,,n=", b"a", b"\0"),
+        (b"n,,n=alice,r=", b"r", b"\0"),
+        (b"n,,n=", b",", b""),
+    ],
+)
+def test_a_long_first_message_takes_memory_for_its_bytes_alone(head: bytes, repeated: bytes, tail: bytes) -> None:
+    """The stack of the engine of regular expressions took 300 bytes for each."""
+    token = head + repeated * (100_000 // len(repeated)) + tail
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        with suppress(ProtocolError):
+            decode_client_first(token)
+        assert tracemalloc.get_traced_memory()[1] - before < 10 * len(token)
+    finally:
+        tracemalloc.stop()
 
 
 def test_only_the_user_itself_may_be_asked_for_and_kafka_says_so() -> None:

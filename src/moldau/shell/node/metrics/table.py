@@ -198,6 +198,7 @@ GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", 
 _OTHER_BOUNDS = {
     "moldau_fetch_sessions": "Fetch sessions kept",
     "moldau_listed_partitions": "Partitions that are listed one by one here",
+    "moldau_unauthenticated_memory_bytes": "Bytes of requests that are arriving, of clients that are not authenticated",
 }
 """Bounds whose metric is not named after a setting."""
 
