@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
-from moldau.cli.output import CommandError, print_json, print_rows
+from moldau.cli.output import CommandError, print_json, print_rows, printable
 from moldau.cli.refusals import line_that_allows
 from moldau.wire.protocol.acl_words import check_operation, kind_word, operation_of, operation_word, principal_of
 from moldau.wire.protocol.acls import (
@@ -162,9 +162,9 @@ def explain(arguments: argparse.Namespace) -> int:
         rule = None if decision.acl is None else _row(decision.acl)
         print_json({"allowed": decision.is_allowed, "acl": rule, "reason": decision.rule.value, "missing": missing})
     else:
-        print(f"{sentence}: {_reason(decision)}")
+        print(printable(f"{sentence}: {_reason(decision)}"))
         for line in missing:
-            print(f"what allows it:\n  {line}")
+            print(f"what allows it:\n  {printable(line)}")
         if not decision.is_allowed:
             print(f"({_SUPER})")
     return 0 if decision.is_allowed else 1

@@ -74,5 +74,9 @@ def _cell(value: object) -> str:
     if value is None:
         return "-"
     text = ",".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
-    # a foreign name or record must not steer the terminal
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """With what is no letter as an escape: a foreign name or record must not steer the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -61,6 +61,25 @@ def test_an_acl_that_denies_is_named(run: Run) -> None:
     assert (code, "deny User:* from * all on prefixed topic o" in out) == (1, True)
 
 
+def test_names_with_control_characters_are_kept_and_shown_escaped(run: Run) -> None:
+    name, who = "a\x1b[2J\nb", "User:\x1b]0;x\x07"
+    added = rows(run, "acls", "add", who, "--operation", "read", "--topic", name)
+    assert [(row[0], row[4]) for row in added] == [(who, name)]
+    assert rows(run, "acls", "list", "--topic", name) == added
+    commands = (
+        ("acls", "list"),
+        ("acls", "explain", who, "read", "--topic", name),
+        ("acls", "explain", who, "write", "--topic", name),
+        ("kafka-acls", "--list"),
+    )
+    for words in commands:
+        _, out, _ = run(*words)
+        assert "a\\x1b[2J\\nb" in out
+        assert "User:\\x1b]0;x\\x07" in out
+        assert not set(out) & {"\x1b", "\x07"}
+    assert rows(run, "acls", "remove", who, "--operation", "read", "--topic", name) == added
+
+
 def test_a_role_is_the_rights_that_it_needs(run: Run) -> None:
     words = ("--topic", "orders", "--group", "etl")
     assert {row[2:5] for row in rows(run, "acls", "add", "ann", "--as", "consumer", *words)} == {

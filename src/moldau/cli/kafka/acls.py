@@ -17,6 +17,7 @@ from moldau.cli.kafka.options import (
     check_excluded,
     command_config,
 )
+from moldau.cli.output import printable
 from moldau.client.admin import acls as questions
 from moldau.client.admin.acls import CLUSTER, Resource
 from moldau.client.admin.client import ClusterAdmin
@@ -313,12 +314,12 @@ def _print_current(found: Entries) -> None:
 
 
 def _listed(entries: Iterable[Entry]) -> str:
-    return "\n".join(f"\t{entry}" for entry in entries)
+    return "\n".join(f"\t{printable(str(entry))}" for entry in entries)
 
 
 def _shown(resource: Resource) -> str:
     kind, pattern = AclResourceType(resource.resource_type).name, AclPatternType(resource.pattern_type).name
-    return f"ResourcePattern(resourceType={kind}, name={resource.name}, patternType={pattern})"
+    return f"ResourcePattern(resourceType={kind}, name={printable(resource.name)}, patternType={pattern})"
 
 
 def _filter(resource: Resource) -> AclFilter:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+
 import pytest
 
 from moldau.core.authorization.authorizer import Decision, Rule, StandardAuthorizer
@@ -16,6 +20,12 @@ ALLOW, DENY = AclPermission.ALLOW, AclPermission.DENY
 ALL, READ, WRITE, DELETE = AclOperation.ALL, AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE
 ALTER, DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
 DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
+
+
+@cache
+def crowded_to_the_end() -> StandardAuthorizer:
+    """Made once; who changes it changes it back."""
+    return crowded(100_000)
 
 
 def an_id(number: int) -> Uuid:
@@ -218,6 +228,65 @@ def test_until_the_acls_are_known_super_users_alone_may_do_anything() -> None:
     assert not authorizer.authorize("User:ann", "h", READ, TOPIC, "t")
     authorizer.change({})
     assert authorizer.authorize("User:ann", "h", READ, TOPIC, "t")
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many functions, of Python and of C, it calls."""
+    steps = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return steps
+
+
+def crowded(count: int) -> StandardAuthorizer:
+    """With so many ACLs of every kind, of which ann has a tenth."""
+    acls = []
+    for number in range(count):
+        who = "User:ann" if number % 10 == 0 else f"User:u{number % 997}"
+        host = ("*", "10.0.0.1", "192.168.0.0/16")[number % 3]
+        pattern = PREFIXED if number % 4 == 0 else LITERAL
+        permission = DENY if number % 5 == 0 else ALLOW
+        acls.append(an_acl(f"topic-{number:06}", who=who, host=host, permission=permission, pattern=pattern))
+    return with_acls(*acls, an_acl("mine"), an_acl("dev-", WRITE, pattern=PREFIXED), an_acl("*", DESCRIBE))
+
+
+@pytest.mark.parametrize("name", ["mine", "dev-x", "topic-000010", "absent", "t" * 200])
+def test_a_decision_takes_as_many_steps_with_100000_acls_as_with_100(name: str) -> None:
+    few, many = crowded(100), crowded_to_the_end()
+    assert len(many) == 100_003
+    for operation in (READ, WRITE, DESCRIBE):
+        ours = steps_of(partial(many.decide, "User:ann", "h", operation, TOPIC, name))
+        theirs = steps_of(partial(few.decide, "User:ann", "h", operation, TOPIC, name))
+        assert ours <= theirs + 10
+        assert ours < 100
+    assert steps_of(lambda: many.authorize_any("User:u1", "h", WRITE, TOPIC)) < 1_000  # its own 90 ACLs
+
+
+def test_a_change_among_100000_acls_takes_few_steps_and_is_in_force_at_once() -> None:
+    many = crowded_to_the_end()
+    assert not may(many, READ, "new")
+    added, removed = {an_id(200_000): an_acl("new")}, {an_id(200_000): None}
+    assert steps_of(lambda: many.change(added)) < 100
+    assert may(many, READ, "new")
+    assert steps_of(lambda: many.change(removed)) < 100
+    assert not may(many, READ, "new")
+
+
+@pytest.mark.parametrize("name", ["\x00", "a\x1b[2J\n", "\r", "\x7f", "\u202e", " "])
+def test_a_name_with_control_characters_is_a_name_as_any(name: str) -> None:
+    authorizer = with_acls(an_acl(name), an_acl(f"{name}p", pattern=PREFIXED, permission=DENY))
+    assert may(authorizer, READ, name)
+    assert not may(authorizer, READ, f"{name}p{name}")
+    assert not may(authorizer, READ, f"{name}q")
+    assert not may(authorizer, READ, "")
 
 
 def test_what_is_taken_back_leaves_the_rest_in_force() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.shell.io.rotated_file import RotatedFile
+from tests.support.no_room import files_end_at
 
 LINES = [b"%03d\n" % number for number in range(100)]
 
@@ -72,6 +73,18 @@ def test_an_error_is_told_and_the_next_call_opens_again(tmp_path: Path) -> None:
     path.parent.mkdir()
     file.append(LINES[:1])
     assert path.read_bytes() == LINES[0]
+
+
+def test_a_disk_without_room_cuts_one_line_and_no_later_one(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    file = RotatedFile(str(path), 1_000, 2)
+    file.append(LINES[:5])
+    with files_end_at(4 * 6 + 2):
+        for _ in range(3):
+            with pytest.raises(OSError, match="File too large"):
+                file.append(LINES[5:9])
+    file.append(LINES[9:11])
+    assert path.read_bytes() == b"".join(LINES[:6]) + b"00\n" + b"".join(LINES[9:11])
 
 
 def test_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:

@@ -8,15 +8,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from moldau.core.auditing.repeated import CLIENT_LINES, WINDOW_MS
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
-from moldau.shell.network.audit import DROPPED, NOT_WRITTEN
+from moldau.shell.network.audit import DROPPED, EVENTS, NOT_WRITTEN
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.support.node import produce
+from tests.support.no_room import files_end_at
+from tests.support.node import data_of, fetch, produce, result_of
 from tests.unit.shell.conftest import Client, NodeUnderTest, StartNode
 
 InVirtualTime = Callable[[Callable[[StartNode], Awaitable[None]]], None]
@@ -126,6 +129,58 @@ def test_a_file_that_cannot_be_written_stops_nothing(in_virtual_time: InVirtualT
 
     story(in_virtual_time, path, tell)
     assert [line["result"] for line in lines(path)] == ["INVALID_TOPIC_EXCEPTION", "TOPIC_ALREADY_EXISTS"]
+
+
+def test_a_full_disk_stops_nothing_and_damages_no_later_line(
+    in_virtual_time: InVirtualTime, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "audit"
+
+    async def tell(node: NodeUnderTest) -> None:
+        alice = node.connect()
+        log_in(alice, ALICE)
+        alice.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("first", 1, 1),)))
+        await asyncio.sleep(1)
+        with files_end_at(path.stat().st_size + 10):
+            for number in range(5):
+                topic = CreatableTopic(f"t{number}", 1, 1)
+                alice.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(topic,)))
+                await asyncio.sleep(1)
+        assert [answer.topics[0].error_code for answer in alice.answers()] == [0] * 6
+        assert node.node.telemetry.value(DROPPED) == 5
+        alice.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("last", 1, 1),)))
+        await asyncio.sleep(1)
+
+    with caplog.at_level("INFO", "moldau"):
+        story(in_virtual_time, path, tell)
+    first, cut, last = path.read_bytes().splitlines()
+    assert [json.loads(line)["resource"] for line in (first, last)] == ["first", "last"]
+    assert len(cut) == 10
+    assert f"the audit log {path} cannot be written: File too large; 1 event lost" in caplog.text
+
+
+def test_what_is_allowed_to_clients_that_change_nothing_is_not_written(
+    in_virtual_time: InVirtualTime, tmp_path: Path
+) -> None:
+    async def tell(node: NodeUnderTest) -> None:
+        alice = node.connect()
+        log_in(alice, ALICE)
+        alice.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("t", 1, 1),)))
+        await asyncio.sleep(1)
+        alice.answers()
+        for _ in range(20):
+            alice.send(ApiKey.PRODUCE, 9, produce(b"v"))
+            alice.send(ApiKey.FETCH, 11, fetch(0))
+            alice.send(ApiKey.METADATA, 9, MetadataRequest(topics=None))
+        *_, produced, fetched, seen = await alice.next_answers(60)
+        assert result_of(produced).error_code == 0
+        assert data_of(fetched).records
+        assert [topic.name for topic in seen.topics] == ["t"]
+        assert [label for label, _ in node.node.telemetry.labels_of(EVENTS)] == ["change"]
+
+    path = tmp_path / "audit"
+    story(in_virtual_time, path, tell)
+    assert [(line["event"], line["resource"]) for line in lines(path)] == [("change", "t")]
 
 
 def test_a_full_queue_drops_and_counts(in_virtual_time: InVirtualTime, tmp_path: Path) -> None:

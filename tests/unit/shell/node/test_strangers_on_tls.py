@@ -15,6 +15,7 @@ from moldau.core.auditing.repeated import CLIENT_LINES, WINDOW_MS
 from moldau.telemetry import BOUND_REACHED
 from moldau.transport.tls_transport import BUFFER_BYTES, HANDSHAKES_PER_TURN, HandshakeTurns, TlsTransport
 from moldau.wire.protocol.framing import frame
+from tests.support.certificates import authority
 from tests.support.tls_settings import settings_in
 from tests.unit.shell.conftest import NodeUnderTest, StartNode, Wire
 
@@ -134,6 +135,18 @@ def test_garbage_ends_its_connection_and_is_written_down_once(
     assert line == {"node": 1, "event": "tls", "address": "10.0.0.7", "listener": "SSL", "result": "denied"}
     assert told in detail
     assert detail.isprintable()
+
+
+def test_a_certificate_that_names_no_principal_is_written_down(in_virtual_time: InVirtualTime, tmp_path: Path) -> None:
+    async def tell(node: NodeUnderTest) -> None:
+        client = node.connect()
+        client.connection.secured(authority().issue("CN=mallory").der)
+        await node.turns(3)
+        assert client.wire.is_closed
+
+    (line,) = story(in_virtual_time, tmp_path, tell, ssl_principal_mapping_rules="RULE:CN=nobody/nobody/")
+    assert (line["event"], line["listener"], line["result"]) == ("tls", "SSL", "denied")
+    assert line["detail"] == "no rule of ssl.principal.mapping.rules gives a principal for its certificate"
 
 
 def test_a_client_that_breaks_its_tls_later_ends_alone(in_virtual_time: InVirtualTime, tmp_path: Path) -> None:
