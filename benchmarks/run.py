@@ -36,7 +36,7 @@ from benchmarks.loaders import (
     tasks,
     transactions,
 )
-from benchmarks.micro import authorization, compaction, many_topics, producer_ids, recovery
+from benchmarks.micro import authorization, compaction, many_topics, producer_ids, recovery, strangers
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.spark_peer import spark_python
 from benchmarks.workload import Workload, read_workload
@@ -54,7 +54,7 @@ ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-
 ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += [f"task-{name}" for name in ("filter", "window", "join", "files", "avro")]
 ORDER += ["pages", "python-start", "recovery", "compaction", "many-topics", "producer-ids"]
-ORDER += ["tls-100b", "tls-1k", "handshakes", "authorization"]
+ORDER += ["tls-100b", "tls-1k", "handshakes", "authorization", "strangers"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
 
@@ -326,6 +326,8 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         return {"moldau": [producer_ids.measure(str(bench.folder), workload.producers)]}
     if workload.kind == "authorization":
         return {"moldau": [authorization.measure(workload.acls)]}
+    if workload.kind == "strangers":
+        return {"moldau": [strangers.measure(bench.folder / "strangers", workload.seconds)]}
     rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
     kills = [float(str(row["open_after_kill_s"])) for row in rows]
     clean = max(float(str(row["open_after_clean_stop_s"])) for row in rows)

@@ -12,7 +12,17 @@ WORKLOADS = Path(__file__).parent / "workloads"
 Rule = Literal["at_least", "at_most", "ratio_at_least", "ratio_at_most"]
 
 
-ALONE = ("task", "pages", "python_start", "recovery", "compaction", "many_topics", "producer_ids", "authorization")
+ALONE = (
+    "task",
+    "pages",
+    "python_start",
+    "recovery",
+    "compaction",
+    "many_topics",
+    "producer_ids",
+    "authorization",
+    "strangers",
+)
 """Kinds that need no running broker: they have limits instead of ratios, or start one for each program."""
 
 
@@ -40,6 +50,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "producer_ids",
         "handshakes",
         "authorization",
+        "strangers",
     ]
     records: int = 0
     value_bytes: int = 0
@@ -75,6 +86,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the brokers: those that such rows are measured with are brokers of their own."""
     handshakes: int = 0
     acls: int = 0
+    seconds: float = 0
+    """How long each part of it takes."""
     rounds: int = 0
     """Of a kind that has no peer."""
     targets: dict[str, dict[Rule, float]] = {}
