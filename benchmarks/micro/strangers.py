@@ -19,6 +19,7 @@ import json
 import math
 import multiprocessing
 import os
+import queue
 import resource
 import selectors
 import shutil
@@ -126,7 +127,10 @@ def canary(peer: SecuredMoldau, seconds: float) -> Figures:
     process.start()
     try:
         times = taken.get(timeout=seconds + 60)
+    except queue.Empty:
+        raise PeerError("the canary was not served for a minute") from None
     finally:
+        process.terminate()
         process.join()
     ordered = sorted(times)
     p99 = ordered[math.ceil(0.99 * len(ordered)) - 1]
@@ -229,11 +233,14 @@ def beside(work: Work, port: int, authority: Path, rate: Figures) -> Iterator[No
             raise PeerError("the process of the strangers has ended early")
     finally:
         stop.set()
-        process.join(60)
+        process.join(10)
+        process.kill()
+        process.join()
 
 
 def measure(folder: Path, seconds: float) -> Figures:
-    """p50 and p99 of the canary in ms, alone and beside each kind; how much each kind did in a second."""
+    """p50 and p99 of the canary in ms and the memory of the broker, alone and beside each kind; how much each kind did
+    in a second."""
     peer = SecuredMoldau("moldau", folder)
     peer.start()
     try:
@@ -243,6 +250,7 @@ def measure(folder: Path, seconds: float) -> Figures:
                 raise PeerError(f"no topic: error {created.topics[0].error_code}")
         canary(peer, 1)
         figures = {f"alone_{name}": value for name, value in canary(peer, seconds).items()}
+        figures["alone_pss_mib"] = peer.pss_mib()
         kinds: dict[str, tuple[Work, int]] = {
             "handshakes": (shake_hands, peer.port),
             "frames": (send_frames, peer.plain_port),
@@ -252,8 +260,8 @@ def measure(folder: Path, seconds: float) -> Figures:
             rate: Figures = {}
             with beside(work, port, peer.authority, rate):
                 figures |= {f"{kind}_{name}": value for name, value in canary(peer, seconds).items()}
+                figures[f"{kind}_pss_mib"] = peer.pss_mib()
             figures[f"{kind}_per_s"] = rate["per_s"]
-        figures["pss_mib"] = peer.pss_mib()
         return figures
     finally:
         peer.stop()

@@ -31,6 +31,10 @@ _PLAIN_TEXT_ALERT: Final = bytes((21, 3, 3, 0, 2, 2, 80))
 """A fatal internal_error, as Apache Kafka answers plain text: librdkafka and our clients recognise an alert."""
 
 
+_NOBODY: Final = asyncio.BufferedProtocol()
+"""Above a connection that was lost."""
+
+
 class HandshakeError(OSError):
     """TLS could not be agreed on; the text is a sentence for the log, its foreign parts escaped."""
 
@@ -175,8 +179,11 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         error = self._error or exc
         if not self._is_secured and error is None:
             error = self._error = HandshakeError(_ENDED)
+        # they refer to each other, and a cycle may stay for ever in the process of a node (shell/node/collector.py)
+        app, self._app = self._app, _NOBODY
         if self._is_secured or self._turns is not None:
-            self._app.connection_lost(error)
+            self._error = None  # its traceback refers to this transport
+            app.connection_lost(error)
         elif self._handshake is not None and not self._handshake.done():
             self._handshake.set_exception(error or HandshakeError(_ENDED))
 

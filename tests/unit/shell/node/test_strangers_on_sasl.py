@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import tracemalloc
 
@@ -12,7 +13,8 @@ from moldau.core.authentication.authentication import MAX_TOKEN_BYTES
 from moldau.shell.network.authenticating import FAILURES
 from moldau.shell.network.bounds import UNAUTHENTICATED_SHARE
 from moldau.shell.network.connection_group import UNAUTHENTICATED_MEMORY
-from moldau.shell.network.server_connection import CARRY_BYTES
+from moldau.shell.network.long_frame import LongFrame
+from moldau.shell.network.server_connection import CARRY_BYTES, ServerConnection
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame
@@ -136,6 +138,44 @@ def test_an_exchange_that_is_not_ended_holds_little_memory(in_virtual_time: InVi
         sent_bytes = sum(len(stranger.wire.sent) for stranger in strangers)
         assert sent_bytes > len(strangers) * MAX_TOKEN_BYTES
         assert held_bytes < len(strangers) * 8 * MAX_TOKEN_BYTES
+
+    story(in_virtual_time, tell)
+
+
+async def visit(node: NodeUnderTest, how: str) -> None:
+    """A client that comes, and is gone in the end."""
+    client = node.connect()
+    if how == "logged in":
+        await log_in(client, ALICE)
+        client.connection.close()
+    elif how == "refused":
+        begin(client, "PLAIN")
+        client.send(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(b"\0alice\0wrong"))
+        await answer(client)
+    elif how == "left":
+        begin(client, "PLAIN")
+        client.send(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(b"\0alice\0wrong"))
+        client.connection.connection_lost(None)
+        client.wire.is_closed = True
+    else:
+        client.feed(FRAME_BYTES.to_bytes(4, "big") + b"\0\x24\0\2".ljust(100_000, b"x"))
+        await asyncio.sleep(12)
+    await asyncio.sleep(1)
+    assert client.wire.is_closed
+    client.wire.protocol = None  # as a transport of a loop does
+
+
+@pytest.mark.parametrize("how", ["logged in", "refused", "left", "late"])
+def test_a_connection_that_has_ended_is_freed_without_the_collector(in_virtual_time: InVirtualTime, how: str) -> None:
+    async def tell(node: NodeUnderTest) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            await visit(node, how)
+            await asyncio.sleep(1)
+            assert [type(each) for each in gc.get_objects() if isinstance(each, ServerConnection | LongFrame)] == []
+        finally:
+            gc.enable()
 
     story(in_virtual_time, tell)
 

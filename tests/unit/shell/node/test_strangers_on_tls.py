@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import ssl
 from collections.abc import Awaitable, Callable
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from moldau.core.auditing.repeated import CLIENT_LINES, WINDOW_MS
+from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import BOUND_REACHED
 from moldau.transport.tls_transport import BUFFER_BYTES, HANDSHAKES_PER_TURN, HandshakeTurns, TlsTransport
 from moldau.wire.protocol.framing import frame
@@ -203,6 +205,44 @@ def test_a_client_that_waits_for_its_turn_is_read_no_further_than_a_bound(
         assert last.wire.is_read_paused
         await node.turns(3)
         assert last.wire.is_closed
+
+    story(in_virtual_time, tmp_path, tell)
+
+
+async def visit(node: NodeUnderTest, how: str) -> None:
+    """A client that comes, and is gone in the end."""
+    client = TlsClient(node)
+    if how == "half":
+        client.feed(client.hello()[:100])
+        await asyncio.sleep(TIMEOUT_S + 2)
+    elif how == "garbage":
+        client.feed(b"\x16\x03\x01\x00\x05hello")
+    else:
+        assert await client.is_served()
+        if how == "broken later":
+            client.feed(b"\x17\x03\x03\x00\x20" + bytes(32))
+        else:
+            client.wire.close()
+    await asyncio.sleep(1)
+    assert client.wire.is_closed
+    client.wire.protocol = None  # as a transport of a loop does
+
+
+@pytest.mark.parametrize("how", ["half", "garbage", "served", "broken later"])
+def test_a_connection_that_has_ended_is_freed_without_the_collector(
+    in_virtual_time: InVirtualTime, tmp_path: Path, how: str
+) -> None:
+    """A cycle keeps the TLS of a connection, 60 KiB; one that `gc.freeze` has passed over stays for ever."""
+
+    async def tell(node: NodeUnderTest) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            await visit(node, how)
+            await asyncio.sleep(1)
+            assert [type(each) for each in gc.get_objects() if isinstance(each, TlsTransport | ServerConnection)] == []
+        finally:
+            gc.enable()
 
     story(in_virtual_time, tmp_path, tell)
 
