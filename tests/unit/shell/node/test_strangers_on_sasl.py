@@ -21,7 +21,7 @@ from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.support.node import produce, result_of
 from tests.unit.shell.conftest import Client, NodeUnderTest
-from tests.unit.shell.node.test_sasl_listener import ALICE, CAROL, InVirtualTime, answer, log_in, set_password, story
+from tests.unit.shell.node.sasl_listener import ALICE, CAROL, InVirtualTime, answer, log_in, set_password, story
 
 FRAME_BYTES = 524_288
 """The default of sasl.server.max.receive.size."""
