@@ -354,7 +354,7 @@ retry_timeout: 2 seconds
         thread.start()
         try:
             code = pipeline_command.run_page(
-                argparse.Namespace(file=page, once=False, port=None, report=None, set=[], spark=[])
+                argparse.Namespace(file=page, once=False, port=None, report=None, set=[], spark=[], profile=None)
             )
         finally:
             thread.join(240)
