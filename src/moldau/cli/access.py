@@ -31,7 +31,6 @@ def add_access_arguments(parser: argparse.ArgumentParser, *more_names: str, whos
         "--bootstrap-server",
         *more_names,
         "-b",
-        type=not_empty,
         metavar="HOST:PORT",
         help=f"{whose} (default: {BOOTSTRAP_DEFAULT})",
     )
@@ -60,7 +59,7 @@ def access_of(arguments: argparse.Namespace, *, address: str | None = None) -> C
     flags. Raises CommandError."""
     known: ClusterAccess | None = getattr(arguments, "access", None)
     if known is None:
-        known = arguments.access = _access(arguments, address or arguments.bootstrap_server)
+        known = arguments.access = _access(arguments, arguments.bootstrap_server if address is None else address)
         _check(known)
     return known
 
@@ -86,9 +85,13 @@ def _access(arguments: argparse.Namespace, servers: str | None) -> ClusterAccess
     path = arguments.command_config
     if path is None:
         profile = arguments.profile or os.environ.get(PROFILE_VARIABLE)
-        return access_to(servers or default_bootstrap_server()) if not profile else _of_profile(profile, servers)
+        if profile:
+            return _of_profile(profile, servers)
+        return access_to(default_bootstrap_server() if servers is None else servers)
     settings = settings_in(path)
-    settings[BOOTSTRAP_SERVERS] = servers or settings.get(BOOTSTRAP_SERVERS) or default_bootstrap_server()
+    if servers is None:
+        servers = settings.get(BOOTSTRAP_SERVERS) or default_bootstrap_server()
+    settings[BOOTSTRAP_SERVERS] = servers
     try:
         return ClusterAccess.from_properties(settings, origin=origin_of(path))
     except AccessError as error:
