@@ -115,11 +115,9 @@ def _check(access: ClusterAccess) -> None:
     if access.security == PLAIN_TEXT:
         return
     from moldau.errors import KafkaError
-    from moldau.transport.security import credentials_of, secured
-    from moldau.transport.tcp import TCP
+    from moldau.transport.security import check_readable
 
     try:
-        secured(access, TCP)
-        credentials_of(access.security)
+        check_readable(access)
     except KafkaError as error:
         raise CommandError(str(error)) from error

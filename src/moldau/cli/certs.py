@@ -34,9 +34,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     _add_folder(init)
     init.add_argument("--name", type=not_empty, default=DEFAULT_NAME, help="its name (default: %(default)s)")
-    init.add_argument(
-        "--days", type=at_least_one, default=3650, metavar="N", help="how long it is valid (default %(default)s)"
-    )
+    _add_days(init, 3650)
     init.set_defaults(run=init_authority)
 
     issue = verbs.add_parser(
@@ -55,9 +53,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--host", action="append", default=[], metavar="HOST", help="a name or address of the node; may be repeated"
     )
     _add_folder(issue)
-    issue.add_argument(
-        "--days", type=at_least_one, default=365, metavar="N", help="how long it is valid (default %(default)s)"
-    )
+    _add_days(issue, 365)
     issue.add_argument("--pkcs12", action="store_true", help="write NAME.p12 too, encrypted")
     password = issue.add_mutually_exclusive_group()
     password.add_argument(

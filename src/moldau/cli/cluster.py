@@ -22,13 +22,6 @@ REGISTRY_VARIABLE = "MOLDAU_REGISTRY"
 TIMEOUT_S = 10.0
 CONTROLLER_PATIENCE_MS = 5_000
 """How long a broker may take to hear of the active controller."""
-_OF_CONNECTIONS = (
-    "NETWORK_EXCEPTION",
-    "REQUEST_TIMED_OUT",
-    "SASL_AUTHENTICATION_FAILED",
-    "UNSUPPORTED_SASL_MECHANISM",
-    "ILLEGAL_SASL_STATE",
-)
 MAX_NAMED = 5
 """Partitions without a leader that a sentence names."""
 
@@ -95,6 +88,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
     from moldau.cli.refusals import refused_connection
     from moldau.client.admin.client import is_unreachable
+    from moldau.client.protocol.sasl import LOGIN_REFUSED
     from moldau.errors import KafkaError, ProtocolError
     from moldau.transport.access import open_admin
 
@@ -105,7 +99,9 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     except KafkaError as error:
         is_far = is_unreachable(error)
         refusal = None
-        if error.name in _OF_CONNECTIONS and (access.security.has_tls or not is_far):
+        if error.name in ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT", *LOGIN_REFUSED) and (
+            access.security.has_tls or not is_far
+        ):
             refusal = refused_connection(access, error)
         if refusal is not None:
             raise CommandError(str(refusal)) from error

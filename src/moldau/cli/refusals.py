@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from moldau.cli.output import printable
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, ProtocolError
 from moldau.wire.protocol.acl_words import kind_word, operation_of, operation_word
 from moldau.wire.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
@@ -127,7 +128,7 @@ def _certificate(host: str, where: str, code: int, shown: bytes) -> Refusal | No
         subject_name,
     )
 
-    whose = f"the certificate of {where} ({_printable(subject_name(shown))})"
+    whose = f"the certificate of {where} ({printable(subject_name(shown))})"
     if code in EXPIRED:
         return Refusal(
             f"{whose} has expired: it was valid until {_moment(not_after_ms(shown))}",
@@ -140,7 +141,7 @@ def _certificate(host: str, where: str, code: int, shown: bytes) -> Refusal | No
             "Compare the clocks of this machine, of the broker, and of the machine that issued the certificate.",
         )
     if code in WRONG_HOST:
-        names = sorted(_printable(alternative_name_text(name)) for name in alternative_names(shown))
+        names = sorted(printable(alternative_name_text(name)) for name in alternative_names(shown))
         return Refusal(
             f"{whose} is not one for {host}: it is for {', '.join(names) or 'no host'}",
             f"Connect by a name that the certificate has, or issue one that has this name (--host {host} of moldau "
@@ -148,7 +149,7 @@ def _certificate(host: str, where: str, code: int, shown: bytes) -> Refusal | No
         )
     if code in UNKNOWN_AUTHORITY:
         return Refusal(
-            f"{whose} is signed by {_printable(issuer_name(shown))}, which this client does not trust",
+            f"{whose} is signed by {printable(issuer_name(shown))}, which this client does not trust",
             "Set ssl.truststore.type=PEM and ssl.truststore.location to the certificate of the authority that the "
             "cluster uses (authority.pem of moldau certs). If that is set, another server may answer there.",
         )
@@ -157,11 +158,6 @@ def _certificate(host: str, where: str, code: int, shown: bytes) -> Refusal | No
 
 def _moment(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _printable(text: str) -> str:
-    """A foreign name that steers no terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 # -- logins
@@ -175,7 +171,7 @@ def _login(error: KafkaError, security: ClientSecurity) -> Refusal | None:
     if error.name == "SASL_AUTHENTICATION_FAILED":
         if not refused:
             return Refusal(str(error), "Look whether this is your broker, and which version it has.")
-        user = _printable(login.username)
+        user = printable(login.username)
         return Refusal(
             f"{where}{_REFUSED_USER}{user} by {login.mechanism}: there is no such user, or its password is another; "
             "brokers do not tell which",
@@ -205,7 +201,7 @@ def _where_users_are(user: str, mechanism: str) -> str:
 def _login_is_asked_for(where: str, offered: tuple[str, ...], security: ClientSecurity) -> Refusal:
     protocol = "SASL_SSL" if security.has_tls else "SASL_PLAINTEXT"
     return Refusal(
-        f"{where} asks for a login by SASL, and this client has none; it offers {', '.join(map(_printable, offered))}",
+        f"{where} asks for a login by SASL, and this client has none; it offers {', '.join(map(printable, offered))}",
         f"Set security.protocol={protocol}, sasl.mechanism, sasl.username and sasl.password, by --profile NAME or "
         "--command-config FILE.",
     )
@@ -235,7 +231,7 @@ def denied(access: ClusterAccess, code: int, rights: Rights, name_of: Callable[[
 
 def missing_right(who: str, operation: AclOperation, kind: AclResourceType, name: str) -> Refusal:
     """Of one principal, operation and resource."""
-    what = "the cluster" if kind == AclResourceType.CLUSTER else f"{kind_word(kind)} {_printable(name)}"
+    what = "the cluster" if kind == AclResourceType.CLUSTER else f"{kind_word(kind)} {printable(name)}"
     known = "the user of this client" if who == UNKNOWN_PRINCIPAL else who
     rule = ""
     if who == UNKNOWN_PRINCIPAL:

@@ -16,8 +16,7 @@ from moldau.client.protocol.security import PLAIN_TEXT
 from moldau.errors import KafkaError
 from moldau.spark.connect import is_connect
 from moldau.spark.executors import ExecutorError, ask_all, why_no_task
-from moldau.transport.security import credentials_of, secured
-from moldau.transport.tcp import TCP
+from moldau.transport.security import check_readable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,8 +63,7 @@ def _trouble(asked: Collection[ClusterAccess]) -> str:
     """Empty where there is none."""
     try:
         for access in asked:
-            secured(access, TCP)
-            credentials_of(access.security)
+            check_readable(access)
     except KafkaError as error:
         return str(error)
     return ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
+from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.errors import MoldauError, kafka_error
 from moldau.extras import require_extra
 from moldau.types import hint
@@ -31,12 +32,9 @@ Users = Mapping[str, str] | Iterable[str]
 """Passwords by name; names alone where users have certificates."""
 OWN_USER = "moldau"
 MECHANISM = "SCRAM-SHA-512"
-_NUMBER = 2
-"""Of MECHANISM, in the protocol."""
 OWN_MECHANISM = "PLAIN"
 """Of OWN_USER alone: its password is a setting, so that brokers can log in before there is any metadata."""
 HOSTS = ("127.0.0.1", "localhost")
-_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ITERATIONS = 4_096
 _SALT_BYTES = 20
 _CONTROLLER = "CONTROLLER"
@@ -112,7 +110,7 @@ class ClusterSecurity:
                 found[f"{prefix}sasl.enabled.mechanisms"] = mechanisms
                 found[f"{prefix}{OWN_MECHANISM.lower()}.sasl.jaas.config"] = _jaas(PLAIN_MODULE, options)
         if self._acls is not None:
-            found["authorizer.class.name"] = _AUTHORIZER
+            found["authorizer.class.name"] = STANDARD_AUTHORIZER
             found["super.users"] = f"User:{OWN_USER}"
         return found
 
@@ -200,11 +198,11 @@ def _escaped(text: str) -> str:
 @cache
 def _upsertion(name: str, password: str) -> ScramCredentialUpsertion:
     from moldau.wire.protocol.messages.scram import ScramCredentialUpsertion
-    from moldau.wire.protocol.sasl_tokens import salted_password
+    from moldau.wire.protocol.sasl_tokens import SCRAM_NUMBERS, salted_password
 
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = salted_password(MECHANISM, password, salt, _ITERATIONS)
-    return ScramCredentialUpsertion(name, _NUMBER, _ITERATIONS, salt, salted)
+    return ScramCredentialUpsertion(name, SCRAM_NUMBERS[MECHANISM], _ITERATIONS, salt, salted)
 
 
 # -- keys

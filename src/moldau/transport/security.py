@@ -32,6 +32,13 @@ def secured(access: ClusterAccess, dialer: Dialer) -> Dialer:
     return TlsDialer(dialer, context_of(access.security))
 
 
+def check_readable(access: ClusterAccess) -> None:
+    """Reads all stores and secrets of the access, and opens no connection. Raises INVALID_CONFIG."""
+    if access.security.has_tls:
+        context_of(access.security)
+    credentials_of(access.security)
+
+
 def context_of(security: ClientSecurity) -> SSLContext:
     """Of connections that have TLS. Raises INVALID_CONFIG where a store or a secret cannot be read."""
     from moldau.transport.tls import client_context, load_material

@@ -12,6 +12,7 @@ import msgspec
 from moldau.core.metadata.image import ResourceType
 from moldau.wire.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.sasl_tokens import SCRAM_NUMBERS
 
 MAX_NAMES: Final = 20
 """Of settings, partitions or quotas that one row names."""
@@ -121,7 +122,7 @@ def _altered_users(request: Any, response: Any) -> Rows:
 
 
 def _mechanism(code: int) -> str:
-    return {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}.get(code, str(code))
+    return next((name for name, number in SCRAM_NUMBERS.items() if number == code), str(code))
 
 
 def _features(request: Any, response: Any) -> Rows:

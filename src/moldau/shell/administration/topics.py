@@ -133,9 +133,9 @@ async def act_delete_topics(
 def _refusal(
     node: Administered, context: RequestContext, state: DeleteTopicState, *, is_repeated: bool, may_delete_any: bool
 ) -> DeletableTopicResult | None:
-    """None: the controller answers. As in Kafka, who names a topic must be allowed to describe it as well, and who has
-    its id must not; who may delete from the cluster (as in Kafka) needs neither. What is
-    wrong with the request itself is told without any right."""
+    """None: the controller answers. As in Kafka, who names a topic needs the right to describe it as well, and who has
+    its id does not; who may delete from the cluster needs neither. What is wrong with the request itself is told
+    without any right."""
     name, topic_id = state.name, state.topic_id
     if not node.settings.delete_topic_enable:
         return _refused(name, topic_id, TOPIC_DELETION_DISABLED)
