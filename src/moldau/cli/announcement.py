@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.output import drop_output
+from moldau.wire.protocol.security_protocols import has_sasl
 
 if TYPE_CHECKING:
     from moldau.cli.up_tls import LocalTls
@@ -72,7 +73,7 @@ def line_to_try(address: str, tls: LocalTls | None) -> str:
 def authentication(settings: BrokerSettings) -> str:
     """Which of the listeners for clients ask for a login."""
     names = [endpoint.name for endpoint in settings.listeners]
-    asking = [name for name in names if settings.protocol_of(name).startswith("SASL_")]
+    asking = [name for name in names if has_sasl(settings.protocol_of(name))]
     if not asking:
         return "no authentication"
     if len(asking) == len(names):

@@ -79,8 +79,9 @@ def certificate_at(access: ClusterAccess, host: str, port: int) -> bytes | None:
 
 
 def _without_login(access: ClusterAccess, host: str, port: int, *, has_tls: bool) -> ClientConnection:
-    from moldau.client.protocol.security import PLAIN_TEXT, SSL
+    from moldau.client.protocol.security import PLAIN_TEXT
     from moldau.transport.access import open_connection
+    from moldau.wire.protocol.security_protocols import SSL
 
     security = msgspec.structs.replace(access.security, protocol=SSL, login=None) if has_tls else PLAIN_TEXT
     timeout_ms = min(access.connect_timeout_ms, PROBE_TIMEOUT_MS)

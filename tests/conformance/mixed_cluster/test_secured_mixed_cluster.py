@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from moldau.client.admin.scram import Credential, salted_password
 from moldau.client.protocol.access import ClusterAccess
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.errors import ERROR_CODES
@@ -51,6 +50,7 @@ from moldau.wire.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
+from moldau.wire.protocol.sasl_tokens import salted_password
 from tests.support.apache_kafka import CLIENT_S, NEEDS_APACHE_KAFKA
 from tests.support.cluster_of_three import (
     NODE_IDS,
@@ -142,7 +142,7 @@ def create_topic(name: str) -> CreateTopicsRequest:
 def refused(by: str) -> dict[str, tuple[Any, int]]:
     """What alice may not do, each with the code of its answer; `by`: a text that keeps names apart."""
     salt = b"a salt of twenty byt"
-    salted = salted_password(Credential(SCRAM, 4_096, "x"), salt)
+    salted = salted_password(SCRAM, "x", salt, 4_096)
     segment = IncrementalAlterableConfig("segment.bytes", 0, "1048576")
     entry = AlterQuotaEntry((AlterQuotaEntity("user", "alice"),), (AlterQuotaOperation("producer_byte_rate", 1e9),))
     return {
@@ -174,7 +174,7 @@ def code_of(answer: Any) -> int:
 
 def create_alice(admin: Asking, node_id: int) -> None:
     salt = b"a salt of twenty byt"
-    salted = salted_password(Credential(SCRAM, 4_096, PASSWORDS["alice"]), salt)
+    salted = salted_password(SCRAM, PASSWORDS["alice"], salt, 4_096)
     upsertion = ScramCredentialUpsertion("alice", 2, 4_096, salt, salted)
     answer = admin.at(node_id, AlterUserScramCredentialsRequest(upsertions=(upsertion,)))
     assert code_of(answer) == 0

@@ -11,12 +11,12 @@ import pytest
 from moldau.cli.kafka.options import ArgumentError
 from moldau.cli.kafka.scram_arguments import parse_scram_argument
 from moldau.cli.kafka.scram_users import parse_credential
-from moldau.client.admin.scram import Credential, salted_password
 from moldau.shell.io.random import SystemRandom
+from moldau.wire.protocol.sasl_tokens import salted_password
 
 
 def test_a_password_is_salted_as_in_the_example_of_rfc_7677() -> None:
-    salted = salted_password(Credential("SCRAM-SHA-256", 4096, "pencil"), base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    salted = salted_password("SCRAM-SHA-256", "pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096)
     stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server_key = hmac.digest(salted, b"Server Key", "sha256")
     assert base64.b64encode(stored_key) == b"WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="

@@ -6,10 +6,10 @@ import base64
 import binascii
 
 from moldau.cli.kafka.options import ArgumentError
-from moldau.client.admin.scram import MECHANISMS, Credential, salted_password
-from moldau.core.controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, credential_record
+from moldau.core.controller.scram import MAX_ITERATIONS, credential_record
 from moldau.ports import Random
 from moldau.wire.protocol.messages.metadata_records import UserScramCredentialRecord
+from moldau.wire.protocol.sasl_tokens import MIN_ITERATIONS, SCRAM_NUMBERS, salted_password
 
 _DEFAULT_ITERATIONS = MIN_ITERATIONS
 _SALT_BYTES = 20
@@ -24,7 +24,7 @@ def parse_scram_argument(text: str, random: Random) -> UserScramCredentialRecord
     mechanism, equals, written = text.strip().partition("=")
     if not equals:
         raise ArgumentError(f"Failed to find equals sign in SCRAM argument '{text.strip()}'")
-    if mechanism not in MECHANISMS:
+    if mechanism not in SCRAM_NUMBERS:
         raise ArgumentError(f"The add-scram mechanism {mechanism} is not supported.")
     if not written.startswith("["):
         raise ArgumentError("Expected configuration string to start with [")
@@ -51,8 +51,8 @@ def parse_scram_argument(text: str, random: Random) -> UserScramCredentialRecord
     if salt is None:
         salt = random.random_bytes(_SALT_BYTES)
     if password:
-        key = salted_password(Credential(mechanism, iterations, password), salt)
-    return credential_record(name, MECHANISMS[mechanism], salt, key or b"", iterations)
+        key = salted_password(mechanism, password, salt, iterations)
+    return credential_record(name, SCRAM_NUMBERS[mechanism], salt, key or b"", iterations)
 
 
 def _part(text: str) -> tuple[str, str]:

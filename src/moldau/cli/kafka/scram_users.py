@@ -11,6 +11,7 @@ from moldau.client.admin import scram
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import java_name
 from moldau.shell.io.random import SystemRandom
+from moldau.wire.protocol.sasl_tokens import MIN_ITERATIONS, SCRAM_NUMBERS
 
 DEFAULT_ITERATIONS: Final = 4_096
 _MAX_INT: Final = (1 << 31) - 1
@@ -20,7 +21,7 @@ _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 
 def is_mechanism(name: str) -> bool:
     """Whether a setting of this name is a SCRAM credential."""
-    return name in scram.MECHANISMS
+    return name in SCRAM_NUMBERS
 
 
 def parse_credential(mechanism: str, text: str) -> scram.Credential:
@@ -36,9 +37,9 @@ def parse_credential(mechanism: str, text: str) -> scram.Credential:
         if typed in ("", "-") or not -_MAX_INT - 1 <= int(typed) <= _MAX_INT:
             raise ArgumentError(f'For input string: "{typed}"')
         iterations = int(typed)
-    if iterations < scram.MIN_ITERATIONS:
+    if iterations < MIN_ITERATIONS:
         raise ArgumentError(
-            f"Iterations {iterations} is less than the minimum {scram.MIN_ITERATIONS} required for {mechanism}"
+            f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism}"
         )
     return scram.Credential(mechanism, iterations, found[2])
 

@@ -36,12 +36,12 @@ from moldau.shell.node.storage_format import (
 from moldau.transport.held_port import hold_port
 from moldau.types import BrokerId, uuid_to_text
 from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
+from moldau.wire.protocol.security_protocols import PLAINTEXT, SSL
 
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65_535
 MAX_BROKERS = 9
 CONTROLLER = "CONTROLLER"
-PLAINTEXT, SSL = "PLAINTEXT", "SSL"
 _FORMING = "forming"
 
 OWN_SETTINGS = (

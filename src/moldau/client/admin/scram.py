@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,17 +19,14 @@ from moldau.wire.protocol.messages.scram import (
     ScramCredentialUpsertion,
     UserName,
 )
+from moldau.wire.protocol.sasl_tokens import SCRAM_NUMBERS, salted_password
 
-MECHANISMS: Final[dict[str, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""As the protocol numbers them."""
-MIN_ITERATIONS: Final = 4_096
-_HASHES: Final[dict[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _SALT_BYTES: Final = 20
 _RESOURCE_NOT_FOUND: Final = 91
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """What a user shall have: a mechanism of MECHANISMS, its iterations, the password as it was typed."""
+    """What a user shall have: a mechanism of SCRAM_NUMBERS, its iterations, the password as it was typed."""
 
     mechanism: str
     iterations: int
@@ -53,7 +49,7 @@ def alter_credentials(
     if any(not credential.password for credential in to_set):
         raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Password must not be empty")
     request = AlterUserScramCredentialsRequest(
-        deletions=tuple(ScramCredentialDeletion(user, MECHANISMS[mechanism]) for mechanism in to_delete),
+        deletions=tuple(ScramCredentialDeletion(user, SCRAM_NUMBERS[mechanism]) for mechanism in to_delete),
         upsertions=tuple(_upsertion(user, credential, random.random_bytes(_SALT_BYTES)) for credential in to_set),
     )
     response = admin.ask(request)
@@ -63,14 +59,8 @@ def alter_credentials(
 
 
 def _upsertion(user: str, credential: Credential, salt: bytes) -> ScramCredentialUpsertion:
-    mechanism = MECHANISMS[credential.mechanism]
-    return ScramCredentialUpsertion(user, mechanism, credential.iterations, salt, salted_password(credential, salt))
-
-
-def salted_password(credential: Credential, salt: bytes) -> bytes:
-    """`Hi(password, salt, iterations)` of RFC 5802. As in Kafka's client, the password is not normalized first."""
-    password = credential.password.encode()
-    return hashlib.pbkdf2_hmac(_HASHES[credential.mechanism], password, salt, credential.iterations)
+    salted = salted_password(credential.mechanism, credential.password, salt, credential.iterations)
+    return ScramCredentialUpsertion(user, SCRAM_NUMBERS[credential.mechanism], credential.iterations, salt, salted)
 
 
 def describe_credentials(admin: ClusterAdmin, names: Sequence[str]) -> list[User]:
@@ -91,5 +81,5 @@ def describe_credentials(admin: ClusterAdmin, names: Sequence[str]) -> list[User
 
 
 def _named(infos: Sequence[CredentialInfo]) -> tuple[tuple[str, int], ...]:
-    names = {number: name for name, number in MECHANISMS.items()}
+    names = {number: name for name, number in SCRAM_NUMBERS.items()}
     return tuple((names.get(info.mechanism, "UNKNOWN"), info.iterations) for info in infos)

@@ -19,11 +19,10 @@ from moldau.client.protocol.secrets import SECRET_SETTINGS, AccessError, Origin,
 from moldau.errors import KafkaError
 from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas_config
 from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN
+from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_sasl, has_tls
 
 SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
 SASL_USERNAME, SASL_PASSWORD, SSL_CA_LOCATION = "sasl.username", "sasl.password", "ssl.ca.location"
-PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
-PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 CLIENT_TLS_SETTINGS: Final = (
     "ssl.cipher.suites",
     "ssl.enabled.protocols",
@@ -84,8 +83,8 @@ class ClientSecurity(msgspec.Struct, frozen=True):
     def from_properties(cls, properties: Mapping[str, str], origin: Origin | None = None) -> ClientSecurity:
         """Settings that the protocol has no use for are left out. `origin`: see Origin. Raises AccessError."""
         protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
-        if protocol not in PROTOCOLS:
-            raise AccessError(SECURITY_PROTOCOL, f"must be one of {', '.join(PROTOCOLS)}, not {protocol}")
+        if protocol not in SECURITY_PROTOCOLS:
+            raise AccessError(SECURITY_PROTOCOL, f"must be one of {', '.join(SECURITY_PROTOCOLS)}, not {protocol}")
         texts: dict[str, str] = {}
         secrets: dict[str, Secret] = {}
         if has_tls(protocol):
@@ -124,16 +123,6 @@ class ClientSecurity(msgspec.Struct, frozen=True):
 
 
 PLAIN_TEXT: Final = ClientSecurity()
-
-
-def has_tls(protocol: str) -> bool:
-    """Whether connections of this security protocol are encrypted."""
-    return protocol.endswith("SSL")
-
-
-def has_sasl(protocol: str) -> bool:
-    """Whether clients of this security protocol log in."""
-    return protocol.startswith("SASL_")
 
 
 def password_of_entry(entry: str, text: str) -> str:

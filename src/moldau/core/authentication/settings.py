@@ -12,6 +12,7 @@ from moldau.core.config.listeners import Endpoint
 from moldau.core.config.setting import invalid_config
 from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
 from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN, SCRAM_HASHES, Credentials
+from moldau.wire.protocol.security_protocols import has_sasl
 
 _MODULES: Final = {PLAIN: PLAIN_MODULE, **dict.fromkeys(SCRAM_HASHES, SCRAM_MODULE)}
 _ENABLED: Final = "sasl.enabled.mechanisms"
@@ -89,11 +90,6 @@ class SaslSettings(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"SaslSettings({', '.join(self.mechanisms)})"
-
-
-def has_sasl(protocol: str) -> bool:
-    """Whether clients of a listener with this security protocol authenticate by SASL."""
-    return protocol.startswith("SASL_")
 
 
 def check_sasl(settings: NodeSettings) -> None:

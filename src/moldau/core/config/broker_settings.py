@@ -25,7 +25,6 @@ from moldau.core.config.listeners import (
     parse_endpoints,
     parse_protocol_map,
     parse_servers,
-    uses_tls,
 )
 from moldau.core.config.log_directories import check_directories
 from moldau.core.config.quorum_checks import check_quorum
@@ -48,6 +47,7 @@ from moldau.core.config.setting import (
 )
 from moldau.core.quotas.connections import parse_overrides
 from moldau.types import hint
+from moldau.wire.protocol.security_protocols import has_tls
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
@@ -336,7 +336,7 @@ class BrokerSettings(SecuritySettings, frozen=True, kw_only=True):
         own = [endpoint.name for endpoint in self.listeners]
         controllers = [name.upper() for name in self.controller_listener_names]
         names = dict.fromkeys([*own, *([self.inter_broker_listener] if self.is_broker else ()), *controllers])
-        return tuple(name for name in names if uses_tls(self.protocol_of(name)))
+        return tuple(name for name in names if has_tls(self.protocol_of(name)))
 
     @property
     def advertised_controller_endpoints(self) -> tuple[Endpoint, ...]:

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from moldau.core.config.setting import invalid_config, invalid_value
+from moldau.wire.protocol.security_protocols import SECURITY_PROTOCOLS
 
 _ENDPOINT = re.compile(r"([^:/]+)://(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]*):(-?[0-9]+)")
-PLAINTEXT = "PLAINTEXT"
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""In the order of their codes in the metadata. All are served."""
 LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
 """The bounds that a listener may have of its own, behind `listener.name.NAME.` (KIP-402, 612)."""
 
@@ -126,11 +124,6 @@ def parse_protocol_map(text: str) -> dict[str, str]:
             raise invalid_value("listener.security.protocol.map", text, "entries are written NAME:PROTOCOL")
         protocols[name.upper()] = protocol
     return protocols
-
-
-def uses_tls(protocol: str) -> bool:
-    """Whether connections of this security protocol begin with a TLS handshake."""
-    return protocol in ("SSL", "SASL_SSL")
 
 
 def check_protocols(listeners: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> None:

@@ -5,9 +5,10 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from moldau.core.config.listeners import PLAINTEXT, SECURITY_PROTOCOLS, parse_protocol_map, uses_tls
+from moldau.core.config.listeners import parse_protocol_map
 from moldau.core.config.setting import PER_BROKER, READ_ONLY, SettingValue, parse_value
 from moldau.core.config.tls_settings import TlsSettings, tls_settings
+from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_tls
 
 
 class Row(NamedTuple):
@@ -82,7 +83,7 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     def tls_of(self, listener_name: str) -> TlsSettings | None:
         """The settings of TLS for those who listen there, and for those who connect there; None: its protocol has no
         TLS. Raises error 40 for what cannot be together."""
-        if not uses_tls(self.protocol_of(listener_name)):
+        if not has_tls(self.protocol_of(listener_name)):
             return None
         return tls_settings(listener_name, self.texts, _typed)
 

@@ -27,8 +27,8 @@ from moldau.wire.protocol.messages.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from moldau.wire.protocol.sasl_tokens import MIN_ITERATIONS
 
-MIN_ITERATIONS = 4_096
 MAX_ITERATIONS = 16_384
 UNUSABLE_KEY = "UNKNOWN_SERVER_ERROR"
 """Kafka finds an empty salted password last, when it makes the record."""

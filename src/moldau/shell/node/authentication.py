@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.authentication.attempts import FailedAttempts
 from moldau.core.authentication.mechanisms import ListenerMechanisms
-from moldau.core.authentication.settings import has_sasl, sasl_settings
+from moldau.core.authentication.settings import sasl_settings
 from moldau.core.authentication.users import ScramDirectory
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
@@ -17,6 +17,7 @@ from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.reply import Authenticator
 from moldau.shell.node.doors import Doors
 from moldau.telemetry import Telemetry
+from moldau.wire.protocol.security_protocols import has_sasl
 
 if TYPE_CHECKING:
     from moldau.shell.quorum.role import QuorumRole

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from moldau.core.authentication.settings import has_sasl, listeners_of_others, login_at
+from moldau.core.authentication.settings import listeners_of_others, login_at
 from moldau.core.authorization.settings import SUPER_USERS, allows_without_acls, parse_super_users
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.session import ANONYMOUS
+from moldau.wire.protocol.security_protocols import has_sasl
 
 if TYPE_CHECKING:
     from moldau.core.authorization.authorizer import StandardAuthorizer

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from moldau.core.authentication.settings import sasl_settings
-from moldau.core.config.listeners import PLAINTEXT
+from moldau.wire.protocol.security_protocols import PLAINTEXT, SASL_PLAINTEXT
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
@@ -34,7 +34,7 @@ def warn_of_open_listeners(settings: BrokerSettings, log: EventLog) -> None:
 
 
 def _takes_bare_passwords(settings: BrokerSettings, name: str) -> bool:
-    is_bare = settings.protocol_of(name) == "SASL_PLAINTEXT"
+    is_bare = settings.protocol_of(name) == SASL_PLAINTEXT
     return is_bare and "PLAIN" in sasl_settings(name, settings).mechanisms
 
 

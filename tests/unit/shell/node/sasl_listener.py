@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from moldau.client.admin.scram import Credential, salted_password
 from moldau.client.protocol.sasl import authenticating, go_on
 from moldau.simulation.loop import VirtualLoop
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.jaas import PLAIN_MODULE
 from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from moldau.wire.protocol.sasl_tokens import Credentials
+from moldau.wire.protocol.sasl_tokens import Credentials, salted_password
 from tests.unit.shell.conftest import Client, NodeUnderTest, StartNode
 
 InVirtualTime = Callable[[Callable[[StartNode], Awaitable[None]]], None]
@@ -29,7 +28,7 @@ CAROL = Credentials("SCRAM-SHA-512", "carol", "pencil")
 
 async def set_password(node: NodeUnderTest, credentials: Credentials) -> None:
     salt = b"a salt of twenty byt"
-    salted = salted_password(Credential(credentials.mechanism, 4_096, credentials.password), salt)
+    salted = salted_password(credentials.mechanism, credentials.password, salt, 4_096)
     upsertion = ScramCredentialUpsertion(credentials.username, 2, 4_096, salt, salted)
     response = await node.node.broker.submit(AlterUserScramCredentialsRequest(upsertions=(upsertion,)))
     assert [result.error_code for result in response.results] == [0]

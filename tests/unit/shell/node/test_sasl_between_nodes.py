@@ -7,7 +7,6 @@ import logging
 
 import pytest
 
-from moldau.client.admin.scram import Credential, salted_password
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
@@ -22,7 +21,7 @@ from moldau.wire.protocol.messages.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from moldau.wire.protocol.sasl_tokens import Credentials
+from moldau.wire.protocol.sasl_tokens import Credentials, salted_password
 from tests.support.three_nodes import NODE_IDS, Cluster, tell
 
 SESSION_S = 4
@@ -59,7 +58,7 @@ async def change_carol(cluster: Cluster, **change: tuple[object, ...]) -> None:
 
 async def create_carol(cluster: Cluster) -> None:
     salt = b"a salt of twenty byt"
-    salted = salted_password(Credential(SCRAM, 4_096, CAROL.password), salt)
+    salted = salted_password(SCRAM, CAROL.password, salt, 4_096)
     await change_carol(cluster, upsertions=(ScramCredentialUpsertion("carol", 2, 4_096, salt, salted),))
 
 
