@@ -18,7 +18,7 @@ import msgspec
 from moldau.client.protocol.secrets import SECRET_SETTINGS, AccessError, Origin, Secret, secret_of
 from moldau.errors import KafkaError
 from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas_config
-from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN
+from moldau.wire.protocol.sasl_tokens import PASSWORD_MECHANISMS, PLAIN
 from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_sasl, has_tls
 
 SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
@@ -60,9 +60,11 @@ class ClientLogin(msgspec.Struct, frozen=True):
     password: Secret
 
     def __post_init__(self) -> None:
-        if self.mechanism not in MECHANISMS:
+        if self.mechanism not in PASSWORD_MECHANISMS:
             why = " (Kerberos is not served)" if self.mechanism == "GSSAPI" else ""
-            raise AccessError(SASL_MECHANISM, f"must be one of {', '.join(MECHANISMS)}, not {self.mechanism}{why}")
+            raise AccessError(
+                SASL_MECHANISM, f"must be one of {', '.join(PASSWORD_MECHANISMS)}, not {self.mechanism}{why}"
+            )
         if not self.username:
             raise AccessError(SASL_USERNAME, "must be set")
 
@@ -146,7 +148,7 @@ def _with_ca_location(properties: Mapping[str, str]) -> Mapping[str, str]:
 def _login(properties: Mapping[str, str], origin: Origin | None) -> ClientLogin:
     mechanism = properties.get(SASL_MECHANISM, "").strip().upper()
     if not mechanism:
-        raise AccessError(SASL_MECHANISM, f"must be set: one of {', '.join(MECHANISMS)}")
+        raise AccessError(SASL_MECHANISM, f"must be set: one of {', '.join(PASSWORD_MECHANISMS)}")
     jaas = properties.get(SASL_JAAS_CONFIG)
     if jaas is None:
         password = properties.get(SASL_PASSWORD, "")
@@ -171,9 +173,9 @@ def _login_of_jaas(mechanism: str, jaas: str, origin: Origin | None) -> ClientLo
     except KafkaError as error:
         raise AccessError(SASL_JAAS_CONFIG, f"is malformed: {error}") from error
     expected = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
-    if mechanism in MECHANISMS and module.name != expected:
+    if mechanism in PASSWORD_MECHANISMS and module.name != expected:
         raise AccessError(SASL_JAAS_CONFIG, f"must have the login module of {mechanism}, {expected}")
     username, password = module.options.get("username", ""), module.options.get("password", "")
-    if mechanism in MECHANISMS and not (username and password):
+    if mechanism in PASSWORD_MECHANISMS and not (username and password):
         raise AccessError(SASL_JAAS_CONFIG, "must have the options username and password")
     return ClientLogin(mechanism, username, secret_of(SASL_JAAS_CONFIG, password, origin))

@@ -11,7 +11,7 @@ import msgspec
 from moldau.core.config.listeners import Endpoint
 from moldau.core.config.setting import invalid_config
 from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
-from moldau.wire.protocol.sasl_tokens import MECHANISMS, PLAIN, SCRAM_HASHES, Credentials
+from moldau.wire.protocol.sasl_tokens import PASSWORD_MECHANISMS, PLAIN, SCRAM_HASHES, Credentials
 from moldau.wire.protocol.security_protocols import has_sasl
 
 _MODULES: Final = {PLAIN: PLAIN_MODULE, **dict.fromkeys(SCRAM_HASHES, SCRAM_MODULE)}
@@ -171,6 +171,6 @@ def login_module(listener: str, mechanism: str, texts: Mapping[str, str]) -> Log
 
 
 def _check_mechanism(setting: str, mechanism: str) -> None:
-    if mechanism not in MECHANISMS:
+    if mechanism not in PASSWORD_MECHANISMS:
         why = " (Kerberos is not served)" if mechanism == "GSSAPI" else ""
-        raise invalid_config(f"{setting}: {mechanism} is not served{why}; choose from {', '.join(MECHANISMS)}")
+        raise invalid_config(f"{setting}: {mechanism} is not served{why}; choose from {', '.join(PASSWORD_MECHANISMS)}")

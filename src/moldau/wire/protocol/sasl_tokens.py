@@ -1,4 +1,5 @@
-"""The tokens of SASL PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), and what SCRAM computes from them.
+"""The tokens of SASL PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628), and what SCRAM computes
+from them.
 
 Both sides use this: the broker (`core/authentication`) and the client (`client/protocol/sasl.py`). A token that is not
 one is a ProtocolError, whose text never holds a part of the token.
@@ -22,7 +23,10 @@ PLAIN: Final = "PLAIN"
 SCRAM_HASHES: Final[dict[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 SCRAM_NUMBERS: Final[dict[str, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """As KIP-554 numbers the mechanisms."""
-MECHANISMS: Final = (PLAIN, *SCRAM_HASHES)
+OAUTHBEARER: Final = "OAUTHBEARER"
+PASSWORD_MECHANISMS: Final = (PLAIN, *SCRAM_HASHES)
+"""Those by which a client logs in with a name and a password."""
+MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 MIN_ITERATIONS: Final = 4_096
 
 # possessive: a stranger's token would fill the stack of the engine, with 150 MiB for 512 KiB
@@ -41,6 +45,17 @@ _CLIENT_FINAL = re.compile(
     rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^\x00,]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+_PAIRS = r"(?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*+"
+_BEARER_FIRST = re.compile(
+    rf"n,(?:a=(?P<authorization_id>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)++))?,\x01(?P<pairs>{_PAIRS})\x01"
+)
+_AUTHORIZATION = re.compile(r"(?P<scheme>\w++) ++(?P<token>[A-Za-z0-9._~+/-]++=*+)", re.ASCII)
+_EXTENSION_NAME = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_AUTH = "auth"
+BEARER_ERROR_TAKEN: Final = b"\x01"
+"""What a client of OAUTHBEARER answers to the server's error; then the server ends the exchange (RFC 7628, 3.2.3)."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -53,8 +68,9 @@ class Credentials(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "mechanism", self.mechanism.upper())
-        if self.mechanism not in MECHANISMS:
-            raise ValueError(f"the SASL mechanism {self.mechanism} is not served; choose from {', '.join(MECHANISMS)}")
+        if self.mechanism not in PASSWORD_MECHANISMS:
+            choice = ", ".join(PASSWORD_MECHANISMS)
+            raise ValueError(f"the SASL mechanism {self.mechanism} is not served; choose from {choice}")
         if not self.username or not self.password:
             raise ValueError(f"SASL {self.mechanism} needs a username and a password")
         if "\0" in self.username + self.password:
@@ -109,6 +125,28 @@ class ServerFinal(msgspec.Struct, frozen=True):
 
     signature: bytes
     error: str = ""
+
+
+class BearerToken(msgspec.Struct, frozen=True):
+    """What a client of OAUTHBEARER sends. `token`: not yet checked, and not shown. `authorization_id`: as whom it wants
+    to act; "": as the one whom the token names. `extensions`: by name (KIP-342)."""
+
+    token: str
+    extensions: dict[str, str] = {}
+    authorization_id: str = ""
+
+    def __repr__(self) -> str:
+        return f"BearerToken({len(self.token)} characters, {len(self.extensions)} extensions)"
+
+
+class BearerError(msgspec.Struct, frozen=True, rename={"openid_configuration": "openid-configuration"}):
+    """Why a server of OAUTHBEARER refuses a token (RFC 7628, 3.2.2). `status`: such as "invalid_token"; `scope` and
+    `openid_configuration` (an address): what the client may ask a token for, and where; "" where the server does not
+    say."""
+
+    status: str
+    scope: str = ""
+    openid_configuration: str = ""
 
 
 def encode_plain(username: str, password: str) -> bytes:
@@ -179,6 +217,61 @@ def decode_server_final(token: bytes) -> ServerFinal:
     """Raises ProtocolError."""
     match = _match(_SERVER_FINAL, token, "last message of the server")
     return ServerFinal(_bytes64(match["signature"] or ""), match["error"] or "")
+
+
+def encode_bearer(token: BearerToken) -> bytes:
+    """The first token of a client of OAUTHBEARER. Raises ValueError for a token or an extension that the mechanism
+    cannot carry; the text holds neither's value."""
+    if _TOKEN.fullmatch(token.token) is None:
+        raise ValueError("a bearer token is of letters, digits and the characters - . _ ~ + /")
+    for name, value in token.extensions.items():
+        if name == _AUTH or _EXTENSION_NAME.fullmatch(name) is None:
+            raise ValueError(f"the name of an extension is of letters, and not {_AUTH}: {name!r}")
+        if _EXTENSION_VALUE.fullmatch(value) is None:
+            raise ValueError(f"the value of the extension {name} is empty, or not of printable ASCII characters")
+    name = token.authorization_id.replace("=", "=3D").replace(",", "=2C")
+    pairs = "".join(f"\x01{key}={value}" for key, value in token.extensions.items())
+    return f"n,{f'a={name}' if name else ''},\x01{_AUTH}=Bearer {token.token}{pairs}\x01\x01".encode()
+
+
+def decode_bearer(token: bytes) -> BearerToken:
+    """Raises ProtocolError, in Apache Kafka's words; also where a name of a pair comes twice, of which Kafka takes the
+    last."""
+    invalid = "Invalid OAUTHBEARER client first message"
+    try:
+        match = _BEARER_FIRST.fullmatch(token.decode("ascii"))
+    except UnicodeDecodeError:
+        match = None
+    if match is None:
+        raise ProtocolError(invalid)
+    found = [each.partition("=")[::2] for each in match["pairs"].split("\x01")[:-1]]
+    pairs = dict(found)
+    if len(pairs) < len(found):
+        raise ProtocolError(f"{invalid}: a key comes twice")
+    authorization = pairs.pop(_AUTH, None)
+    if authorization is None:
+        raise ProtocolError(f"{invalid}: '{_AUTH}' not specified")
+    bearer = _AUTHORIZATION.fullmatch(authorization)
+    if bearer is None:
+        raise ProtocolError(f"{invalid}: invalid '{_AUTH}' format")
+    if bearer["scheme"].lower() != "bearer":
+        # Kafka repeats the scheme, which may be a part of a token
+        raise ProtocolError(invalid.replace("Invalid", "Invalid scheme in"))
+    return BearerToken(bearer["token"], pairs, _unescaped(match["authorization_id"] or ""))
+
+
+def encode_bearer_error(error: BearerError) -> bytes:
+    """The server's answer to a token that it refuses: a JSON object, without the members that are empty."""
+    members = {"status": error.status, "scope": error.scope, "openid-configuration": error.openid_configuration}
+    return msgspec.json.encode({name: value for name, value in members.items() if value})
+
+
+def decode_bearer_error(token: bytes) -> BearerError:
+    """What the server answered. Raises ProtocolError where it is no such JSON object."""
+    try:
+        return msgspec.json.decode(token, type=BearerError)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ProtocolError("Invalid OAUTHBEARER server error format") from None
 
 
 def scram_nonce(random_bytes: bytes) -> str:
