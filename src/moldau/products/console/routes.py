@@ -20,7 +20,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from moldau.errors import MoldauError
@@ -46,6 +45,8 @@ from moldau.products.service.look.charts import draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
 from moldau.products.service.look.plan import draw_plan
 from moldau.products.service.look.words import visible
+from moldau.products.service.people import Role
+from moldau.products.service.routes import ServedRoute, ServiceRoute
 from moldau.products.service.service import Service, event
 from moldau.types import hint
 
@@ -86,21 +87,21 @@ class Pages:
         self.templates.globals.update(standing=self._standing)
 
     def app(self) -> ASGIApp:
-        routes = [
-            Route("/", self.page),
-            Route("/topics", self.page),
-            Route("/topics/{topic}", self.page),
-            Route("/topics/{topic}/tail", self.page),
-            Route("/topics/{topic}/records", self.records),
-            Route("/topics/{topic}/records.jsonl", self.download),
-            Route("/topics/{topic}/stream", self.stream),
-            Route("/groups", self.page),
-            Route("/groups/{group:any}", self.page),
-            Route("/pipelines", self.page),
-            Route("/pipelines/{pipeline:any}", self.page),
-            Route("/brokers", self.page),
-            Route("/brokers/{broker}", self.page),
-            Route("/live", self.live),
+        routes: list[ServiceRoute] = [
+            ServedRoute("/", self.page, needs=Role.VIEWER),
+            ServedRoute("/topics", self.page, needs=Role.VIEWER),
+            ServedRoute("/topics/{topic}", self.page, needs=Role.VIEWER),
+            ServedRoute("/topics/{topic}/tail", self.page, needs=Role.VIEWER),
+            ServedRoute("/topics/{topic}/records", self.records, needs=Role.VIEWER),
+            ServedRoute("/topics/{topic}/records.jsonl", self.download, needs=Role.VIEWER),
+            ServedRoute("/topics/{topic}/stream", self.stream, needs=Role.VIEWER),
+            ServedRoute("/groups", self.page, needs=Role.VIEWER),
+            ServedRoute("/groups/{group:any}", self.page, needs=Role.VIEWER),
+            ServedRoute("/pipelines", self.page, needs=Role.VIEWER),
+            ServedRoute("/pipelines/{pipeline:any}", self.page, needs=Role.VIEWER),
+            ServedRoute("/brokers", self.page, needs=Role.VIEWER),
+            ServedRoute("/brokers/{broker}", self.page, needs=Role.VIEWER),
+            ServedRoute("/live", self.live, needs=Role.VIEWER),
             STATIC,
         ]
         return self.service.app(routes, self.no_such_page)

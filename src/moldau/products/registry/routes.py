@@ -10,7 +10,6 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from moldau.products.registry.core import decisions
 from moldau.products.registry.core.kinds.kinds import KINDS, PROTOBUF
@@ -31,6 +30,8 @@ from moldau.products.registry.core.refusals import (
 )
 from moldau.products.registry.core.state import LATEST, RegistryState, Schema, schema_of
 from moldau.products.registry.topic import SchemasTopic
+from moldau.products.service.people import Role
+from moldau.products.service.routes import ServedRoute
 
 CONTENT = "application/vnd.schemaregistry.v1+json"
 MAX_BODY = 1_000_000
@@ -118,7 +119,7 @@ class Routes:
     def __init__(self, topic: SchemasTopic) -> None:
         self._topic = topic
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[ServedRoute]:
         subject, version = "/subjects/{subject:path}", "/subjects/{subject:path}/versions/{version}"
         schema = "/schemas/ids/{id}"
         return [
@@ -372,7 +373,7 @@ def _text(state: RegistryState, value: SchemaValue, asked: Question) -> str:
 # --- HTTP ---
 
 
-def _route(method: str, path: str, act: Act, *parameters: str, is_raw: bool = False) -> Route:
+def _route(method: str, path: str, act: Act, *parameters: str, is_raw: bool = False) -> ServedRoute:
     """`parameters`: those that are served here. `is_raw`: the answer is a schema's own text."""
 
     async def endpoint(request: Request) -> Response:
@@ -384,7 +385,8 @@ def _route(method: str, path: str, act: Act, *parameters: str, is_raw: bool = Fa
             return error(refusal.code, str(refusal))
         return Response(found if is_raw else msgspec.json.encode(found), media_type=CONTENT)
 
-    return Route(path, endpoint, methods=[method])
+    needs = Role.VIEWER if method == "GET" else Role.EDITOR
+    return ServedRoute(path, endpoint, needs=needs, methods=[method])
 
 
 async def _body(request: Request) -> dict[str, Any]:

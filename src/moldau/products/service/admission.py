@@ -1,31 +1,61 @@
-"""Who may ask a service: a function of the request's method and headers. A login is another such function."""
+"""Who may ask a service. The contract between a service, its routes and its logins:
+
+1. `Admit` is an async function of the request and of the role that its route needs. It gives the `Person` who asks, or
+   a `Refusal`. Where the route needs Role.NOBODY, it gives `NOBODY` for a request without a login. Elsewhere it
+   refuses such a request: a browser is led to the login page (303), all others get 401 with WWW-Authenticate.
+2. `Service` asks it before each request and then compares roles: a person whose role is lower than the route needs gets
+   403. An endpoint reads the Person by `person_of(request)` and decides nothing about roles.
+3. A route is a `ServedRoute` or `ServedFiles` (`routes.py`) and names its least role. `Service.app` takes no other.
+   Paths without a route need Role.VIEWER.
+
+`this_machine` is the admission of a service without logins, on the loopback alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+from starlette.requests import Request
+
+from moldau.products.service.people import LOCAL, Person, Role
 from moldau.transport.http_endpoint import is_loopback_host
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case, in the order of the request."""
 
-Admit = Callable[[str, Headers], str | None]
-"""Of a method and the headers: why the request is refused (403), in one sentence; None: it is admitted."""
+
+class Refusal(msgspec.Struct, frozen=True):
+    """`status`: 303 (with a `location`), 401 (with a `www-authenticate`), 403, 429 or 503. `sentence`: why."""
+
+    status: int
+    sentence: str
+    headers: tuple[tuple[str, str], ...] = ()
 
 
-def this_machine(method: str, headers: Headers) -> str | None:
-    """Admits what a browser or a tool of this machine sends.
+Admit = Callable[[Request, Role], Awaitable[Person | Refusal]]
+"""Of a request, and of the role that its route needs."""
+
+
+async def this_machine(request: Request, _: Role) -> Person | Refusal:
+    """Admits what a browser or a tool of this machine sends, as an admin.
 
     The Host header must name the loopback, so that no page elsewhere can read the service under a name of its own (DNS
-    rebinding). From other sites a reader may follow a link; streams, scripts and forms of theirs are refused, and what
-    changes something has to come from the service's own pages, or from no browser at all.
+    rebinding).
     """
+    headers: Headers = request.scope["headers"]
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) != 1 or not is_loopback_host(hosts[0].decode("latin-1")):
-        return "this service answers requests from this machine only"
+        return Refusal(403, "this service answers requests from this machine only")
+    return refuse_other_sites(request.method, headers) or LOCAL
+
+
+def refuse_other_sites(method: str, headers: Headers) -> Refusal | None:
+    """From other sites a reader may follow a link; streams, scripts and forms of theirs are refused, and what changes
+    something has to come from the service's own pages, or from no browser at all."""
     fetched = dict(headers)
     site, reads = fetched.get(b"sec-fetch-site", b"none"), method in ("GET", "HEAD")
     is_foreign = site == b"cross-site" and fetched.get(b"sec-fetch-mode") != b"navigate"
     if is_foreign or (not reads and site not in (b"none", b"same-origin")):
-        return "this service does not answer requests from other sites"
+        return Refusal(403, "this service does not answer requests from other sites")
     return None

@@ -1,7 +1,8 @@
 """What every HTTP service of a product has in common: its application, its streams, its numbers, its end.
 
-A service brings its routes and says who may ask (`Admit`, see `admission.py`: the hook for a login too). It gets
-`/metrics`, headers that keep a browser from loading or embedding anything foreign, and a bound on its streams.
+A service brings its routes, each with the role that it needs, and says who may ask (`Admit`: the contract stands in
+`admission.py`). It gets `/metrics`, headers that keep a browser from loading or embedding anything foreign, and a bound
+on its streams.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from moldau.products.service.admission import Admit
+from moldau.products.service.admission import Admit, Refusal
+from moldau.products.service.people import Role, put_person
+from moldau.products.service.routes import ServedRoute, ServiceRoute, check_routes, needed_by
 
 MAX_STREAMS = 20
 """Of one service together; one more gets 503."""
@@ -60,13 +62,14 @@ class Service:
 
     def app(
         self,
-        routes: Sequence[BaseRoute],
+        routes: Sequence[ServiceRoute],
         not_found: NotFound,
         more_metrics: Callable[[], bytes] = bytes,
         error: ErrorAnswer = error_text,
     ) -> ASGIApp:
         """The application: `routes`, `/metrics` with `more_metrics` in Prometheus' text, and `not_found` for all other
-        paths. `error` answers a request that is not admitted, a method that a path does not have, and a failure."""
+        paths. `error` answers a request that is not admitted, a method that a path does not have, and a failure.
+        Raises TypeError for a route that names no role."""
 
         async def metrics(_: Request) -> Response:
             text = (await run_in_threadpool(more_metrics)).decode() + self._own_metrics()
@@ -78,8 +81,10 @@ class Service:
         async def failed(*_: object) -> Response:
             return error(500, "Internal server error: see the log of this service")
 
+        every = [*routes, ServedRoute("/metrics", metrics, needs=Role.VIEWER)]
+        check_routes(every)
         served = Starlette(
-            routes=[*routes, Route("/metrics", metrics)],
+            routes=every,
             exception_handlers={404: not_found, 405: wrong_method, Exception: failed},
         )
 
@@ -94,9 +99,18 @@ class Service:
                     message = {**message, "headers": [*message["headers"], *_HEADERS]}
                 await send(message)
 
-            refusal = self._admit(scope["method"], scope["headers"])
-            app = served if refusal is None else error(403, refusal)
-            await app(scope, receive, send_guarded)
+            request = Request(scope, receive)
+            needs, subject = needed_by(every, scope)
+            person = await self._admit(request, needs)
+            if isinstance(person, Refusal):
+                answer = error(person.status, person.sentence)
+                answer.headers.update(dict(person.headers))
+                await answer(scope, receive, send_guarded)
+            elif person.role_on(subject) < needs:
+                await error(403, f"{person.principal} is no {needs.word} here")(scope, receive, send_guarded)
+            else:
+                put_person(scope, person)
+                await served(scope, receive, send_guarded)
 
         return guarded
 

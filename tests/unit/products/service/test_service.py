@@ -11,14 +11,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message
 
-from moldau.products.service.admission import Headers, this_machine
+from moldau.products.service.admission import Refusal, refuse_other_sites, this_machine
+from moldau.products.service.people import NOBODY, How, Person, Role, person_of
+from moldau.products.service.routes import ServedRoute
 from moldau.products.service.service import MAX_STREAMS, Service, event
 
 LOCAL = ((b"host", b"127.0.0.1:80"),)
 
 
-async def hello(_: Request) -> Response:
-    return PlainTextResponse("hello")
+async def hello(request: Request) -> Response:
+    return PlainTextResponse(f"hello {person_of(request).role.word}")
 
 
 async def nothing_there(request: Request, _: Exception) -> Response:
@@ -49,14 +51,48 @@ def ask(app: ASGIApp, path: str, headers: Sequence[tuple[bytes, bytes]] = LOCAL)
     return sent[0]["status"], dict(sent[0]["headers"]), body.decode()
 
 
-def test_a_login_is_a_function_of_method_and_headers() -> None:
-    def with_token(_: str, headers: Headers) -> str | None:
-        return None if (b"authorization", b"Bearer river") in headers else "a token is needed"
+async def by_token(request: Request, needs: Role) -> Person | Refusal:
+    """The token is the name of a role."""
+    _, _, token = request.headers.get("authorization", "").partition(" ")
+    if not token:
+        return NOBODY if needs is Role.NOBODY else Refusal(401, "log in", (("www-authenticate", "Bearer"),))
+    subjects = (("orders-", Role.EDITOR),)
+    return Person(f"User:{token}", Role[token.upper()], How.BEARER, subjects=subjects)
 
-    app = Service("registry", with_token).app([Route("/", hello)], nothing_there)
-    assert ask(app, "/")[::2] == (403, "a token is needed")
-    assert ask(app, "/metrics")[0] == 403
-    assert ask(app, "/", ((b"authorization", b"Bearer river"),))[::2] == (200, "hello")
+
+def token(role: str) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"authorization", b"Bearer " + role.encode()),)
+
+
+def test_a_route_answers_whoever_has_its_role() -> None:
+    routes = [ServedRoute(f"/{role.word}", hello, needs=role) for role in Role]
+    app = Service("registry", by_token).app(routes, nothing_there)
+    for role in Role:
+        for asked in Role:
+            headers = token(asked.word) if asked is not Role.NOBODY else ()
+            status, told, body = ask(app, f"/{role.word}", headers)
+            if asked >= role:
+                assert (status, body) == (200, f"hello {asked.word}")
+            elif asked is Role.NOBODY:
+                assert (status, told[b"www-authenticate"]) == (401, b"Bearer")
+            else:
+                assert (status, body) == (403, f"User:{asked.word} is no {role.word} here")
+    assert ask(app, "/metrics")[0] == ask(app, "/else")[0] == 401
+    assert ask(app, "/else", token("viewer"))[0] == 404
+
+
+def test_a_role_on_a_prefix_counts_for_the_subjects_that_begin_with_it() -> None:
+    route = ServedRoute("/subjects/{subject:path}", hello, needs=Role.EDITOR, subject="subject")
+    app = Service("registry", by_token).app([route], nothing_there)
+    assert ask(app, "/subjects/orders-value", token("viewer"))[0] == 200
+    assert ask(app, "/subjects/order", token("viewer"))[0] == 403
+
+
+def test_a_route_that_names_no_role_cannot_be_made() -> None:
+    with pytest.raises(TypeError):
+        ServedRoute("/", hello)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="names no role"):
+        Service("registry", by_token).app([Route("/", hello)], nothing_there)  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +110,12 @@ def test_a_login_is_a_function_of_method_and_headers() -> None:
 )
 def test_a_form_of_another_site_changes_nothing(method: str, site: bytes, mode: bytes, is_admitted: bool) -> None:
     headers = (*LOCAL, (b"sec-fetch-site", site), (b"sec-fetch-mode", mode))
-    assert (this_machine(method, headers) is None) is is_admitted
-    assert this_machine(method, LOCAL) is None
+    assert (refuse_other_sites(method, headers) is None) is is_admitted
+    assert refuse_other_sites(method, LOCAL) is None
 
 
 def test_every_answer_is_counted_and_carries_the_headers_that_keep_foreign_pages_out() -> None:
-    app = Service("registry", this_machine).app([Route("/", hello)], nothing_there)
+    app = Service("registry", this_machine).app([ServedRoute("/", hello, needs=Role.VIEWER)], nothing_there)
     for path in ("/", "/", "/else"):
         assert ask(app, path)[1][b"x-frame-options"] == b"DENY"
     assert ask(app, "/", ())[0] == 403
@@ -98,7 +134,7 @@ def test_a_service_with_an_open_stream_is_not_idle_and_counts_it_until_its_end()
     async def watch(_: Request) -> Response:
         return service.stream(events())
 
-    app = service.app([Route("/watch", watch)], nothing_there)
+    app = service.app([ServedRoute("/watch", watch, needs=Role.VIEWER)], nothing_there)
     assert "event: open\ndata: false\n" in ask(app, "/watch")[2]
     assert service.is_idle(0)
     assert 'moldau_service_streams{service="registry"} 0\n' in ask(app, "/metrics")[2]
@@ -118,5 +154,5 @@ def test_one_stream_too_many_is_refused() -> None:
     async def watch(_: Request) -> Response:
         return service.stream(nested(1))
 
-    assert ask(service.app([Route("/watch", watch)], nothing_there), "/watch")[0] == 200
+    assert ask(service.app([ServedRoute("/watch", watch, needs=Role.VIEWER)], nothing_there), "/watch")[0] == 200
     assert refused == [200] * (MAX_STREAMS - 1) + [503]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import jinja2
-from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
 
 from moldau import __version__
 from moldau.products.service.look.words import show_count, show_duration, show_rate, show_size, visible
+from moldau.products.service.people import Role
+from moldau.products.service.routes import ServedFiles
 
 _HERE = Path(__file__).parent
-STATIC = Mount("/static", StaticFiles(directory=_HERE / "static"))
+STATIC = ServedFiles("/static", _HERE / "static", needs=Role.NOBODY)
 
 
 def templates_in(directory: Path) -> jinja2.Environment:

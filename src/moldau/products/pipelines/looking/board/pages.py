@@ -14,7 +14,6 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
 
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.looking.picture import boxes_and_edges
@@ -24,6 +23,8 @@ from moldau.products.service.look.charts import Chart, draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
 from moldau.products.service.look.plan import Box, Edge, draw_plan
 from moldau.products.service.look.words import show_count, show_rate
+from moldau.products.service.people import Role
+from moldau.products.service.routes import ServedRoute, ServiceRoute
 from moldau.products.service.service import Service, event
 from moldau.products.service.serving import served_in_thread
 from moldau.spark.query_states import metrics_page
@@ -48,7 +49,12 @@ class BoardPages:
         self._templates = templates_in(_TEMPLATES)
 
     def app(self) -> Any:
-        routes = [Route("/", self.page), Route("/live", self.live), Route("/status.json", self.status), STATIC]
+        routes: list[ServiceRoute] = [
+            ServedRoute("/", self.page, needs=Role.VIEWER),
+            ServedRoute("/live", self.live, needs=Role.VIEWER),
+            ServedRoute("/status.json", self.status, needs=Role.VIEWER),
+            STATIC,
+        ]
         return self._service.app(routes, self.no_such_page, lambda: metrics_page(self._state.reports()))
 
     async def page(self, _: Request) -> Response:

@@ -1,0 +1,91 @@
+"""Who asks a service: a person, or a machine, with a role.
+
+    NOBODY < VIEWER < EDITOR < ADMIN
+
+Every route declares the least role that it needs (`routes.py`). `Admit` of `admission.py` finds out who asks, and the
+service puts the Person into the request: `person_of(request)`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+
+from moldau.client.protocol.access import ClusterAccess
+
+
+class Role(enum.IntEnum):
+    """A role includes those below it. A route that needs NOBODY is open to all, such as the login page."""
+
+    NOBODY = 0
+    VIEWER = 1
+    EDITOR = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        """As files and pages write it."""
+        return self.name.lower()
+
+
+class How(enum.Enum):
+    """How a person logged in."""
+
+    NOT = "not logged in"
+    THIS_MACHINE = "a program of this machine"
+    PASSWORD = "a password of the cluster"
+    OIDC = "OpenID Connect"
+    BASIC = "basic authentication"
+    BEARER = "a bearer token"
+
+
+class Person(msgspec.Struct, frozen=True):
+    """`principal`: Kafka's, such as `User:alice`. `role`: everywhere; `subjects`: more of it for the subjects of a
+    registry that begin with a prefix.
+
+    `access`: to the cluster under the person's own name; None: the service acts under its own. Its secrets are
+    masked wherever it is shown (`client.protocol.secrets`). `csrf`: the token that forms of this person carry; empty
+    where no cookie says who asks.
+    """
+
+    principal: str
+    role: Role
+    how: How
+    access: ClusterAccess | None = None
+    subjects: tuple[tuple[str, Role], ...] = ()
+    csrf: str = ""
+
+    def __repr__(self) -> str:
+        return f"Person({self.principal!r}, {self.role.word}, {self.how.name})"
+
+    @property
+    def is_nobody(self) -> bool:
+        """Whether nobody logged in."""
+        return self.how is How.NOT
+
+    def role_on(self, subject: str | None) -> Role:
+        """The role for a subject of a registry; None: for all that is no subject."""
+        if subject is None:
+            return self.role
+        return max([self.role, *(role for prefix, role in self.subjects if subject.startswith(prefix))])
+
+
+NOBODY: Final = Person("User:ANONYMOUS", Role.NOBODY, How.NOT)
+LOCAL: Final = Person("the user of this machine", Role.ADMIN, How.THIS_MACHINE)
+"""Who asks a service that has no login and listens on the loopback alone."""
+
+_KEY = "moldau.person"
+
+
+def put_person(scope: MutableMapping[str, Any], person: Person) -> None:
+    scope[_KEY] = person
+
+
+def person_of(request: Request) -> Person:
+    """Who asks. Every endpoint of a service may ask this: the service admitted the person before."""
+    person: Person = request.scope[_KEY]
+    return person

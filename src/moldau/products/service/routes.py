@@ -1,0 +1,62 @@
+"""Routes of a service. Each names the least role that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from moldau.products.service.people import Role
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class ServedRoute(Route):
+    """`subject`: the path parameter that names a subject, so that a role on its prefix counts (`Person.role_on`)."""
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Endpoint,
+        *,
+        needs: Role,
+        methods: Sequence[str] | None = None,
+        subject: str | None = None,
+    ) -> None:
+        super().__init__(path, endpoint, methods=None if methods is None else list(methods))
+        self.needs = needs
+        self.subject = subject
+
+
+class ServedFiles(Mount):
+    """The files of a folder, which are part of the program: open to all where `needs` is NOBODY."""
+
+    def __init__(self, path: str, directory: Path, *, needs: Role) -> None:
+        super().__init__(path, StaticFiles(directory=directory))
+        self.needs = needs
+
+
+ServiceRoute = ServedRoute | ServedFiles
+
+
+def check_routes(routes: Sequence[BaseRoute]) -> None:
+    """Raises TypeError for a route that names no role."""
+    for route in routes:
+        if not isinstance(route, ServedRoute | ServedFiles):
+            raise TypeError(f"{route!r} names no role: make it a ServedRoute")
+
+
+def needed_by(routes: Sequence[ServiceRoute], scope: Scope) -> tuple[Role, str | None]:
+    """The role that the request needs, and the subject that its path names. Paths that have no route, and methods that
+    a path does not have, need a viewer."""
+    for route in routes:
+        match, found = route.matches(scope)
+        if match is Match.FULL:
+            name = route.subject if isinstance(route, ServedRoute) else None
+            return route.needs, None if name is None else str(found["path_params"][name])
+    return Role.VIEWER, None
