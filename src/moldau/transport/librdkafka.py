@@ -13,12 +13,23 @@ from moldau.client.protocol.access import (
     REQUEST_TIMEOUT_MS,
     ClusterAccess,
 )
-from moldau.client.protocol.security import PLAIN_TEXT, ClientSecurity
+from moldau.client.protocol.security import (
+    PLAIN_TEXT,
+    SASL_JAAS_CONFIG,
+    SASL_PASSWORD,
+    SASL_USERNAME,
+    ClientSecurity,
+)
+from moldau.errors import kafka_error
 from moldau.transport.security import credentials_of, tls_settings_of
 
 if TYPE_CHECKING:
     from moldau.core.config.tls_settings import TlsSettings
 
+NO_TOKENS: Final = (
+    f"{SASL_JAAS_CONFIG} has a delegation token, and librdkafka, which this needs, cannot log in by one: log in with "
+    f"the name and the password of a user ({SASL_USERNAME} and {SASL_PASSWORD})"
+)
 _REQUEST_MS: Final = (10, 300_000)
 _CONNECT_MS: Final = (1_000, LARGEST_CLIENT_NUMBER)
 """The ranges of these settings there, which are smaller than Kafka's."""
@@ -39,7 +50,10 @@ def librdkafka_settings(access: ClusterAccess) -> dict[str, object]:
 
 
 def security_settings(security: ClientSecurity) -> dict[str, object]:
-    """Of these settings those that secure the connections. Raises as `librdkafka_settings`."""
+    """Of these settings those that secure the connections. Raises as `librdkafka_settings`, and INVALID_CONFIG for a
+    login by a delegation token, which librdkafka does not have."""
+    if security.login is not None and security.login.is_token:
+        raise kafka_error("INVALID_CONFIG", NO_TOKENS)
     found: dict[str, object] = {}
     if security != PLAIN_TEXT:
         found["security.protocol"] = security.protocol

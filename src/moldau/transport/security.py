@@ -54,7 +54,7 @@ def credentials_of(security: ClientSecurity) -> Credentials | None:
         return None
     password = read_secret(login.password, SASL_PASSWORD)
     try:
-        return Credentials(login.mechanism, login.username, password)
+        return Credentials(login.mechanism, login.username, password, login.is_token)
     except ValueError as error:
         raise kafka_error("INVALID_CONFIG", str(error)) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -60,6 +61,29 @@ def test_scram_proves_the_password_and_checks_that_of_the_server() -> None:
     key = server_key(PENCIL.mechanism, salted_password(PENCIL.mechanism, "pencil", b"salt", 4_096))
     proven = encode_server_final(ServerFinal(signature(PENCIL.mechanism, key, message)))
     assert go_on(exchange, SaslAuthenticateResponse(auth_bytes=proven, session_lifetime_ms=5)) == 5
+
+
+def test_a_delegation_token_logs_in_by_an_extension_that_the_proof_covers() -> None:
+    token = Credentials("SCRAM-SHA-256", "token-id", "aG1hYw==", is_token=True)
+    exchange, first = tokens(token)
+    bare = first.decode().removeprefix("n,,")
+    assert re.fullmatch("n=token-id,r=[^,]+,tokenauth=true", bare)
+    answer = first_answer(first.removesuffix(b",tokenauth=true"))
+    last = go_on(exchange, SaslAuthenticateResponse(auth_bytes=answer))
+    assert isinstance(last, SaslAuthenticateRequest)
+    final = decode_client_final(last.auth_bytes)
+    key = server_key(token.mechanism, salted_password(token.mechanism, "aG1hYw==", b"salt", 4_096))
+    proven = signature(token.mechanism, key, f"{bare},{answer.decode()},{final.unproven}")
+    answered = SaslAuthenticateResponse(auth_bytes=encode_server_final(ServerFinal(proven)))
+    assert go_on(exchange, answered) == 0
+
+
+def test_a_delegation_token_does_not_log_in_by_plain_and_is_named_where_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="a delegation token logs in by SCRAM-SHA-256 or SCRAM-SHA-512"):
+        Credentials("PLAIN", "token-id", "aG1hYw==", is_token=True)
+    exchange, _ = tokens(Credentials("SCRAM-SHA-256", "token-id", "aG1hYw==", is_token=True))
+    with pytest.raises(KafkaError, match="refused the delegation token token-id: no reason"):
+        go_on(exchange, SaslAuthenticateResponse(error_code=58, error_message=None))
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,30 @@ def test_the_entry_of_jaas_has_its_password_as_secret() -> None:
         password_of_entry("sasl.jaas.config", "nonsense")
 
 
+TOKEN = f'{SCRAM_MODULE} required username="id-1" password="{{}}" tokenauth="{{}}";'
+
+
+@pytest.mark.parametrize(("option", "is_token"), [("true", True), ("TRUE", True), ("false", False), ("yes", False)])
+def test_a_delegation_token_is_an_option_of_jaas(option: str, is_token: bool) -> None:
+    login = security(sasl_jaas_config=TOKEN.format("hidden", option)).login
+    assert login is not None
+    assert (login.username, login.is_token) == ("id-1", is_token)
+    assert "hidden" not in repr(login)
+
+
+@pytest.mark.parametrize("origin", [None, Origin('/a "b"\\c.properties')])
+def test_a_delegation_token_is_sent_as_jaas_that_has_the_place_of_its_secret(origin: Origin | None) -> None:
+    text = TOKEN.format("${env:HMAC}" if origin is None else "hidden", "true")
+    access = ClusterAccess.from_properties({"bootstrap.servers": "a", **SASL, "sasl.jaas.config": text}, origin=origin)
+    options = access.spark_options()
+    assert "hidden" not in str(options)
+    assert not {"kafka.sasl.username", "kafka.sasl.password"} & set(options)
+    sent = {name.removeprefix("kafka."): text for name, text in options.items()}
+    assert ClusterAccess.from_properties(sent) == pickle.loads(pickle.dumps(access)) == access
+    assert access.security.login is not None
+    assert access.security.login.is_token
+
+
 def test_an_authority_by_the_name_of_librdkafka() -> None:
     by_name = ClientSecurity.from_properties({"security.protocol": "SSL", "ssl.ca.location": "ca.pem"})
     assert dict(by_name.tls) == {"ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem"}

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
 from moldau.transport.librdkafka import librdkafka_settings
+from moldau.wire.protocol.jaas import SCRAM_MODULE
 from tests.support.certificates import authority
 
 SERVERS = "b:1,a:9092,[::1]:9092"
@@ -90,3 +91,12 @@ def test_a_secret_that_is_not_there_is_named() -> None:
     said = {**LOGIN, "sasl.password": "${env:MOLDAU_TEST_NOTHING}"}
     with pytest.raises(KafkaError, match=r"sasl\.password: the environment variable MOLDAU_TEST_NOTHING is not set"):
         librdkafka_settings(access_of(security_protocol="SASL_SSL", **said))
+
+
+def test_a_delegation_token_is_refused_before_librdkafka_sends_it_as_a_password() -> None:
+    jaas = f'{SCRAM_MODULE} required username="id-1" password="hidden" tokenauth="true";'
+    access = access_of(security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=jaas)
+    with pytest.raises(KafkaError, match="librdkafka, which this needs, cannot log in by one: log in with") as refused:
+        librdkafka_settings(access)
+    assert refused.value.name == "INVALID_CONFIG"
+    assert "hidden" not in str(refused.value)

@@ -55,6 +55,16 @@ ERROR_TEXTS: Final[dict[int, str]] = {
     56: "Disk error when trying to access log file on the disk.",
     57: "The user-specified log directory is not found in the broker config.",
     60: "A partition reassignment is in progress.",
+    61: "Delegation Token feature is not enabled.",
+    62: "Delegation Token is not found on server.",
+    63: "Specified Principal is not valid Owner/Renewer.",
+    64: (
+        "Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on delegation token "
+        "authenticated channels."
+    ),
+    65: "Delegation Token authorization failed.",
+    66: "Delegation Token is expired.",
+    67: "Supplied principalType is not supported.",
     68: "The group is not empty.",
     69: "The group id does not exist.",
     73: "Topic deletion is disabled.",
@@ -91,6 +101,9 @@ _OWN_CLASSES: Final = {
     36: "TopicExistsException",
     40: "InvalidConfigurationException",
     56: "KafkaStorageException",
+    61: "DelegationTokenDisabledException",
+    64: "UnsupportedByAuthenticationException",
+    65: "DelegationTokenAuthorizationException",
     68: "GroupNotEmptyException",
 }
 """Classes that are not called as the error is."""

@@ -1,4 +1,4 @@
-"""SASL on the client's side: PLAIN and SCRAM (KIP-43, 84, 152, 368), as requests to send and answers to take.
+"""SASL on the client's side: PLAIN and SCRAM (KIP-43, 48, 84, 152, 368), as requests to send and answers to take.
 
 A driver sends what `authenticating` gives, in turn, and gives it each answer (`go_on`). Of both APIs the versions of
 KIP-152 and later are spoken: no token goes without a header.
@@ -83,7 +83,7 @@ def go_on(exchange: Authenticating, answer: Any = None) -> SaslHandshakeRequest 
 
 def _scram(credentials: Credentials, nonce: str, peer: str) -> Authenticating:
     mechanism = credentials.mechanism
-    bare = encode_client_first(credentials.username, nonce)
+    bare = encode_client_first(credentials.username, nonce, is_token=credentials.is_token)
     answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest((_HEADER + bare).encode())
     _accepted(answer, credentials, peer)
     server_first = bytes(answer.auth_bytes)
@@ -109,9 +109,8 @@ def _scram(credentials: Credentials, nonce: str, peer: str) -> Authenticating:
 
 def _accepted(answer: SaslAuthenticateResponse, credentials: Credentials, peer: str) -> int:
     if answer.error_code:
-        raise kafka_error(
-            answer.error_code, f"{peer} refused the user {credentials.username}: {answer.error_message or 'no reason'}"
-        )
+        who = f"the {'delegation token' if credentials.is_token else 'user'} {credentials.username}"
+        raise kafka_error(answer.error_code, f"{peer} refused {who}: {answer.error_message or 'no reason'}")
     return answer.session_lifetime_ms
 
 

@@ -2,7 +2,7 @@
 
     security.protocol                      PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
     ssl.truststore.*, ssl.keystore.*, ...  CLIENT_TLS_SETTINGS; read and checked by `moldau.transport.security`
-    sasl.mechanism, sasl.jaas.config       PLAIN and SCRAM
+    sasl.mechanism, sasl.jaas.config       PLAIN and SCRAM, SCRAM also by a delegation token (`tokenauth="true"`)
 
 Three names of librdkafka are understood, too: `ssl.ca.location`, and `sasl.username` with `sasl.password`. Others than
 these are left alone, as Kafka's clients do.
@@ -17,8 +17,8 @@ import msgspec
 
 from moldau.client.protocol.secrets import SECRET_SETTINGS, AccessError, Origin, Secret, secret_of
 from moldau.errors import KafkaError
-from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas_config
-from moldau.wire.protocol.sasl_tokens import PASSWORD_MECHANISMS, PLAIN
+from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, encode_jaas_config, parse_jaas_config
+from moldau.wire.protocol.sasl_tokens import PASSWORD_MECHANISMS, PLAIN, TOKEN_EXTENSION
 from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_sasl, has_tls
 
 SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
@@ -53,11 +53,14 @@ _TRUSTSTORE: Final = "ssl.truststore."
 
 
 class ClientLogin(msgspec.Struct, frozen=True):
-    """As whom a client logs in by SASL. Raises AccessError for a mechanism that is not served."""
+    """As whom a client logs in by SASL. Raises AccessError for a mechanism that is not served.
+
+    `is_token`: the name is the id of a delegation token, and the password its HMAC in base64 (KIP-48)."""
 
     mechanism: str
     username: str
     password: Secret
+    is_token: bool = False
 
     def __post_init__(self) -> None:
         if self.mechanism not in PASSWORD_MECHANISMS:
@@ -67,6 +70,17 @@ class ClientLogin(msgspec.Struct, frozen=True):
             )
         if not self.username:
             raise AccessError(SASL_USERNAME, "must be set")
+        if self.is_token and self.mechanism == PLAIN:
+            raise AccessError(SASL_MECHANISM, "must be one of SCRAM: a delegation token does not log in by PLAIN")
+
+    def properties(self) -> dict[str, str]:
+        """The settings that say it, the secret as its reference. Raises AccessError for a secret in memory."""
+        found, reference = {SASL_MECHANISM: self.mechanism}, self.password.reference()
+        if not self.is_token:
+            return {**found, SASL_USERNAME: self.username, SASL_PASSWORD: reference}
+        # the names of librdkafka cannot say it
+        options = {"username": self.username, "password": reference, TOKEN_EXTENSION: "true"}
+        return {**found, SASL_JAAS_CONFIG: encode_jaas_config(LoginModule(SCRAM_MODULE, options))}
 
 
 class ClientSecurity(msgspec.Struct, frozen=True):
@@ -104,6 +118,7 @@ class ClientSecurity(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         login = "" if self.login is None else f", {self.login.mechanism}, {self.login.username!r}, ***"
+        login += ", token" if self.login is not None and self.login.is_token else ""
         return f"ClientSecurity({self.protocol}{login})"
 
     @property
@@ -118,9 +133,7 @@ class ClientSecurity(msgspec.Struct, frozen=True):
         found = {SECURITY_PROTOCOL: self.protocol, **dict(self.tls)}
         found |= {name: secret.reference() for name, secret in self.tls_secrets}
         if self.login is not None:
-            found[SASL_MECHANISM] = self.login.mechanism
-            found[SASL_USERNAME] = self.login.username
-            found[SASL_PASSWORD] = self.login.password.reference()
+            found |= self.login.properties()
         return found
 
 
@@ -178,4 +191,6 @@ def _login_of_jaas(mechanism: str, jaas: str, origin: Origin | None) -> ClientLo
     username, password = module.options.get("username", ""), module.options.get("password", "")
     if mechanism in PASSWORD_MECHANISMS and not (username and password):
         raise AccessError(SASL_JAAS_CONFIG, "must have the options username and password")
-    return ClientLogin(mechanism, username, secret_of(SASL_JAAS_CONFIG, password, origin))
+    # as Java's Boolean.parseBoolean
+    is_token = expected == SCRAM_MODULE and module.options.get(TOKEN_EXTENSION, "").lower() == "true"
+    return ClientLogin(mechanism, username, secret_of(SASL_JAAS_CONFIG, password, origin), is_token)

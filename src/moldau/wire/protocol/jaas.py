@@ -21,6 +21,7 @@ _BLANK = re.compile(r"(?:[\x00-\x20]|//[^\r\n]*|/\*.*?(?:\*/|\Z)|/[^\r\n]*)*", r
 _NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)|-?\.(?![0-9])")
 _WORD = re.compile(r"[A-Za-z_$\u00a0-\U0010ffff][A-Za-z_$\u00a0-\U0010ffff0-9.-]*")
 _QUOTED = re.compile(r"""(["'])((?:\\[^\r\n]|(?!\1)[^\\\r\n])*)\\?(?:\1|(?=[\r\n])|\Z)""")
+_SPECIAL = re.compile(r'[\x00-\x1f"\\]')
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^\r\n])")
 _NAMED_ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -50,6 +51,12 @@ def parse_jaas_config(text: str) -> LoginModule:
     if len(modules) > 1:
         raise _invalid(f"JAAS config property contains {len(modules)} login modules, should be 1 module")
     return modules[0]
+
+
+def encode_jaas_config(module: LoginModule) -> str:
+    """The text that `parse_jaas_config` reads, and Kafka's clients do. It holds the secrets of the options."""
+    options = "".join(f' {key}="{_SPECIAL.sub(_escaped, value)}"' for key, value in module.options.items())
+    return f"{module.name} required{options};"
 
 
 def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
@@ -90,6 +97,11 @@ def _tokens(text: str) -> Iterator[_Token]:
             position += 1
             yield _Token(text[position - 1], is_word=False)
         position = _end(_BLANK.match(text, position))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    return f"\\{ord(character):03o}" if character < " " else f"\\{character}"
 
 
 def _end(match: re.Match[str] | None) -> int:

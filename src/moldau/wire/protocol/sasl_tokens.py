@@ -28,6 +28,8 @@ PASSWORD_MECHANISMS: Final = (PLAIN, *SCRAM_HASHES)
 """Those by which a client logs in with a name and a password."""
 MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 MIN_ITERATIONS: Final = 4_096
+TOKEN_EXTENSION: Final = "tokenauth"
+"""The extension of SCRAM by which a client logs in with a delegation token (KIP-48): its value is "true"."""
 
 # possessive: a stranger's token would fill the stack of the engine, with 150 MiB for 512 KiB
 _BASE64 = r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
@@ -60,11 +62,14 @@ BEARER_ERROR_TAKEN: Final = b"\x01"
 
 class Credentials(msgspec.Struct, frozen=True):
     """As whom a client logs in. The password is not shown. Raises ValueError for a mechanism that is not served, and
-    where a name or a password is missing."""
+    where a name or a password is missing.
+
+    `is_token`: the name is the id of a delegation token and the password its HMAC in base64 (KIP-48); SCRAM only."""
 
     mechanism: str
     username: str
     password: str
+    is_token: bool = False
 
     def __post_init__(self) -> None:
         force_setattr(self, "mechanism", self.mechanism.upper())
@@ -73,11 +78,13 @@ class Credentials(msgspec.Struct, frozen=True):
             raise ValueError(f"the SASL mechanism {self.mechanism} is not served; choose from {choice}")
         if not self.username or not self.password:
             raise ValueError(f"SASL {self.mechanism} needs a username and a password")
+        if self.is_token and self.mechanism not in SCRAM_HASHES:
+            raise ValueError(f"a delegation token logs in by {' or '.join(SCRAM_HASHES)}, not by {self.mechanism}")
         if "\0" in self.username + self.password:
             raise ValueError("a username or password holds no character of code 0")
 
     def __repr__(self) -> str:
-        return f"Credentials({self.mechanism}, {self.username!r}, ***)"
+        return f"Credentials({self.mechanism}, {self.username!r}, ***{', token' if self.is_token else ''})"
 
 
 class PlainToken(msgspec.Struct, frozen=True):
@@ -162,9 +169,10 @@ def decode_plain(token: bytes) -> PlainToken:
     return PlainToken(*parts)
 
 
-def encode_client_first(username: str, nonce: str) -> str:
+def encode_client_first(username: str, nonce: str, *, is_token: bool = False) -> str:
     """The bare part, behind the GS2 header "n,,"."""
-    return f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    extension = f",{TOKEN_EXTENSION}=true" if is_token else ""
+    return f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extension}"
 
 
 def decode_client_first(token: bytes) -> ClientFirst:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.errors import InvalidConfigError
-from moldau.wire.protocol.jaas import PLAIN_MODULE, parse_jaas_config
+from moldau.wire.protocol.jaas import PLAIN_MODULE, LoginModule, encode_jaas_config, parse_jaas_config
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,12 @@ from moldau.wire.protocol.jaas import PLAIN_MODULE, parse_jaas_config
 def test_options_are_words_and_quoted_texts(written: str, options: dict[str, str]) -> None:
     module = parse_jaas_config(f"{PLAIN_MODULE} required {written};")
     assert (module.name, module.options) == (PLAIN_MODULE, options)
+
+
+@pytest.mark.parametrize("text", ["", "${env:WORD}", "7", "a\"b'c\\", "\0" + "1", "\r\n\t", "x;//y", "ü\U0001f511"])
+def test_what_is_written_is_read_again(text: str) -> None:
+    module = LoginModule(PLAIN_MODULE, {"username": "a", "password": text, "last": "1"})
+    assert parse_jaas_config(encode_jaas_config(module)) == module
 
 
 @pytest.mark.parametrize(
