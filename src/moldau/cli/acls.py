@@ -142,13 +142,13 @@ def explain(arguments: argparse.Namespace) -> int:
     from moldau.types import Uuid
 
     who = principal_of(arguments.principal)
-    with _in_words():
+    with _as_command_errors():
         operation = operation_of(arguments.operation)
     named = _named(arguments)
     if len(named) != 1:
         raise CommandError("name one resource: --topic, --group, --transactional-id or --cluster")
     (kind, name), host = named[0], arguments.host
-    with _in_words():
+    with _as_command_errors():
         check_operation(kind, operation)
     with cluster_admin(arguments) as admin:
         found = questions.describe_acls(admin, AclFilter(int(kind), name, int(AclPatternType.MATCH)))
@@ -192,7 +192,7 @@ def described(acl: Acl) -> str:
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _as_command_errors() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
@@ -249,7 +249,7 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         return questions.copier_needs([*topics, *groups], written)
     if not named or not arguments.operation:
         raise CommandError("say what is done, by --operation or --as, and to what: --topic, --group, ... or --cluster")
-    with _in_words():
+    with _as_command_errors():
         operations = tuple(dict.fromkeys(map(operation_of, arguments.operation)))
         for resource in named:
             for operation in operations:

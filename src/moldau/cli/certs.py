@@ -91,7 +91,7 @@ def _add_days(parser: argparse.ArgumentParser, default: int) -> None:
 
 
 def init_authority(arguments: argparse.Namespace) -> int:
-    with _in_words():
+    with _as_command_errors():
         from moldau.transport.authority_folder import AuthorityFolder
 
         folder = AuthorityFolder.create(Path(arguments.dir), arguments.name, _now(), _days(arguments))
@@ -102,7 +102,7 @@ def init_authority(arguments: argparse.Namespace) -> int:
 
 def issue_certificate(arguments: argparse.Namespace) -> int:
     password = _password(arguments)
-    with _in_words():
+    with _as_command_errors():
         from moldau.transport.authority_folder import AuthorityFolder
 
         written = AuthorityFolder(Path(arguments.dir)).issue(
@@ -120,7 +120,7 @@ def issue_certificate(arguments: argparse.Namespace) -> int:
 
 def show_certificates(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.dir)
-    with _in_words():
+    with _as_command_errors():
         paths = [input_path(text) for text in arguments.files] or _files_of(folder)
         rows = [_row(path, certificate) for path in paths for certificate in _certificates(path)]
     print_rows(rows, _COLUMNS, as_json=arguments.json, empty="no certificate is there")
@@ -184,7 +184,7 @@ def _password(arguments: argparse.Namespace) -> str | None:
 
         is_file = arguments.password_file is not None
         secret = Secret.in_file(arguments.password_file) if is_file else Secret.in_environment(arguments.password_env)
-        with _in_words():
+        with _as_command_errors():
             password = read_secret(secret, "--password-file" if is_file else "--password-env")
     if not password:
         raise CommandError("the password is empty")
@@ -202,7 +202,7 @@ def _now() -> datetime:
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _as_command_errors() -> Iterator[None]:
     from moldau.errors import KafkaError, MoldauError
     from moldau.extras import MissingExtraError, require_extra
 

@@ -18,7 +18,7 @@ HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def without_trace() -> Iterator[None]:
     """A context for methods that Spark calls in a Python process of its own. A MoldauError loses its trace. Any other
     error keeps it, since it is a mistake of ours or of a user's function. The process ends after the error."""
     try:
@@ -29,11 +29,11 @@ def in_words() -> Iterator[None]:
 
 
 def told_in_words(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function with `in_words` around it. Spark pickles it: the context manager as a decorator has a generator."""
+    """The function inside `without_trace`. Spark pickles it: the context manager as a decorator has a generator."""
 
     @wraps(function)
     def told(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with in_words():
+        with without_trace():
             return function(*args, **kwargs)
 
     return told

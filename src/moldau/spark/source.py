@@ -36,7 +36,7 @@ from moldau.columnar import PartitionRange
 from moldau.errors import KafkaError
 from moldau.spark import offsets as planning
 from moldau.spark.connect import count_tasks, is_connect
-from moldau.spark.in_words import in_words, told_in_words
+from moldau.spark.in_words import told_in_words, without_trace
 from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import (
     EARLIEST,
@@ -121,7 +121,7 @@ class TopicDataSource(DataSource):
         self._check_schema(schema)
         return TopicBatchReader(parse_source_options(self.options, is_streaming=False), self.parallelism)
 
-    # without `in_words`: after an error here, pyspark raises one of its own, and that alone would be told
+    # not `told_in_words`: after an error here, pyspark raises one of its own, and that alone would be told
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802 - Spark's name
         self._check_schema(schema)
         return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism, self.decoding)
@@ -170,7 +170,7 @@ class _TaskReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes one empty partition of its own kind where we plan none.
         if isinstance(partition, RangesPartition):
-            with in_words():
+            with without_trace():
                 batches = read_ranges(self.options, partition.ranges)
                 yield from batches if self.decoding is None else map(self.decoding.add, batches)
 

@@ -112,14 +112,17 @@ class Members:
             raise
 
     def _enter_users(self) -> None:
-        """Users and ACLs are known to every broker when this returns. Raises KafkaError."""
+        """Users and ACLs are known to every broker when this returns. Raises KafkaError, and MoldauError when
+        the time is up."""
         if not self._security.has_entries:
             return
         self.ask(self._security.enter)
         quorums = [member.node.quorum for member in self._members.values()]
         newest = max(quorum.image.end_offset for quorum in quorums)
         deadline = time.monotonic() + FAILOVER_S
-        while any(quorum.image.end_offset < newest for quorum in quorums) and time.monotonic() < deadline:
+        while any(quorum.image.end_offset < newest for quorum in quorums):
+            if time.monotonic() > deadline:
+                raise MoldauError(f"not every broker knows the users and ACLs after {FAILOVER_S:.0f} s")
             time.sleep(POLL_S)
 
     def boot(self, *node_ids: int, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -138,7 +141,7 @@ class Members:
                 runtime.raise_failed_start()
             late = [node_id for node_id in starting if node_id not in serving]
             if late:
-                raise MoldauError(told_of_late(late, self.count, timeout_s))
+                raise MoldauError(told_of_late(late, self.count, timeout_s, self.settings))
         except BaseException:
             for node_id in starting:
                 if node_id not in serving:
@@ -387,11 +390,18 @@ class Members:
             time.sleep(POLL_S)
 
 
-def told_of_late(late: Sequence[int], brokers: int, timeout_s: float) -> str:
+def told_of_late(late: Sequence[int], brokers: int, timeout_s: float, settings: BrokerSettings) -> str:
     """What an error says of the node ids that do not serve in time, in a cluster of so many brokers."""
+    from moldau.shell.node.authorization import super_users_to_add, unnamed_nodes
+
     who = f"broker{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
     story = f"{who} did not serve within {timeout_s:g} s"
-    return story if brokers == 1 else f"{story}: a majority of the brokers must run and reach each other"
+    if brokers == 1:
+        return story
+    missing = unnamed_nodes(settings)
+    if missing:
+        return f"{story}: super.users does not name the brokers; add {super_users_to_add(missing)}"
+    return f"{story}: a majority of the brokers must run and reach each other"
 
 
 def _partition_of(image: MetadataImage, topic: str, index: int) -> PartitionImage:

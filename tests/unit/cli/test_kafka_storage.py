@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.arguments import settings_in
 from moldau.cli.kafka.tools import run_tool
+from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.snapshot import decode_snapshot
+from moldau.errors import KafkaError
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.node.storage_format import MetaProperties, read_meta_properties
 from moldau.shell.quorum.metadata_log import load_bootstrap_records
@@ -135,6 +138,19 @@ def test_what_cannot_be_formatted_is_refused_in_a_sentence(
     assert storage("format", "-t", CLUSTER, "-c", config, *words) == 1
     assert said in capsys.readouterr().err
     assert not (config.parent / "a" / "meta.properties").exists()
+
+
+@pytest.mark.parametrize(
+    "line", ["listener.security.protocol.map=PLAINTEXT:SASL_SSL,CONTROLLER:SSL", "authorizer.class.name=not.Here"]
+)
+def test_a_node_whose_logins_and_certificates_come_later_is_formatted(
+    config: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    config.write_text(f"{config.read_text()}{line}\n")
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s") == 0, capsys.readouterr().err
+    assert properties_of(config.parent / "a").cluster_id == CLUSTER
+    with pytest.raises(KafkaError):
+        parse_broker_settings(settings_in(str(config)))
 
 
 @pytest.mark.parametrize("name", ["node.id", "process.roles"])

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Message, Producer
 
+from moldau.core.authorization.settings import STANDARD_AUTHORIZER
+from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.errors import KafkaError, MoldauError, NotLeaderOrFollowerError
 from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster, NotReachedError, inside
@@ -309,7 +311,15 @@ def test_a_broker_that_restarts_while_it_is_cut_off_is_killed_and_the_others_go_
 
 
 def test_one_broker_that_is_late_hears_nothing_of_a_majority() -> None:
-    assert told_of_late([1], 1, 60.0) == "broker 1 did not serve within 60 s"
+    assert told_of_late([1], 1, 60.0, parse_broker_settings({})) == "broker 1 did not serve within 60 s"
+
+
+def test_brokers_that_let_each_other_not_in_are_told_of_super_users() -> None:
+    nodes = {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}
+    settings = parse_broker_settings({**nodes, "authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:x"})
+    assert told_of_late([1, 2], 3, 60.0, settings) == (
+        "brokers 1, 2 did not serve within 60 s: super.users does not name the brokers; add User:ANONYMOUS"
+    )
 
 
 def test_brokers_that_need_each_other_are_revived_together() -> None:

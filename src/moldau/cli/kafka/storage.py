@@ -97,7 +97,7 @@ def run(arguments: Arguments) -> int:
 def read_settings(path: str) -> BrokerSettings:
     """Of the file. Raises ArgumentError where it cannot be read or names no directory, KafkaError for bad settings."""
     try:
-        settings = parse_broker_settings(settings_in(path))
+        settings = parse_broker_settings(settings_in(path), is_for_start=False)
     except CommandError as error:
         raise ArgumentError(str(error)) from error
     if not settings.log_directories:

@@ -27,6 +27,8 @@ class AclCatalogue:
         self.ids: dict[Acl, dict[Uuid, None]] = {}
         self._by_name: dict[str, dict[Acl, None]] = {}
         self._by_principal: dict[str, dict[Acl, None]] = {}
+        self._by_host: dict[str, dict[Acl, None]] = {}
+        """Without those for all hosts: they are most, and a filter that names them gains nothing here."""
         self._by_kind: dict[_Kind, dict[Acl, None]] = {}
         self._lengths: dict[int, int] = {}
         """How many names of each length there are, for prefixes."""
@@ -41,6 +43,8 @@ class AclCatalogue:
             self._lengths[len(acl.name)] = self._lengths.get(len(acl.name), 0) + 1
         self._by_name.setdefault(acl.name, {})[acl] = None
         self._by_principal.setdefault(acl.principal, {})[acl] = None
+        if acl.host != WILDCARD:
+            self._by_host.setdefault(acl.host, {})[acl] = None
         self._by_kind.setdefault(_kind_of(acl), {})[acl] = None
 
     def remove(self, acl_id: Uuid, acl: Acl) -> None:
@@ -51,6 +55,8 @@ class AclCatalogue:
             return
         del self.ids[acl]
         _drop(self._by_principal, acl.principal, acl)
+        if acl.host != WILDCARD:
+            _drop(self._by_host, acl.host, acl)
         _drop(self._by_kind, _kind_of(acl), acl)
         if _drop(self._by_name, acl.name, acl):
             self._lengths[len(acl.name)] -= 1
@@ -76,6 +82,9 @@ class AclCatalogue:
         if wanted.principal is not None:
             of_principal = self._by_principal.get(wanted.principal)
             groups = _smaller(groups, [] if of_principal is None else [of_principal])
+        if wanted.host not in (None, WILDCARD):
+            of_host = self._by_host.get(wanted.host)
+            groups = _smaller(groups, [] if of_host is None else [of_host])
         for group in groups:
             yield from group
 

@@ -461,8 +461,9 @@ def _notice(name: str) -> str | None:
     return None
 
 
-def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
-    """The settings that `texts` and the defaults make.
+def parse_broker_settings(texts: Mapping[str, str], *, is_for_start: bool = True) -> BrokerSettings:
+    """The settings that `texts` and the defaults make. `is_for_start`: a node starts with them, so logins, certificates
+    and the authorizer are checked too.
 
     Raises error 40 (INVALID_CONFIG) naming the first setting, in the order of `texts`, that is no value of its type,
     is out of its range, or asks for what is not served and cannot be left out in silence; then for what two settings
@@ -481,6 +482,8 @@ def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
     values["controller_quorum_bootstrap_servers"] = parse_servers("controller.quorum.bootstrap.servers", servers)
     settings = msgspec.convert(values, BrokerSettings)
     _check_together(settings)
+    if is_for_start:
+        _check_security(settings)
     return settings
 
 
@@ -529,14 +532,13 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("process.roles must be broker, controller or broker,controller")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
-    check_authorizer(settings.authorizer_class_name, settings.texts)
     if settings.is_broker:
         check_registered(settings.registered_listeners, settings.inter_broker_listener)
         if not settings.is_alone:
             check_routable(settings.registered_listeners)
-    _check_security(settings)
+    if all(name in settings.texts for name in ("inter.broker.listener.name", "security.inter.broker.protocol")):
+        raise invalid_config("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
     check_quorum(settings)
-    check_sasl(settings)
     check_directories(settings.log_directories, settings.metadata_log_dir, settings.cordoned_log_dirs)
     try:
         parse_overrides(settings.max_connections_per_ip_overrides)
@@ -558,10 +560,8 @@ def _check_together(settings: BrokerSettings) -> None:
 
 
 def _check_security(settings: BrokerSettings) -> None:
-    """Raises error 40 where a listener could not be secured as its settings ask."""
-    texts = settings.texts
-    if "inter.broker.listener.name" in texts and "security.inter.broker.protocol" in texts:
-        raise invalid_config("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
+    """Raises error 40 where a listener could not be secured as its settings ask. Kafka formats with such settings."""
+    check_authorizer(settings.authorizer_class_name, settings.texts)
     own = [endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)]
     for name in settings.tls_listeners:
         tls = settings.tls_of(name)
@@ -570,3 +570,4 @@ def _check_security(settings: BrokerSettings) -> None:
                 f"listener {name} speaks TLS and has no certificate: set ssl.keystore.type=PEM and "
                 f"ssl.keystore.location, or both behind listener.name.{name.lower()}."
             )
+    check_sasl(settings)

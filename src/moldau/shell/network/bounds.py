@@ -57,9 +57,11 @@ class RequestMemory:
         self._telemetry = telemetry or Telemetry()
         self._name = name
         self.used_bytes = 0
-        # shown of the listeners of clients: they are made before those of the controller
-        self._telemetry.held.setdefault(name.replace(".", "_"), lambda: (self.used_bytes, self.limit_bytes))
         self._waiting: dict[int, Callable[[], None]] = {}
+
+    def show(self) -> None:
+        """Makes it a metric, in the place of another one of this name."""
+        self._telemetry.held[self._name.replace(".", "_")] = lambda: (self.used_bytes, self.limit_bytes)
 
     def try_take(self, count: int, held_bytes: int = 0) -> bool:
         """Takes `count` bytes, or says no. A taker that alone holds memory, `held_bytes`, always gets them, so that no

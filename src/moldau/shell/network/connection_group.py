@@ -51,6 +51,11 @@ class ConnectionGroup:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._has_ended = False
 
+    def show_memory(self) -> None:
+        """Makes what its requests hold a metric: of a node, that of the listeners of clients."""
+        self.request_memory.show()
+        self.unauthenticated_memory.show()
+
     def new_connection(
         self,
         listener_name: str,

@@ -194,6 +194,7 @@ class Node:
             self.telemetry,
             new_admission(settings, self.doors, self.log, self.telemetry, max_open=for_clients),
         )
+        group.show_memory()
         tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms, self.telemetry)
         self._network = with_logins(tls.secured(self.doors.network), settings, self.doors.random, self.doors.workers)
         warn_of_open_listeners(settings, self.log)

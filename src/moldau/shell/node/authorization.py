@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.core.authentication.settings import listeners_of_others, login_at
@@ -33,22 +33,35 @@ def new_authorizer(settings: BrokerSettings, quorum: QuorumRole, log: EventLog) 
             authorizer.change(delta.acls)
 
     quorum.subscribe(metadata_changed)
-    _warn_of_nodes(settings, super_users, log)
+    _warn_of_nodes(settings, log)
     return authorizer
 
 
-def _warn_of_nodes(settings: BrokerSettings, super_users: Collection[str], log: EventLog) -> None:
-    missing = ", ".join(
-        f"{escape(principal)} on the listener {listener}"
-        for listener, principal in principals_of_nodes(settings).items()
-        if principal not in super_users
-    )
+def _warn_of_nodes(settings: BrokerSettings, log: EventLog) -> None:
+    missing = unnamed_nodes(settings)
     if missing:
+        come_as = ", ".join(
+            f"{escape(principal)} on the listener {listener}" for listener, principal in missing.items()
+        )
         log.warn(
             "authorizer",
-            f"{SUPER_USERS} does not name the nodes of this cluster: they come as {missing}. A node knows no ACL "
-            "before it has found the quorum, so no quorum is found once all nodes were stopped",
+            f"{SUPER_USERS} does not name the nodes of this cluster: they come as {come_as}. A node knows no ACL "
+            "before it has found the quorum, so nodes that start together find none. "
+            f"Add to {SUPER_USERS}: {escape(super_users_to_add(missing))}",
         )
+
+
+def unnamed_nodes(settings: BrokerSettings) -> dict[str, str]:
+    """Those of `principals_of_nodes` that `super.users` lacks although ACLs decide."""
+    if not settings.has_authorizer:
+        return {}
+    named = parse_super_users(settings.texts.get(SUPER_USERS, ""))
+    return {name: principal for name, principal in principals_of_nodes(settings).items() if principal not in named}
+
+
+def super_users_to_add(missing: Mapping[str, str]) -> str:
+    """What `unnamed_nodes` found, as `super.users` is written."""
+    return ";".join(dict.fromkeys(missing.values()))
 
 
 def principals_of_nodes(settings: BrokerSettings) -> dict[str, str]:

@@ -56,10 +56,16 @@ def test_a_filter_names_the_same_acls_with_the_index(
             assert sorted(named) == sorted(acl_id for acl_id, acl in acls.items() if names_acl(wanted, acl))
 
 
-def test_a_filter_with_a_name_or_a_principal_looks_at_few() -> None:
+def test_a_filter_with_a_name_a_principal_or_a_host_looks_at_few() -> None:
     acls = StoredAcls()
     for number in range(2_000):
-        acls[number.to_bytes(16, "big")] = Acl(2, f"t{number}", 3, f"User:u{number}", "*", 3, 3)
+        host = f"10.0.0.{number}" if number < 8 else "*"
+        acls[number.to_bytes(16, "big")] = Acl(2, f"t{number}", 3, f"User:u{number}", host, 3, 3)
     catalogue = done(acls.catalogue())
-    for wanted in (AclFilter(2, "t7"), AclFilter(2, "t7", 2), AclFilter(principal="User:u7")):
+    for wanted in (
+        AclFilter(2, "t7"),
+        AclFilter(2, "t7", 2),
+        AclFilter(principal="User:u7"),
+        AclFilter(host="10.0.0.7"),
+    ):
         assert len(list(catalogue.named(wanted))) <= 1  # pauses: one for each few ACLs that are looked at
