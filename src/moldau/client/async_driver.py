@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
-from moldau.client.protocol.sasl import NONCE_BYTES, authenticating, go_on
+from moldau.client.protocol.sasl import NONCE_BYTES, Login, authenticating, go_on
 from moldau.ports import Random, Workers
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.framing import LENGTH_SIZE
@@ -93,10 +93,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self.close()
             raise self._lost(f"no answer in {allowed_s} s") from error
 
-    async def authenticate(self, credentials: Credentials, random: Random, workers: Workers) -> int:
+    async def authenticate(self, login: Login, random: Random, workers: Workers) -> int:
         """Logs in, or again; nothing else may be sent meanwhile. Gives how many milliseconds the session lasts, 0: for
         ever. Raises KafkaError, and as `request`. The hashes of SCRAM are done by `workers`."""
-        exchange = authenticating(credentials, random.random_bytes(NONCE_BYTES), self._protocol.peer)
+        known = login if isinstance(login, Credentials) else await login.bearer_soon()
+        exchange = authenticating(known, random.random_bytes(NONCE_BYTES), self._protocol.peer)
         step = go_on(exchange)
         while not isinstance(step, int):
             answer: msgspec.Struct = await self.request(cast(Request[Any], step))

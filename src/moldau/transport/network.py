@@ -17,10 +17,10 @@ from moldau.core.config.listeners import is_wildcard
 from moldau.transport.held_port import hold_port
 
 if TYPE_CHECKING:
+    from moldau.client.protocol.sasl import Login as ClientLogin
     from moldau.ports import Random, Workers
     from moldau.transport.tls import ClientTls, ServerTls
     from moldau.transport.tls_transport import HandshakeTurns
-    from moldau.wire.protocol.sasl_tokens import Credentials
 
 ANY_PORT_TRIES = 20
 """A port that the system picks may be taken between the picking and the listening, where many connections are made."""
@@ -52,7 +52,7 @@ class Listener(Protocol):
 class Login(NamedTuple):
     """As whom this node logs in at another one, and what an exchange of SASL needs."""
 
-    credentials: Credentials
+    credentials: ClientLogin
     random: Random
     workers: Workers
 

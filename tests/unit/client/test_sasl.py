@@ -16,6 +16,9 @@ from moldau.wire.protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from moldau.wire.protocol.sasl_tokens import (
+    BEARER_ERROR_TAKEN,
+    OAUTHBEARER,
+    BearerToken,
     Credentials,
     ServerFinal,
     ServerFirst,
@@ -30,11 +33,12 @@ from moldau.wire.protocol.sasl_tokens import (
 PENCIL = Credentials("SCRAM-SHA-512", "a,b=c", "pencil")
 
 
-def tokens(credentials: Credentials) -> Any:
+def tokens(credentials: Credentials | BearerToken) -> Any:
     """An exchange behind its handshake, and its first token."""
+    mechanism = credentials.mechanism if isinstance(credentials, Credentials) else OAUTHBEARER
     exchange = authenticating(credentials, b"n" * 24, "broker:9092")
-    assert go_on(exchange) == SaslHandshakeRequest(credentials.mechanism)
-    request = go_on(exchange, SaslHandshakeResponse(0, (credentials.mechanism,)))
+    assert go_on(exchange) == SaslHandshakeRequest(mechanism)
+    request = go_on(exchange, SaslHandshakeResponse(0, (mechanism,)))
     assert isinstance(request, SaslAuthenticateRequest)
     return exchange, request.auth_bytes
 
@@ -154,3 +158,33 @@ def test_credentials_do_not_show_their_password() -> None:
 def test_credentials_that_nobody_could_use_are_refused(mechanism: str, username: str, password: str) -> None:
     with pytest.raises(ValueError, match=r"SASL|username"):
         Credentials(mechanism, username, password)
+
+
+def test_a_bearer_token_is_one_message_with_its_extensions() -> None:
+    exchange, token = tokens(BearerToken("a.b.c", {"traceId": "1"}))
+    assert token == b"n,,\x01auth=Bearer a.b.c\x01traceId=1\x01\x01"
+    assert go_on(exchange, SaslAuthenticateResponse(session_lifetime_ms=60_000)) == 60_000
+
+
+def test_a_refused_bearer_token_ends_the_exchange_as_the_rfc_says() -> None:
+    exchange, _ = tokens(BearerToken("a.b.hidden"))
+    last = go_on(exchange, SaslAuthenticateResponse(auth_bytes=b'{"status":"invalid_token"}'))
+    assert last == SaslAuthenticateRequest(BEARER_ERROR_TAKEN)
+    with pytest.raises(KafkaError, match=r"refused the bearer token: expired \(status invalid_token\)") as refused:
+        go_on(exchange, SaslAuthenticateResponse(58, "expired"))
+    assert refused.value.name == "SASL_AUTHENTICATION_FAILED"
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_server_that_lets_a_refused_bearer_token_in_is_not_believed() -> None:
+    exchange, _ = tokens(BearerToken("a.b.c"))
+    go_on(exchange, SaslAuthenticateResponse(auth_bytes=b"\x1b[31mno JSON"))
+    with pytest.raises(KafkaError, match=r"no reason \(status unknown\)"):
+        go_on(exchange, SaslAuthenticateResponse())
+
+
+def test_a_token_that_the_mechanism_cannot_carry_is_not_sent() -> None:
+    exchange = authenticating(BearerToken("a\x01auth=Bearer b"), b"n" * 24, "broker:9092")
+    go_on(exchange)
+    with pytest.raises(KafkaError, match="a bearer token is of letters"):
+        go_on(exchange, SaslHandshakeResponse(0, (OAUTHBEARER,)))

@@ -15,13 +15,13 @@ from moldau.client.blocking.offsets import ask_for_coordinator
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import GROUP_KEY
 from moldau.client.protocol.retries import NO_SUCH_TOPIC
+from moldau.client.protocol.sasl import Login
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.types import TopicPartition
 from moldau.wire.protocol.error_codes import each_error_code
 from moldau.wire.protocol.messages.cluster import DescribeClusterRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
-from moldau.wire.protocol.sasl_tokens import Credentials
 from moldau.wire.protocol.schema import Request
 
 CONTROLLERS = 2
@@ -62,7 +62,7 @@ class ClusterAdmin:
         access: ClusterAccess,
         *,
         answer_timeout_ms: int | None = None,
-        credentials: Credentials | None = None,
+        credentials: Login | None = None,
     ) -> None:
         """`answer_timeout_ms`: how long an answer is waited for; None: longer than the broker waits, which has the
         `request_timeout_ms` of the access. `credentials`: see ClusterClient."""

@@ -15,11 +15,10 @@ from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.metadata import ClusterMetadata, PartitionLeader, TopicMetadata
 from moldau.client.protocol.retries import RetrySchedule, UnknownHostError
-from moldau.client.protocol.sasl import LOGIN_REFUSED
+from moldau.client.protocol.sasl import LOGIN_REFUSED, Login
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.types import TopicPartition
-from moldau.wire.protocol.sasl_tokens import Credentials
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 METADATA_MAX_AGE_MS = 300_000
@@ -44,7 +43,7 @@ class ClusterClient:
         access: ClusterAccess,
         *,
         had_contact: bool = False,
-        credentials: Credentials | None = None,
+        credentials: Login | None = None,
     ) -> None:
         self._dialer = dialer
         self._credentials = credentials

@@ -17,13 +17,13 @@ import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.connection import ClientProtocol
-from moldau.client.protocol.sasl import NONCE_BYTES, REAUTHENTICATE_AT, authenticating, go_on
+from moldau.client.protocol.sasl import NONCE_BYTES, REAUTHENTICATE_AT, Login, authenticating, go_on
 from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.framing import LENGTH_SIZE, gathered
-from moldau.wire.protocol.sasl_tokens import Credentials
+from moldau.wire.protocol.sasl_tokens import BearerToken, Credentials
 from moldau.wire.protocol.schema import Request
 
 _READ_AHEAD_BYTES = 64 * 1024
@@ -44,7 +44,7 @@ class ClientConnection:
         port: int,
         *,
         connect_timeout_ms: int | None = None,
-        credentials: Credentials | None = None,
+        credentials: Login | None = None,
     ) -> None:
         """`connect_timeout_ms`: in place of that of the access. `credentials`: as whom to log in; None: the listener
         asks for none."""
@@ -62,6 +62,8 @@ class ClientConnection:
         self._read_ahead = b""
         self._early: deque[tuple[int, memoryview]] = deque()
         """Answers that had to be taken before the next login: the version and the body of each."""
+        # fetched before a broker waits for it
+        known = _known(credentials)
         self._stream: Stream | None = dialer.dial(host, port, connect_timeout_ms)
         try:
             request: list[bytes] | None = self._protocol.versions_request()
@@ -70,8 +72,8 @@ class ClientConnection:
                 request = self._protocol.take_versions(self.receive())
             # a broker takes its time to refuse, so that passwords are not tried out fast
             self.request_timeout_ms = access.request_timeout_ms
-            if credentials is not None:
-                self._authenticate(credentials)
+            if known is not None:
+                self._authenticate(known)
         except BaseException:
             self.close()
             raise
@@ -112,14 +114,14 @@ class ClientConnection:
 
     # --- authentication ---
 
-    def _authenticate(self, credentials: Credentials) -> None:
+    def _authenticate(self, known: Credentials | BearerToken) -> None:
         """Logs in, or again (KIP-368). Answers in flight are taken first, in memory of their own: a broker takes
         no other request between those of a login. Raises KafkaError."""
         self._log_in_again_ms = None
         while self._protocol.pending:
             version = self._protocol.pending[0].version
             self._early.append((version, self._receive_next(None)))
-        exchange = authenticating(credentials, self._dialer.random_bytes(NONCE_BYTES), str(self))
+        exchange = authenticating(known, self._dialer.random_bytes(NONCE_BYTES), str(self))
         began_ms = self._monotonic_ms()
         try:
             step = go_on(exchange)
@@ -152,8 +154,10 @@ class ClientConnection:
         where the session ends soon also until what is in flight is answered."""
         self._connected()
         due_ms = self._log_in_again_ms
-        if due_ms is not None and self._credentials is not None and self._monotonic_ms() >= due_ms:
-            self._authenticate(self._credentials)
+        if due_ms is not None and self._monotonic_ms() >= due_ms:
+            known = _known(self._credentials)
+            if known is not None:
+                self._authenticate(known)
         self._write(self._protocol.request(message, version))
 
     def receive_message(self, response: type[ResponseType], buffer: bytearray | None = None) -> ResponseType:
@@ -247,3 +251,8 @@ class ClientConnection:
                     raise ConnectionResetError("the broker closed it")
         except OSError as error:
             raise self._lost(error) from error
+
+
+def _known(login: Login | None) -> Credentials | BearerToken | None:
+    """What logs in now. Waits where a token must be fetched."""
+    return login if login is None or isinstance(login, Credentials) else login.bearer()

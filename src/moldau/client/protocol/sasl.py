@@ -1,4 +1,5 @@
-"""SASL on the client's side: PLAIN and SCRAM (KIP-43, 48, 84, 152, 368), as requests to send and answers to take.
+"""SASL on the client's side: PLAIN, SCRAM and OAUTHBEARER (KIP-43, 48, 84, 152, 255, 368), as requests to send and
+answers to take.
 
 A driver sends what `authenticating` gives, in turn, and gives it each answer (`go_on`). Of both APIs the versions of
 KIP-152 and later are spoken: no token goes without a header.
@@ -7,8 +8,9 @@ KIP-152 and later are spoken: no token goes without a header.
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from moldau.errors import KafkaError, ProtocolError, kafka_error
 from moldau.wire.protocol.messages.sasl import (
@@ -18,12 +20,17 @@ from moldau.wire.protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from moldau.wire.protocol.sasl_tokens import (
+    BEARER_ERROR_TAKEN,
     MIN_ITERATIONS,
+    OAUTHBEARER,
     PLAIN,
+    BearerToken,
     Credentials,
     client_key,
+    decode_bearer_error,
     decode_server_final,
     decode_server_first,
+    encode_bearer,
     encode_client_final,
     encode_client_first,
     encode_plain,
@@ -44,26 +51,47 @@ REAUTHENTICATE_AT: Final = 0.85
 LOGIN_REFUSED: Final = ("SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")
 """Errors of a broker that does not let a client in: no other try ends better."""
 _HEADER: Final = "n,,"
+_STATUS: Final = re.compile(r"[a-z_]{1,40}")
 
 Authenticating = Generator[SaslHandshakeRequest | SaslAuthenticateRequest, Any, int]
 
 
-def authenticating(credentials: Credentials, random_bytes: bytes, peer: str) -> Authenticating:
+class TokenSupply(Protocol):
+    """Where a client of OAUTHBEARER has its tokens from. Each login, also each one of a session that goes on, asks for
+    one. Both methods raise KafkaError: retriable where another try may end better."""
+
+    def bearer(self) -> BearerToken:
+        """A token that has not expired. Waits for one that must be fetched; may be called in any thread."""
+        ...
+
+    async def bearer_soon(self) -> BearerToken:
+        """As `bearer`, on an event loop."""
+        ...
+
+
+Login = Credentials | TokenSupply
+"""As whom a client logs in: by name and password, or by tokens."""
+
+
+def authenticating(credentials: Credentials | BearerToken, random_bytes: bytes, peer: str) -> Authenticating:
     """The requests to send, in turn; each answer is sent in. Returns how many milliseconds the session lasts, 0: for
     ever. `random_bytes`: NONCE_BYTES, new ones each time; `peer`: names the broker in errors.
 
     With SCRAM one step takes the CPU of thousands of hashes, a few milliseconds. Raises KafkaError
     (UNSUPPORTED_SASL_MECHANISM, SASL_AUTHENTICATION_FAILED), also where the broker does not prove that it knows the
     user."""
-    handshake: SaslHandshakeResponse = yield SaslHandshakeRequest(credentials.mechanism)
+    mechanism = credentials.mechanism if isinstance(credentials, Credentials) else OAUTHBEARER
+    handshake: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism)
     if handshake.error_code:
-        told = f"{peer} does not offer the SASL mechanism {credentials.mechanism}"
+        told = f"{peer} does not offer the SASL mechanism {mechanism}"
         if handshake.mechanisms:
             told += f": it offers {', '.join(handshake.mechanisms)}"
         else:
             told += ", or needs no authentication: this may be a listener without SASL"
         raise kafka_error(handshake.error_code, told)
-    if credentials.mechanism == PLAIN:
+    if isinstance(credentials, BearerToken):
+        return (yield from _bearer(credentials, peer))
+    if mechanism == PLAIN:
         answer = yield SaslAuthenticateRequest(encode_plain(credentials.username, credentials.password))
         return _accepted(answer, credentials, peer)
     try:
@@ -105,6 +133,32 @@ def _scram(credentials: Credentials, nonce: str, peer: str) -> Authenticating:
     if final.error or not hmac.compare_digest(final.signature, expected):
         raise _not_followed(peer, "it does not prove that it knows the password: it may be another server")
     return lifetime_ms
+
+
+def _bearer(token: BearerToken, peer: str) -> Authenticating:
+    try:
+        first = encode_bearer(token)
+    except ValueError as error:
+        raise kafka_error("SASL_AUTHENTICATION_FAILED", str(error)) from None
+    answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest(first)
+    if answer.auth_bytes and not answer.error_code:
+        # RFC 7628: the server ends the exchange once the client has taken its error
+        status = _status(bytes(answer.auth_bytes))
+        answer = yield SaslAuthenticateRequest(BEARER_ERROR_TAKEN)
+        told = f"{peer} refused the bearer token: {answer.error_message or 'no reason'} (status {status})"
+        raise kafka_error(answer.error_code or "SASL_AUTHENTICATION_FAILED", told)
+    if answer.error_code:
+        told = f"{peer} refused the bearer token: {answer.error_message or 'no reason'}"
+        raise kafka_error(answer.error_code, told)
+    return answer.session_lifetime_ms
+
+
+def _status(answer: bytes) -> str:
+    try:
+        status = decode_bearer_error(answer).status
+    except ProtocolError:
+        return "unknown"
+    return status if _STATUS.fullmatch(status) else "unknown"
 
 
 def _accepted(answer: SaslAuthenticateResponse, credentials: Credentials, peer: str) -> int:
