@@ -13,7 +13,10 @@ from moldau.cli.arguments import not_empty, origin_of, settings_in
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moldau.client.protocol.access import ClusterAccess
+    from moldau.client.protocol.secrets import Origin
 
 CLIENT_ID = "moldau-cli"
 BOOTSTRAP_VARIABLE = "MOLDAU_BOOTSTRAP_SERVER"
@@ -64,6 +67,21 @@ def access_of(arguments: argparse.Namespace, *, address: str | None = None) -> C
     return known
 
 
+def settings_of(arguments: argparse.Namespace) -> tuple[Mapping[str, str], Origin | None]:
+    """What the file or the profile says by which the command reaches its cluster, and where secrets in it are. Raises
+    CommandError."""
+    access_of(arguments)
+    if arguments.command_config is not None:
+        return arguments.settings, origin_of(arguments.command_config)
+    profile = arguments.profile or os.environ.get(PROFILE_VARIABLE)
+    if not profile:
+        return {}, None
+    from moldau.transport.profiles import origin_of_profile, profile_properties, profiles_path
+
+    path = profiles_path()
+    return profile_properties(path, profile), origin_of_profile(path, profile)
+
+
 def access_to(bootstrap_servers: str) -> ClusterAccess:
     """Raises CommandError for what is no address."""
     from moldau.client.protocol.access import ClusterAccess
@@ -88,7 +106,7 @@ def _access(arguments: argparse.Namespace, servers: str | None) -> ClusterAccess
         if profile:
             return _of_profile(profile, servers)
         return access_to(default_bootstrap_server() if servers is None else servers)
-    settings = settings_in(path)
+    settings = arguments.settings = settings_in(path)
     if servers is None:
         servers = settings.get(BOOTSTRAP_SERVERS) or default_bootstrap_server()
     settings[BOOTSTRAP_SERVERS] = servers

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.access import CLIENT_ID, access_of, add_access_arguments
+from moldau.cli.access import CLIENT_ID, access_of, add_access_arguments, settings_of
 from moldau.cli.output import CommandError
 from moldau.types import hint
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from moldau.cli.refusals import Rights
     from moldau.client.admin.client import ClusterAdmin
     from moldau.errors import KafkaError
+    from moldau.products.pipelines.formats.registry import Registry
 
 REGISTRY_VARIABLE = "MOLDAU_REGISTRY"
 TIMEOUT_S = 10.0
@@ -50,8 +51,27 @@ def add_registry_argument(parser: argparse.ArgumentParser, what: str, otherwise:
         "--registry",
         default=os.environ.get(REGISTRY_VARIABLE) or None,
         metavar="URL",
-        help=f"{what} (default: {REGISTRY_VARIABLE} of the environment, else {otherwise}){more}",
+        help=f"{what} (default: {REGISTRY_VARIABLE} of the environment, else schema.registry.url of the profile, else"
+        f" {otherwise}){more}",
     )
+
+
+def registry_of(arguments: argparse.Namespace) -> Registry | None:
+    """The one that `--registry`, the environment or the profile names, with its login; None: none does. Raises
+    CommandError."""
+    settings, origin = settings_of(arguments)
+    address = arguments.registry or settings.get("schema.registry.url")
+    if address is None:
+        return None
+    require_registry("`--registry`")
+    from moldau.client.protocol.secrets import AccessError
+    from moldau.products.pipelines.formats.registry import Registry
+    from moldau.products.registered_values import PATIENCE_MS
+
+    try:
+        return Registry.at(address, settings, origin, PATIENCE_MS)
+    except AccessError as error:
+        raise CommandError(str(error)) from error
 
 
 def require_registry(who: str) -> None:

@@ -20,6 +20,7 @@ from moldau.cli.cluster import (
     client_settings,
     explained,
     in_words,
+    registry_of,
 )
 from moldau.cli.output import CommandError, print_json
 from moldau.cli.records import TEMPLATE_FIELDS, parse_template
@@ -315,14 +316,15 @@ def _printer(arguments: argparse.Namespace) -> Printer:
 
 def _registered_values(arguments: argparse.Namespace) -> RegisteredValues | None:
     """Raises CommandError where the registry does not answer."""
-    if arguments.registry is None:
+    registry = registry_of(arguments)
+    if registry is None:
         return None
     from moldau.errors import MoldauError
     from moldau.extras import MissingExtraError
     from moldau.products.registered_values import RegisteredValues
 
     try:
-        values = RegisteredValues(arguments.registry)
+        values = RegisteredValues(registry)
         values.check(int(TIMEOUT_S * 1_000))
     except (MoldauError, MissingExtraError) as error:
         raise CommandError(str(error)) from error

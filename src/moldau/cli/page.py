@@ -6,7 +6,7 @@ import argparse
 
 from moldau.cli.access import access_of
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_registry_argument, require_registry
+from moldau.cli.cluster import add_registry_argument, registry_of
 from moldau.cli.service import add_service_arguments, listen_as_told
 
 DEFAULT_PAGE_PORT = 9080
@@ -26,11 +26,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def page(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
     access = access_of(arguments)
-    if arguments.registry is not None:
-        require_registry("`--registry`")
+    registry = registry_of(arguments)
     listening = listen_as_told(arguments)
     from moldau.products.console.service import serve
 
     print(f"page http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
-    serve(access, listening, registry=arguments.registry)
+    serve(access, listening, registry=registry)
     return 0

@@ -48,11 +48,12 @@ class Decoded(msgspec.Struct, frozen=True):
 class RegisteredValues:
     """Decodes by one registry, for several threads."""
 
-    def __init__(self, url: str) -> None:
-        """Raises MissingExtraError."""
+    def __init__(self, registry: Registry | str) -> None:
+        """A text is the address of one that needs no login. Raises MissingExtraError."""
         require_extra("to decode records by a registry", "registry")
-        address = url if "://" in url else f"http://{url}"
-        self._registry = Registry(address.rstrip("/"), PATIENCE_MS)
+        if isinstance(registry, str):
+            registry = Registry.at(registry, {}, None, PATIENCE_MS)
+        self._registry = registry
         self._lock = Lock()
         self._readers: dict[int, Reader] = {}
         self._not_before: dict[int, float] = {}

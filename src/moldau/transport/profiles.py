@@ -45,9 +45,14 @@ def profile_access(name: str, *, servers: str | None = None) -> ClusterAccess:
     if servers is not None:
         properties[BOOTSTRAP_SERVERS] = servers
     try:
-        return ClusterAccess.from_properties(properties, origin=Origin(str(path), f"{TABLE}.{name}."))
+        return ClusterAccess.from_properties(properties, origin=origin_of_profile(path, name))
     except AccessError as error:
         raise kafka_error("INVALID_CONFIG", f"profile {name} in {path}: {error}") from None
+
+
+def origin_of_profile(path: Path, name: str) -> Origin:
+    """How secrets that stand in the profile are referred to."""
+    return Origin(str(path), f"{TABLE}.{name}.")
 
 
 def profile_properties(path: Path, name: str) -> dict[str, str]:

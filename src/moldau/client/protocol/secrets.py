@@ -21,14 +21,19 @@ import msgspec
 from moldau.errors import MoldauError
 
 SECRET_SETTINGS: Final = (
+    "basic.auth.user.info",
+    "bearer.auth.token",
     "sasl.jaas.config",
     "sasl.password",
+    "schema.registry.basic.auth.user.info",
+    "schema.registry.bearer.auth.token",
     "ssl.key.password",
     "ssl.keystore.key",
     "ssl.keystore.password",
     "ssl.truststore.password",
 )
-"""The settings of Kafka's clients whose value is not shown; `sasl.password` is that of librdkafka."""
+"""The settings of Kafka's clients whose value is not shown; `sasl.password` is that of librdkafka, and
+`basic.auth.user.info` and `bearer.auth.token` are those of Confluent's clients of a schema registry."""
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _ENTRY = re.compile(r"\$\{file:([^}:]+):([^}]+)\}")
 _FILE = re.compile(r"\$\{directory:([^}:]+):([^}:/]+)\}")

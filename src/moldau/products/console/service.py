@@ -8,6 +8,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import Cluster
 from moldau.products.console.routes import Pages
 from moldau.products.console.sampler import Sampler
+from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.registered_values import RegisteredValues
 from moldau.products.service import serving
 from moldau.products.service.admission import this_machine
@@ -18,7 +19,7 @@ def serve(
     access: ClusterAccess,
     listening: socket.socket,
     *,
-    registry: str | None = None,
+    registry: Registry | str | None = None,
     is_child: bool = False,
     idle_exit_s: float = 0,
 ) -> None:

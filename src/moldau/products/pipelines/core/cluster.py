@@ -82,7 +82,7 @@ def _parse(cluster: Section, directory: Path) -> ClusterAccess:
         servers = cluster.text(BOOTSTRAP_SERVERS) if cluster.has(BOOTSTRAP_SERVERS) else None
         return _of_profile(cluster, PROFILE, cluster.text(PROFILE), servers)
     cluster.allow(PROFILE, *_NAMES)
-    properties = {name: _value(cluster, name, directory) for name in cluster.entries()}
+    properties = {name: setting_of(cluster, name, directory) for name in cluster.entries()}
     try:
         access = ClusterAccess.from_properties(properties)
         access.spark_options()  # refuses a secret that is no reference
@@ -92,7 +92,8 @@ def _parse(cluster: Section, directory: Path) -> ClusterAccess:
     return access
 
 
-def _value(cluster: Section, name: str, directory: Path) -> str:
+def setting_of(cluster: Section, name: str, directory: Path) -> str:
+    """A setting of a client: a path begins in `directory`, a secret is a reference. Raises PageError."""
     if name in SECRET_SETTINGS:
         return _secret(cluster, name)
     if name.endswith(".location"):

@@ -49,7 +49,7 @@ class SchemaFormat(Format, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, section: Section, directory: Path) -> SchemaFormat:
-        registry = Registry.parse(section)
+        registry = Registry.parse(section, directory)
         schema_file = section.local_path("schema_file", directory) if section.has("schema_file") else None
         subject = section.text("subject", default="") or None
         if registry is None and schema_file is None:

@@ -12,18 +12,30 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from moldau.errors import MoldauError
+from moldau.client.protocol.secrets import AccessError, Origin
+from moldau.errors import KafkaError, MoldauError
 from moldau.products.pipelines.core import http_retries
+from moldau.products.pipelines.core.cluster import setting_of
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
+from moldau.products.pipelines.formats.registry_security import (
+    NAMES,
+    NO_SECURITY,
+    PREFIX,
+    URL,
+    USER_INFO,
+    RegistrySecurity,
+)
 
 MAGIC = 0
 HEADER_BYTES = 5
 
+EXAMPLE = "http://localhost:8081"
 ANSWER_SECONDS = 10
 PATIENCE_MS = 60_000
 """Of a pipeline that runs: a registry that was there comes back."""
@@ -82,13 +94,41 @@ class Registry(msgspec.Struct, frozen=True):
 
     url: str
     patience_ms: int = PATIENCE_MS
+    security: RegistrySecurity = NO_SECURITY
 
     @classmethod
-    def parse(cls, section: Section) -> Registry | None:
-        """The one under `registry`. Raises PageError."""
+    def parse(cls, section: Section, directory: Path) -> Registry | None:
+        """The one under `registry`: its address, or `url` with how it is secured. `directory`: where relative paths
+        begin. Raises PageError."""
         if not section.has("registry"):
             return None
-        return cls(section.web_address("registry", "http://localhost:8081").rstrip("/"))
+        if section.is_text("registry"):
+            return cls(section.web_address("registry", EXAMPLE).rstrip("/"))
+        given = section.section("registry")
+        given.allow(*NAMES)
+        url = given.web_address(URL, EXAMPLE).rstrip("/")
+        properties = {name: setting_of(given, name, directory) for name in given.entries() if name != URL}
+        try:
+            security = RegistrySecurity.from_properties(properties)
+            security.check_sent_to(url)
+            security.properties()  # refuses a secret that is no reference
+        except AccessError as error:
+            given.refuse(error.name if given.has(error.name) else None, error.reason)
+        return cls(url, security=security)
+
+    @classmethod
+    def at(cls, address: str, properties: Mapping[str, str], origin: Origin | None, patience_ms: int) -> Registry:
+        """The one at an address that a person gave. It gets the secrets of `properties` (behind `schema.registry.`)
+        only where those are for this address. `origin`: see Origin. Raises AccessError."""
+        url = (address if "://" in address else f"http://{address}").rstrip("/")
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            raise AccessError(f"{PREFIX}{URL}", f"takes no user and password; {PREFIX}{USER_INFO} does")
+        security = RegistrySecurity.from_properties(properties, origin, PREFIX)
+        has_secret = security.user_info is not None or security.token is not None
+        if has_secret and url != properties.get(f"{PREFIX}{URL}", "").rstrip("/"):
+            security = msgspec.structs.replace(security, user_info=None, token=None)
+        security.check_sent_to(url)
+        return cls(url, patience_ms, security)
 
     def check(self, timeout_ms: int) -> None:
         """Raises RegistryUnreachableError where nobody answers at the address for so long."""
@@ -136,9 +176,14 @@ class Registry(msgspec.Struct, frozen=True):
 
     def _ask_once(self, path: str, kind: type[Answer], body: Mapping[str, str] | None) -> Answer:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Accept": _CONTENT, "Content-Type": _CONTENT})
+        headers = {"Accept": _CONTENT, "Content-Type": _CONTENT}
         try:
-            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
+            request = urllib.request.Request(self.url + path, data, {**headers, **self.security.headers()})
+            opener = self.security.opener(self.url)
+        except KafkaError as error:
+            raise RegistryError(f"the schema registry {self.url}: {error}") from error
+        try:
+            with opener.open(request, timeout=ANSWER_SECONDS) as answer:
                 return msgspec.json.decode(answer.read(), type=kind)
         except urllib.error.HTTPError as error:
             reason = f"{self.url}{path} answered {error.code}: {_message(error)}"

@@ -1,0 +1,106 @@
+"""How a client of ours is secured at a schema registry, by the names of Confluent's clients.
+
+    basic.auth.user.info        NAME:PASSWORD
+    bearer.auth.token           in place of it
+    ssl.ca.location, ...        who may sign its certificate, as for a cluster (CLIENT_TLS_SETTINGS)
+
+In a pipeline's page they stand below `registry`; in a profile, or in a file of properties, behind `schema.registry.`,
+beside `schema.registry.url`. Secrets are references (see `client.protocol.secrets`): tasks of Spark read them where
+they ask the registry. They go to the registry that they belong to: over TLS or on this machine, and not to where an
+answer redirects to.
+"""
+
+from __future__ import annotations
+
+import base64
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPMessage
+from typing import IO, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from moldau.client.protocol.secrets import AccessError, Origin, Secret, secret_of
+from moldau.client.protocol.security import CLIENT_TLS_SETTINGS, SECURITY_PROTOCOL, SSL, SSL_CA_LOCATION, ClientSecurity
+from moldau.errors import kafka_error
+from moldau.transport.http_endpoint import LOOPBACK_NAMES
+from moldau.transport.secrets import read_secret
+from moldau.transport.security import context_of
+
+URL, USER_INFO, TOKEN = "url", "basic.auth.user.info", "bearer.auth.token"
+NAMES: Final = (URL, USER_INFO, TOKEN, SSL_CA_LOCATION, *CLIENT_TLS_SETTINGS)
+PREFIX: Final = "schema.registry."
+_TLS: Final = ClientSecurity(SSL)
+
+
+class RegistrySecurity(msgspec.Struct, frozen=True):
+    """`user_info`, `token`: one of them at most. Raises AccessError."""
+
+    user_info: Secret | None = None
+    token: Secret | None = None
+    tls: ClientSecurity = _TLS
+
+    def __post_init__(self) -> None:
+        if self.user_info is not None and self.token is not None:
+            raise AccessError(USER_INFO, f"and {TOKEN} cannot both be set")
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], origin: Origin | None = None, prefix: str = ""
+    ) -> RegistrySecurity:
+        """Of the settings with the prefix; others are left alone. `origin`: see Origin. Raises AccessError."""
+        given = {name: properties[prefix + name] for name in NAMES if prefix + name in properties}
+        origin = origin and Origin(origin.path, origin.prefix + prefix)
+        tls = ClientSecurity.from_properties({**given, SECURITY_PROTOCOL: SSL}, origin)
+        secrets = {name: secret_of(name, given[name], origin) for name in (USER_INFO, TOKEN) if name in given}
+        return cls(secrets.get(USER_INFO), secrets.get(TOKEN), tls)
+
+    @property
+    def is_for_anyone(self) -> bool:
+        return self == NO_SECURITY
+
+    def check_sent_to(self, url: str) -> None:
+        """Raises AccessError where a password or a token would cross a network as it is."""
+        name = USER_INFO if self.user_info is not None else TOKEN if self.token is not None else None
+        parts = urlsplit(url)
+        if name is not None and parts.scheme != "https" and parts.hostname not in LOOPBACK_NAMES:
+            raise AccessError(name, "is sent over https:// alone, or to this machine")
+
+    def headers(self) -> dict[str, str]:
+        """Of a request. Reads the secret; raises INVALID_CONFIG."""
+        if self.user_info is not None:
+            text = read_secret(self.user_info, USER_INFO)
+            return {"Authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
+        if self.token is not None:
+            token = read_secret(self.token, TOKEN)
+            if not token.isascii() or not token.isprintable():  # the error of http.client would show it
+                raise kafka_error("INVALID_CONFIG", f"{TOKEN} must be printable ASCII")
+            return {"Authorization": f"Bearer {token}"}
+        return {}
+
+    def opener(self, url: str) -> urllib.request.OpenerDirector:
+        """Reads the stores; raises INVALID_CONFIG."""
+        handlers: list[urllib.request.BaseHandler] = [] if self.is_for_anyone else [_NoRedirects()]
+        if url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=context_of(self.tls)))
+        return urllib.request.build_opener(*handlers)
+
+    def properties(self) -> dict[str, str]:
+        """What `from_properties` reads, secrets as references. Raises AccessError for a secret in memory."""
+        secrets = {USER_INFO: self.user_info, TOKEN: self.token}
+        found = {name: secret.reference() for name, secret in secrets.items() if secret is not None}
+        return {**found, **{name: text for name, text in self.tls.properties().items() if name != SECURITY_PROTOCOL}}
+
+
+NO_SECURITY: Final = RegistrySecurity()
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error of its status: the header with the secret would go along to another place."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
