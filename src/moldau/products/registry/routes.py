@@ -16,6 +16,7 @@ from moldau.products.registry.core.kinds.kinds import KINDS, PROTOBUF
 from moldau.products.registry.core.kinds.protobuf import serialized
 from moldau.products.registry.core.records import AVRO, Reference, SchemaValue
 from moldau.products.registry.core.refusals import (
+    FORBIDDEN,
     Refusal,
     SchemaError,
     invalid_level,
@@ -28,10 +29,11 @@ from moldau.products.registry.core.refusals import (
     no_schema,
     not_served,
 )
+from moldau.products.registry.core.rights import Operation, Rights
 from moldau.products.registry.core.state import LATEST, RegistryState, Schema, schema_of
 from moldau.products.registry.topic import SchemasTopic
-from moldau.products.service.people import Role
-from moldau.products.service.routes import ServedRoute
+from moldau.products.service.people import person_of
+from moldau.products.service.routes import ANY_SUBJECT, ServedRoute
 
 CONTENT = "application/vnd.schemaregistry.v1+json"
 MAX_BODY = 1_000_000
@@ -39,15 +41,18 @@ MAX_BODY = 1_000_000
 ALL_CONTEXTS = ":*:"
 """What some clients put before the prefix of subjects."""
 PAGE = ("offset", "limit")
+READ, WRITE, DELETE = Operation.READ, Operation.WRITE, Operation.DELETE
+DELETE_FOR_GOOD, SET_LEVEL = Operation.DELETE_FOR_GOOD, Operation.SET_LEVEL
 
 T = TypeVar("T")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A request, read. `body`: of POST and PUT, an object."""
+    """A request, read. `rights`: of the person who asks; `body`: of POST and PUT, an object."""
 
     path: dict[str, Any]
     query: dict[str, str]
+    rights: Rights
     body: dict[str, Any] = {}
 
     def says(self, name: str) -> bool:
@@ -123,46 +128,45 @@ class Routes:
         subject, version = "/subjects/{subject:path}", "/subjects/{subject:path}/versions/{version}"
         schema = "/schemas/ids/{id}"
         return [
-            _route("GET", "/", lambda _: {}),
-            _route("GET", "/contexts", lambda asked: asked.page(["."]), *PAGE),
-            _route("GET", "/subjects", self.subjects, "subjectPrefix", "deleted", "deletedOnly", *PAGE),
-            _route("GET", f"{version}/schema", self.text_of_version, "deleted", "format", is_raw=True),
-            _route("GET", f"{version}/referencedby", self.referenced_by, "deleted", *PAGE),
-            _route("GET", version, self.version, "deleted", "format"),
-            _route("DELETE", version, self.delete_version, "permanent"),
-            _route("GET", f"{subject}/versions", self.versions, "deleted", "deletedOnly", "deletedAsNegative", *PAGE),
-            _route("POST", f"{subject}/versions", self.register),
-            _route("POST", subject, self.look_up, "deleted", "format"),
-            _route("DELETE", subject, self.delete_subject, "permanent"),
-            _route("GET", "/schemas", self.schemas, "subjectPrefix", "deleted", "latestOnly", *PAGE),
-            _route("GET", "/schemas/types", lambda _: list(KINDS)),
-            _route("GET", f"{schema}/schema", self.text_of_id, "subject", "format", is_raw=True),
-            _route("GET", f"{schema}/subjects", self.subjects_of_id, "subject", "deleted", *PAGE),
-            _route("GET", f"{schema}/versions", self.versions_of_id, "subject", "deleted", *PAGE),
-            _route("GET", schema, self.schema_of_id, "subject", "format"),
-            _route("POST", "/compatibility" + version, self.compatibility, "verbose"),
-            _route("POST", f"/compatibility{subject}/versions", self.compatibility, "verbose"),
-            _route("GET", "/config", self.level_of_all, "defaultToGlobal"),
-            _route("PUT", "/config", self.set_level),
-            _route("DELETE", "/config", self.delete_level),
-            _route("GET", "/config/{subject:path}", self.level, "defaultToGlobal"),
-            _route("PUT", "/config/{subject:path}", self.set_level),
-            _route("DELETE", "/config/{subject:path}", self.delete_level),
-            _route("GET", "/mode", self.mode_of_all, "defaultToGlobal"),
-            _route("GET", "/mode/{subject:path}", self.mode, "defaultToGlobal"),
+            _route("GET", "/", READ, lambda _: {}),
+            _route("GET", "/contexts", READ, lambda asked: asked.page(["."]), *PAGE),
+            _route("GET", "/subjects", READ, self.subjects, "subjectPrefix", "deleted", "deletedOnly", *PAGE),
+            _route("GET", f"{version}/schema", READ, self.text_of_version, "deleted", "format", is_raw=True),
+            _route("GET", f"{version}/referencedby", READ, self.referenced_by, "deleted", *PAGE),
+            _route("GET", version, READ, self.version, "deleted", "format"),
+            _route("DELETE", version, DELETE, self.delete_version, "permanent"),
+            _route(
+                "GET", f"{subject}/versions", READ, self.versions, "deleted", "deletedOnly", "deletedAsNegative", *PAGE
+            ),
+            _route("POST", f"{subject}/versions", WRITE, self.register),
+            _route("POST", subject, READ, self.look_up, "deleted", "format"),
+            _route("DELETE", subject, DELETE, self.delete_subject, "permanent"),
+            _route("GET", "/schemas", READ, self.schemas, "subjectPrefix", "deleted", "latestOnly", *PAGE),
+            _route("GET", "/schemas/types", READ, lambda _: list(KINDS)),
+            _route("GET", f"{schema}/schema", READ, self.text_of_id, "subject", "format", is_raw=True),
+            _route("GET", f"{schema}/subjects", READ, self.subjects_of_id, "subject", "deleted", *PAGE),
+            _route("GET", f"{schema}/versions", READ, self.versions_of_id, "subject", "deleted", *PAGE),
+            _route("GET", schema, READ, self.schema_of_id, "subject", "format"),
+            _route("POST", "/compatibility" + version, READ, self.compatibility, "verbose"),
+            _route("POST", f"/compatibility{subject}/versions", READ, self.compatibility, "verbose"),
+            _route("GET", "/config", READ, self.level_of_all, "defaultToGlobal"),
+            _route("PUT", "/config", SET_LEVEL, self.set_level),
+            _route("DELETE", "/config", SET_LEVEL, self.delete_level),
+            _route("GET", "/config/{subject:path}", READ, self.level, "defaultToGlobal"),
+            _route("PUT", "/config/{subject:path}", SET_LEVEL, self.set_level),
+            _route("DELETE", "/config/{subject:path}", SET_LEVEL, self.delete_level),
+            _route("GET", "/mode", READ, self.mode_of_all, "defaultToGlobal"),
+            _route("GET", "/mode/{subject:path}", READ, self.mode, "defaultToGlobal"),
         ]
 
     # -- subjects
 
     def subjects(self, asked: Question) -> object:
         prefix = asked.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS)
-        return asked.page(
-            self._topic.look(
-                lambda state: state.subjects(
-                    prefix, deleted=asked.says("deleted"), deleted_only=asked.says("deletedOnly")
-                )
-            )
+        found = self._topic.look(
+            lambda state: state.subjects(prefix, deleted=asked.says("deleted"), deleted_only=asked.says("deletedOnly"))
         )
+        return asked.page(asked.rights.readable(found))
 
     def versions(self, asked: Question) -> object:
         deleted, only = asked.says("deleted"), asked.says("deletedOnly")
@@ -186,7 +190,7 @@ class Routes:
         def ids(state: RegistryState) -> list[int]:
             value = state.version(asked.subject, asked.version, deleted=True)
             referring = state.referring_to(value.subject, value.version, deleted=asked.says("deleted"))
-            return sorted({one.id for one in referring})
+            return sorted({one.id for one in referring if asked.rights.may(READ, one.subject)})
 
         return asked.page(self._topic.look(ids))
 
@@ -209,11 +213,13 @@ class Routes:
         return self._topic.look(find)
 
     def delete_subject(self, asked: Question) -> object:
+        _require_deletion(asked)
         return self._topic.write(
             lambda state: decisions.decide_delete_subject(state, asked.subject, permanent=asked.says("permanent"))
         )
 
     def delete_version(self, asked: Question) -> object:
+        _require_deletion(asked)
         return self._topic.write(
             lambda state: decisions.decide_delete_version(
                 state, asked.subject, asked.version, permanent=asked.says("permanent")
@@ -226,7 +232,8 @@ class Routes:
         prefix, deleted = asked.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS), asked.says("deleted")
 
         def find(state: RegistryState) -> list[SchemaValue]:
-            each = (state.versions(subject, deleted=deleted) for subject in state.subjects(prefix, deleted=deleted))
+            readable = asked.rights.readable(state.subjects(prefix, deleted=deleted))
+            each = (state.versions(subject, deleted=deleted) for subject in readable)
             return [value for found in each for value in (found[-1:] if asked.says("latestOnly") else found)]
 
         return self._topic.look(lambda state: [_told(state, value, asked) for value in asked.page(find(state))])
@@ -244,7 +251,7 @@ class Routes:
     def _of_id(self, state: RegistryState, asked: Question) -> SchemaValue:
         """`subject` says in which context: there is one, so a schema of any subject is the right one."""
         _ = asked.filter
-        return state.of_id(asked.schema_id)[0]
+        return asked.rights.readable_places(state.of_id(asked.schema_id))[0]
 
     def subjects_of_id(self, asked: Question) -> object:
         return asked.page(sorted({value.subject for value in self._places(asked)}))
@@ -255,7 +262,7 @@ class Routes:
     def _places(self, asked: Question) -> list[SchemaValue]:
         """The versions that are the schema of that id, of the subject that is asked for."""
         found = self._topic.look(lambda state: state.of_id(asked.schema_id, deleted=asked.says("deleted")))
-        return [value for value in found if asked.filter in ("", value.subject)]
+        return [value for value in asked.rights.readable_places(found) if asked.filter in ("", value.subject)]
 
     # -- compatibility
 
@@ -308,6 +315,11 @@ class Routes:
         return {"mode": mode}
 
 
+def _require_deletion(asked: Question) -> None:
+    """Raises Refusal."""
+    asked.rights.require(DELETE_FOR_GOOD if asked.says("permanent") else DELETE, asked.subject)
+
+
 def _subject(name: str) -> str:
     """Raises Refusal for what no subject can be called."""
     if not name or name.startswith(":") or re.search(r"[\x00-\x1f\x7f]", name):
@@ -338,6 +350,8 @@ def _sent_schema(state: RegistryState, asked: Question) -> Schema:
         sent = msgspec.convert(asked.body, SentSchema)
     except msgspec.ValidationError as error:
         raise invalid_schema(str(error)) from error
+    for reference in sent.references or ():
+        asked.rights.require(READ, reference.subject)
     return decisions.parse_schema(state, sent.schemaType or AVRO, sent.schema, sent.references or ())
 
 
@@ -373,20 +387,26 @@ def _text(state: RegistryState, value: SchemaValue, asked: Question) -> str:
 # --- HTTP ---
 
 
-def _route(method: str, path: str, act: Act, *parameters: str, is_raw: bool = False) -> ServedRoute:
-    """`parameters`: those that are served here. `is_raw`: the answer is a schema's own text."""
+def _route(
+    method: str, path: str, operation: Operation, act: Act, *parameters: str, is_raw: bool = False
+) -> ServedRoute:
+    """`operation`: what the person must be allowed on the subject of the path; where the path names none, to set
+    something on all of them, to read on any. `parameters`: those that are served here. `is_raw`: the answer is a
+    schema's own text."""
 
     async def endpoint(request: Request) -> Response:
         try:
             _refuse_others(f"of {method} {path}", request.query_params, parameters)
             body = await _body(request) if method in ("POST", "PUT") else {}
-            found = await run_in_threadpool(act, Question(request.path_params, dict(request.query_params), body))
+            rights = Rights.of(person_of(request))
+            asked = Question(request.path_params, dict(request.query_params), rights, body)
+            found = await run_in_threadpool(act, asked)
         except Refusal as refusal:
             return error(refusal.code, str(refusal))
         return Response(found if is_raw else msgspec.json.encode(found), media_type=CONTENT)
 
-    needs = Role.VIEWER if method == "GET" else Role.EDITOR
-    return ServedRoute(path, endpoint, needs=needs, methods=[method])
+    subject = "subject" if "{subject:path}" in path else ANY_SUBJECT if operation is READ else None
+    return ServedRoute(path, endpoint, needs=operation.role, methods=[method], subject=subject)
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -410,6 +430,7 @@ async def not_found(request: Request, _: Exception) -> Response:
 
 
 def error(code: int, message: str) -> Response:
-    """`code`: its first three digits are the status."""
+    """`code`: its first three digits are the status. Who is refused as a person gets Confluent's code."""
+    code = FORBIDDEN if code == 403 else code
     answer = msgspec.json.encode({"error_code": code, "message": message})
     return Response(answer, int(str(code)[:3]), media_type=CONTENT)

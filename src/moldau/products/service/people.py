@@ -67,6 +67,11 @@ class Person(msgspec.Struct, frozen=True):
         """Whether nobody logged in."""
         return self.how is How.NOT
 
+    @property
+    def greatest_role(self) -> Role:
+        """On any subject."""
+        return max([self.role, *(role for _, role in self.subjects)])
+
     def role_on(self, subject: str | None) -> Role:
         """The role for a subject of a registry; None: for all that is no subject."""
         if subject is None:

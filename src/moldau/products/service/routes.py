@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from moldau.products.service.people import Role
+from moldau.products.service.people import Person, Role
+
+ANY_SUBJECT = "*"
+"""In the place of the name of a path parameter."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class ServedRoute(Route):
-    """`subject`: the path parameter that names a subject, so that a role on its prefix counts (`Person.role_on`)."""
+    """`subject`: the path parameter that names a subject, so that a role on its prefix counts (`Person.role_on`);
+    ANY_SUBJECT: a role on any prefix does, and the endpoint shows what the person may see."""
 
     def __init__(
         self,
@@ -51,12 +56,24 @@ def check_routes(routes: Sequence[BaseRoute]) -> None:
             raise TypeError(f"{route!r} names no role: make it a ServedRoute")
 
 
-def needed_by(routes: Sequence[ServiceRoute], scope: Scope) -> tuple[Role, str | None]:
-    """The role that the request needs, and the subject that its path names. Paths that have no route, and methods that
-    a path does not have, need a viewer."""
+class Needed(msgspec.Struct, frozen=True):
+    """By one request: a role, for the subject that its path names. ANY_SUBJECT: for any."""
+
+    role: Role
+    subject: str | None = None
+
+    def has(self, person: Person) -> bool:
+        """Whether the person may do it."""
+        found = person.greatest_role if self.subject == ANY_SUBJECT else person.role_on(self.subject)
+        return found >= self.role
+
+
+def needed_by(routes: Sequence[ServiceRoute], scope: Scope) -> Needed:
+    """Paths that have no route, and methods that a path does not have, need a viewer."""
     for route in routes:
         match, found = route.matches(scope)
         if match is Match.FULL:
             name = route.subject if isinstance(route, ServedRoute) else None
-            return route.needs, None if name is None else str(found["path_params"][name])
-    return Role.VIEWER, None
+            named = name if name in (None, ANY_SUBJECT) else str(found["path_params"][name])
+            return Needed(route.needs, named)
+    return Needed(Role.VIEWER, ANY_SUBJECT)

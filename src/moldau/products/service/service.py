@@ -100,14 +100,14 @@ class Service:
                 await send(message)
 
             request = Request(scope, receive)
-            needs, subject = needed_by(every, scope)
-            person = await self._admit(request, needs)
+            needed = needed_by(every, scope)
+            person = await self._admit(request, needed.role)
             if isinstance(person, Refusal):
                 answer = error(person.status, person.sentence)
                 answer.headers.update(dict(person.headers))
                 await answer(scope, receive, send_guarded)
-            elif person.role_on(subject) < needs:
-                await error(403, f"{person.principal} is no {needs.word} here")(scope, receive, send_guarded)
+            elif not needed.has(person):
+                await error(403, f"{person.principal} is no {needed.role.word} here")(scope, receive, send_guarded)
             else:
                 put_person(scope, person)
                 await served(scope, receive, send_guarded)

@@ -23,11 +23,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from moldau.client.protocol.secrets import AccessError, Origin, Secret, secret_of
-from moldau.client.protocol.security import CLIENT_TLS_SETTINGS, SECURITY_PROTOCOL, SSL, SSL_CA_LOCATION, ClientSecurity
+from moldau.client.protocol.security import CLIENT_TLS_SETTINGS, SECURITY_PROTOCOL, SSL_CA_LOCATION, ClientSecurity
 from moldau.errors import kafka_error
 from moldau.transport.http_endpoint import LOOPBACK_NAMES
 from moldau.transport.secrets import read_secret
 from moldau.transport.security import context_of
+from moldau.wire.protocol.security_protocols import SSL
 
 URL, USER_INFO, TOKEN = "url", "basic.auth.user.info", "bearer.auth.token"
 NAMES: Final = (URL, USER_INFO, TOKEN, SSL_CA_LOCATION, *CLIENT_TLS_SETTINGS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from moldau.errors import MoldauError
 
+FORBIDDEN = 40301
+
 
 class Refusal(MoldauError):
     """`code`: the `error_code` of the answer; its first three digits are the HTTP status."""
@@ -15,6 +17,12 @@ class Refusal(MoldauError):
 
 class SchemaError(MoldauError):
     """A text is no schema of its kind; the message says why."""
+
+
+def denied(operation: str, subject: str | None) -> Refusal:
+    """In the sentence of Confluent's registry. `subject`: None for what belongs to all subjects."""
+    where = "this schema or level" if subject is None else f"Subject: {subject}"
+    return Refusal(FORBIDDEN, f"User is denied operation {operation} on {where}")
 
 
 def not_served(name: str, where: str) -> Refusal:

@@ -1,0 +1,69 @@
+"""What a person may do in the registry: a role for all subjects, and roles for the subjects of a prefix.
+
+Roles only add up: the greatest of those that cover a subject counts, so the order of a file means nothing and no
+longer prefix takes away what a shorter one gave. A subject that a person may not read is in no list for them; asked for
+by its name it is refused before anything is looked up, so the answer does not tell whether it is there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+
+from moldau.products.registry.core.records import SchemaValue
+from moldau.products.registry.core.refusals import denied
+from moldau.products.service.people import Person, Role
+
+
+class Operation(enum.Enum):
+    """In Confluent's words, which its clients show."""
+
+    READ = "Read", Role.VIEWER
+    """Also: look a schema up, test one for compatibility, read the level and the mode."""
+    WRITE = "Write", Role.EDITOR
+    DELETE = "Delete", Role.EDITOR
+    """Readers still find the schema by its id."""
+    DELETE_FOR_GOOD = "DeletePermanently", Role.ADMIN
+    SET_LEVEL = "WriteCompatibility", Role.ADMIN
+
+    def __init__(self, word: str, role: Role) -> None:
+        self.word = word
+        self.role = role
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """Of one person. `everywhere`: the role for all subjects; `prefixes`: more of it for those with a prefix."""
+
+    everywhere: Role
+    prefixes: tuple[tuple[str, Role], ...] = ()
+
+    @classmethod
+    def of(cls, person: Person) -> Rights:
+        return cls(person.role, person.subjects)
+
+    def role(self, subject: str | None) -> Role:
+        """For the subject; of None: for what belongs to all subjects together."""
+        return max([self.everywhere, *(role for prefix, role in self.prefixes if (subject or "").startswith(prefix))])
+
+    def may(self, operation: Operation, subject: str | None) -> bool:
+        return self.role(subject) >= operation.role
+
+    def require(self, operation: Operation, subject: str | None) -> None:
+        """Raises Refusal (40301)."""
+        if not self.may(operation, subject):
+            raise denied(operation.word, subject)
+
+    def readable(self, subjects: Iterable[str]) -> list[str]:
+        """Those that the person may read, in their order."""
+        return [subject for subject in subjects if self.may(Operation.READ, subject)]
+
+    def readable_places(self, places: Iterable[SchemaValue]) -> list[SchemaValue]:
+        """The versions of one schema in subjects that the person may read. Raises Refusal (40301) where there are
+        versions, and none is for this person."""
+        found = list(places)
+        readable = [value for value in found if self.may(Operation.READ, value.subject)]
+        if found and not readable:
+            raise denied(Operation.READ.word, None)
+        return readable
