@@ -32,6 +32,20 @@ def secured(access: ClusterAccess, dialer: Dialer) -> Dialer:
     return TlsDialer(dialer, context_of(access.security))
 
 
+def presented_certificate(access: ClusterAccess, dialer: Dialer, host: str, port: int, timeout_ms: int) -> bytes | None:
+    """The certificate of the broker at this address (DER), by a connection of its own; None: the access has no TLS.
+    Raises KafkaError where no handshake ends in time, and INVALID_CONFIG as `secured`."""
+    if not access.security.has_tls:
+        return None
+    from moldau.transport.tls_stream import TlsDialer
+
+    stream = TlsDialer(dialer, context_of(access.security)).dial(host, port, timeout_ms)
+    try:
+        return stream.certificate()
+    finally:
+        stream.close()
+
+
 def check_readable(access: ClusterAccess) -> None:
     """Reads all stores and secrets of the access, and opens no connection. Raises INVALID_CONFIG."""
     if access.security.has_tls:

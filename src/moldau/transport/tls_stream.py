@@ -114,6 +114,10 @@ class TlsStream:
                 self._tell(deadline_ms)
                 raise self._refused(error) from error
 
+    def certificate(self) -> bytes | None:
+        """What the other side presented in the handshake, in DER."""
+        return self._tls.getpeercert(binary_form=True)
+
     def send(self, data: Buffer, timeout_ms: int) -> None:
         deadline_ms = self._dialer.monotonic_ms() + timeout_ms
         view = memoryview(data)

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
+from moldau.products.console.certificates import WARN_DAYS, Certificates
 from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, GroupFacts, SilentError, TopicFacts
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_whole
 from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
@@ -79,6 +80,7 @@ class Pages:
         self.cluster = cluster
         self.sampler = sampler
         self.watch = ClusterWatch(cluster)
+        self.certificates = Certificates(cluster.access)
         self.letters = LettersWatch(self._find)
         self.templates = templates_in(_HERE / "templates")
         self.templates.filters.update(when=show_time, path=quote_path)
@@ -310,6 +312,8 @@ class Pages:
                 configs, error = self.cluster.broker_configs(row.broker_id), None
             except ClusterError as failure:
                 error = str(failure)
+        days = None if row.is_fenced else self.certificates.days_left(row.address)
+        values |= {"certificate_days": days, "warn_days": WARN_DAYS}
         return 200, "broker.html", values | {"state": state, "row": row, "configs": configs, "configs_error": error}
 
     # -- charts
