@@ -11,6 +11,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "connect": ("grpc", "grpc_status", "zstandard"),
     "delta": ("deltalake",),
     "iceberg": ("pyiceberg", "sqlalchemy"),
+    "oauth": ("joserfc", "cryptography"),
     "postgresql": ("psycopg",),
     "json-schema": ("jsonschema",),
     "protobuf": ("google.protobuf", "grpc_tools", "google.type"),
