@@ -311,3 +311,15 @@ async def test_lists_show_only_what_may_be_seen(
     assert name in names_in(await node.connect().ask(key, version, request_message))
     node.node.dispatcher.authorizer = AllBut(*denied)
     assert name not in names_in(await node.connect().ask(key, version, request_message))
+
+
+@pytest.mark.asyncio
+async def test_a_topic_asked_for_by_its_id_is_refused_without_its_name(start_node: Any) -> None:
+    node = await a_broker_with_things(start_node)
+    client = node.connect()
+    [found] = (await client.ask(ApiKey.METADATA, 13, OF_T)).topics
+    node.node.dispatcher.authorizer = AllBut(DESCRIBE_TOPIC)
+    for topic_id, code in ((found.topic_id, 29), (b"\x07" * 16, 100)):
+        by_id = metadata.MetadataRequest(topics=(metadata.MetadataRequestTopic(topic_id=topic_id, name=None),))
+        [answer] = (await client.ask(ApiKey.METADATA, 13, by_id)).topics
+        assert (answer.error_code, answer.name, answer.topic_id) == (code, None, topic_id)

@@ -102,8 +102,10 @@ def _find(
         if asked.topic_id == ZERO_UUID:
             return _error(None, ZERO_UUID, INVALID_REQUEST)
         topic = broker.image.topics_by_id.get(asked.topic_id)
-        if topic is None or not context.authorize(DESCRIBE_TOPIC, topic.name):
+        if topic is None:
             return _error(None, asked.topic_id, UNKNOWN_TOPIC_ID)
+        if not context.authorize(DESCRIBE_TOPIC, topic.name):
+            return _error(None, asked.topic_id, DESCRIBE_TOPIC.refusal)  # as in Kafka an id is no secret
         return topic
     name = asked.name
     if not context.authorize(DESCRIBE_TOPIC, name):
