@@ -52,6 +52,7 @@ OF_A_LIBRARY = {
     "products/console/tail.py": "confluent-kafka",
     "products/pipelines/running/logs.py": "logging",
     "shell/node/log_format.py": "logging",
+    "transport/service_tls.py": "ssl",
     "transport/tls.py": "ssl",
 }
 OF_THE_HOT_PATH: dict[str, set[str]] = {

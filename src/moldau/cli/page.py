@@ -7,7 +7,8 @@ import argparse
 from moldau.cli.access import access_of
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_registry_argument, registry_of
-from moldau.cli.service import add_service_arguments, listen_as_told
+from moldau.cli.output import CommandError
+from moldau.cli.service import add_service_arguments, address_of, listen_as_told, opening_of
 
 DEFAULT_PAGE_PORT = 9080
 
@@ -27,9 +28,15 @@ def page(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
     access = access_of(arguments)
     registry = registry_of(arguments)
+    opening = opening_of(arguments)
     listening = listen_as_told(arguments)
-    from moldau.products.console.service import serve
+    from moldau.errors import MoldauError
+    from moldau.products.console.service import Console
 
-    print(f"page http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
-    serve(access, listening, registry=registry)
+    try:
+        console = Console(access, opening, registry=registry)
+    except MoldauError as error:
+        raise CommandError(str(error)) from error
+    print(f"page {address_of(listening, opening)}", flush=True)
+    console.serve(listening)
     return 0

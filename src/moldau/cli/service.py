@@ -1,43 +1,96 @@
-"""What commands share that serve a cluster over HTTP on loopback: which cluster, which port, and the socket."""
+"""What commands share that serve a cluster over HTTP: which cluster, who may ask, which port, and the socket."""
 
 from __future__ import annotations
 
 import argparse
 import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moldau.cli.access import add_access_arguments
 from moldau.cli.arguments import int32
 from moldau.cli.output import CommandError
 
+if TYPE_CHECKING:
+    from moldau.products.service.logins.opened import Opening
+
 BACKLOG = 64
+LOOPBACK = "127.0.0.1"
 
 
 def add_service_arguments(parser: argparse.ArgumentParser, default_port: int) -> None:
     add_access_arguments(parser, "--bootstrap", whose="any broker of the cluster, Moldau or Apache Kafka")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--port", type=int32, default=default_port, help="on 127.0.0.1; 0 picks a free one (default %(default)s)"
+    )
+    add_listen_argument(ways)
+    add_login_argument(parser)
+
+
+def add_listen_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--port",
-        type=int32,
-        default=default_port,
-        help="on 127.0.0.1; 0 picks a free one (default %(default)s)",
+        "--listen",
+        type=_address,
+        metavar="HOST:PORT",
+        help="listen elsewhere than on 127.0.0.1; needs --login, with TLS",
     )
 
 
+def add_login_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--login", type=Path, metavar="FILE", help="who may log in, with which role, and the TLS of the service"
+    )
+
+
+def opening_of(arguments: argparse.Namespace) -> Opening:
+    """Raises CommandError where the service would be open to others without a login or without TLS."""
+    from moldau.errors import MoldauError
+    from moldau.products.service.logins.opened import read_opening
+
+    host = LOOPBACK if arguments.listen is None else arguments.listen[0]
+    try:
+        return read_opening(host, arguments.login)
+    except MoldauError as error:
+        raise CommandError(str(error)) from error
+
+
 def listen_as_told(arguments: argparse.Namespace) -> socket.socket:
-    """At the port of `add_service_arguments`. Raises CommandError."""
+    """At the address of `add_service_arguments`. Raises CommandError."""
+    if arguments.listen is not None:
+        host, port = arguments.listen
+        try:
+            return listen(port, host)
+        except OSError as error:
+            raise CommandError(f"--listen {host}:{port}: {error.strerror}") from error
     try:
         return listen(arguments.port)
     except OSError as error:
         raise CommandError(f"--port {arguments.port}: {error.strerror}; --port 0 picks a free one") from error
 
 
-def listen(port: int) -> socket.socket:
-    """A listening socket on loopback, for nobody else. Raises OSError, OverflowError."""
+def address_of(listening: socket.socket, opening: Opening) -> str:
+    """The first page, as a browser opens it."""
+    host, port = listening.getsockname()[:2]
+    return f"{opening.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT, as in 0.0.0.0:9080, not {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def listen(port: int, host: str = LOOPBACK) -> socket.socket:
+    """A listening socket, by default on loopback, for nobody else. Raises OSError, OverflowError."""
     if not 0 <= port <= 65535:
         raise CommandError(f"a port is a number from 0 to 65535, not {port}")
-    listening = socket.socket()
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    listening = socket.socket(family)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
+        listening.bind(address)
         listening.listen(BACKLOG)
         listening.setblocking(False)
     except BaseException:

@@ -6,7 +6,7 @@ import os
 import tomllib
 from typing import Final
 
-from moldau.client.protocol.secrets import Secret, Source
+from moldau.client.protocol.secrets import Secret, Source, parse_reference
 from moldau.client.protocol.security import password_of_entry
 from moldau.core.config.properties import parse_properties
 from moldau.errors import KafkaError, kafka_error
@@ -33,6 +33,12 @@ def read_secret(secret: Secret, setting: str) -> str:
     if not value:
         raise _invalid(f"{setting}: {secret.place} has no {secret.entry}")
     return value
+
+
+def read_secret_text(setting: str, text: str) -> str:
+    """The text of a setting, or what it refers to. Raises INVALID_CONFIG as `read_secret`."""
+    reference = parse_reference(text)
+    return text if reference is None else read_secret(reference, setting)
 
 
 def read_text(path: str, setting: str) -> str:

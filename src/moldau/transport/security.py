@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.access import ClusterAccess
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from moldau.core.config.tls_settings import TlsSettings
 
 _LISTS = ("ssl.cipher.suites", "ssl.enabled.protocols")
+_SWITCHES = ("ssl.allow.dn.changes", "ssl.allow.san.changes")
 _DEFAULTS = {"ssl.endpoint.identification.algorithm": "https", "ssl.principal.mapping.rules": "DEFAULT"}
 
 
@@ -75,15 +77,21 @@ def credentials_of(security: ClientSecurity) -> Credentials | None:
 
 def tls_settings_of(security: ClientSecurity) -> TlsSettings:
     """Its secrets read. Raises INVALID_CONFIG, in Kafka's words for what cannot be together."""
-    from moldau.core.config.tls_settings import tls_settings
-
     texts = dict(security.tls)
     texts |= {name: read_secret(secret, name) for name, secret in security.tls_secrets}
+    return tls_settings_from(texts)
+
+
+def tls_settings_from(texts: Mapping[str, str]) -> TlsSettings:
+    """Of what is no node, by the names of Kafka. Raises INVALID_CONFIG, in Kafka's words."""
+    from moldau.core.config.tls_settings import tls_settings
 
     def value_of(name: str, text: str | None) -> SettingValue:
         chosen = _DEFAULTS.get(name) if text is None else text
         if name in _LISTS:
             return tuple(item.strip() for item in (chosen or "").split(",") if item.strip())
+        if name in _SWITCHES:
+            return chosen == "true"
         return chosen
 
     return tls_settings("client", texts, value_of)

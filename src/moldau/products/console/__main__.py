@@ -6,7 +6,8 @@ import argparse
 import socket
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.products.console.service import serve
+from moldau.products.console.service import Console
+from moldau.products.service.logins.opened import Opening
 
 
 def main() -> None:
@@ -19,13 +20,9 @@ def main() -> None:
     parser.add_argument("--idle-exit", type=float, default=0)
     arguments = parser.parse_args()
     listening = socket.socket(fileno=arguments.fd)
-    serve(
-        ClusterAccess.from_properties(dict(text.split("=", 1) for text in arguments.access)),
-        listening,
-        registry=arguments.registry,
-        is_child=True,
-        idle_exit_s=arguments.idle_exit,
-    )
+    access = ClusterAccess.from_properties(dict(text.split("=", 1) for text in arguments.access))
+    console = Console(access, Opening(), registry=arguments.registry)
+    console.serve(listening, is_child=True, idle_exit_s=arguments.idle_exit)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Paths to pages. Every page is whole without JavaScript; `/live` streams the same markup again when it changed.
+"""The pages of one access to a cluster; their paths stand in `desks.py`.
 
-Read-only: GET and HEAD only. Nothing is loaded from elsewhere, no script or style stands in the markup, and every
-foreign text goes through the templates' escaping.
+Every page is whole without JavaScript; `/live` streams the same markup again when it changed. Read-only: GET and HEAD
+only. Nothing is loaded from elsewhere, no script or style stands in the markup, and every foreign text goes through the
+templates' escaping.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp
 
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
@@ -43,11 +43,10 @@ from moldau.products.console.tail import MAX_TAIL_PARTITIONS, Tail, show_record
 from moldau.products.record_json import record_as_json
 from moldau.products.registered_values import RegisteredValues
 from moldau.products.service.look.charts import draw
-from moldau.products.service.look.pages import STATIC, render_main, templates_in
+from moldau.products.service.look.pages import render_main, templates_in
 from moldau.products.service.look.plan import draw_plan
 from moldau.products.service.look.words import visible
-from moldau.products.service.people import Role
-from moldau.products.service.routes import ServedRoute, ServiceRoute
+from moldau.products.service.people import person_of
 from moldau.products.service.service import Service, event
 from moldau.types import hint
 
@@ -69,13 +68,20 @@ register_url_convertor("any", _AnyText())
 
 
 class Pages:
-    """All pages of one server. The cluster and the sampler work in threads."""
+    """All pages of one access. The cluster and the sampler work in threads."""
 
     def __init__(
-        self, service: Service, cluster: Cluster, sampler: Sampler, values: RegisteredValues | None = None
+        self,
+        service: Service,
+        cluster: Cluster,
+        sampler: Sampler,
+        values: RegisteredValues | None = None,
+        acts_as: str = "",
     ) -> None:
-        """`values`: decodes the keys and values of records."""
+        """`values`: decodes the keys and values of records. `acts_as`: the principal of the service."""
+        self.is_closed = False
         self.service = service
+        self.acts_as = acts_as
         self.values = values
         self.cluster = cluster
         self.sampler = sampler
@@ -88,25 +94,11 @@ class Pages:
         self.templates.globals.update(spark=self._spark, chart=self._chart, rate_of=self._rate)
         self.templates.globals.update(standing=self._standing)
 
-    def app(self) -> ASGIApp:
-        routes: list[ServiceRoute] = [
-            ServedRoute("/", self.page, needs=Role.VIEWER),
-            ServedRoute("/topics", self.page, needs=Role.VIEWER),
-            ServedRoute("/topics/{topic}", self.page, needs=Role.VIEWER),
-            ServedRoute("/topics/{topic}/tail", self.page, needs=Role.VIEWER),
-            ServedRoute("/topics/{topic}/records", self.records, needs=Role.VIEWER),
-            ServedRoute("/topics/{topic}/records.jsonl", self.download, needs=Role.VIEWER),
-            ServedRoute("/topics/{topic}/stream", self.stream, needs=Role.VIEWER),
-            ServedRoute("/groups", self.page, needs=Role.VIEWER),
-            ServedRoute("/groups/{group:any}", self.page, needs=Role.VIEWER),
-            ServedRoute("/pipelines", self.page, needs=Role.VIEWER),
-            ServedRoute("/pipelines/{pipeline:any}", self.page, needs=Role.VIEWER),
-            ServedRoute("/brokers", self.page, needs=Role.VIEWER),
-            ServedRoute("/brokers/{broker}", self.page, needs=Role.VIEWER),
-            ServedRoute("/live", self.live, needs=Role.VIEWER),
-            STATIC,
-        ]
-        return self.service.app(routes, self.no_such_page)
+    def close(self) -> None:
+        """Ends the streams, and the connections to the cluster."""
+        self.is_closed = True
+        self.sampler.close()
+        self.cluster.close()
 
     # -- whole pages
 
@@ -120,19 +112,22 @@ class Pages:
         query = request.url.query
         # As it was sent: a path that is decoded twice may name another group.
         sent = request.scope["raw_path"].decode("latin-1")
-        values = {"here": path, "live": f"{sent}?{query}" if query else sent, **self._frame(), **values}
+        values = {"here": path, "live": f"{sent}?{query}" if query else sent, **self._frame(request), **values}
         return HTMLResponse(await run_in_threadpool(self._render, name, values), status)
 
     async def no_such_page(self, request: Request, _: Exception) -> Response:
         values = {"title": "There is no such page", "reason": visible(request.url.path), "here": "", "live": "/"}
-        return HTMLResponse(await run_in_threadpool(self._render, "page_missing.html", self._frame() | values), 404)
+        return HTMLResponse(
+            await run_in_threadpool(self._render, "page_missing.html", self._frame(request) | values), 404
+        )
 
     def _render(self, name: str, values: dict[str, Any]) -> str:
         return self.templates.get_template(name).render(values)
 
-    def _frame(self) -> dict[str, Any]:
+    def _frame(self, request: Request) -> dict[str, Any]:
         servers = str(self.cluster.access)
-        return {"bootstrap": servers, "cluster": servers, "q": ""}
+        who = {"person": person_of(request), "service_principal": self.acts_as}
+        return {"bootstrap": servers, "cluster": servers, "q": "", **who}
 
     def gather(
         self, path: str, path_parameters: dict[str, str], parameters: dict[str, str]
@@ -226,7 +221,7 @@ class Pages:
                 status, name = 200, "records.html"
                 shown = _found_values(dict(request.query_params), found, self.values)
                 values = {**shown, "topic": topic, "question": question}
-        frame = {"here": request.url.path, "live": request.url.path, **self._frame()}
+        frame = {"here": request.url.path, "live": request.url.path, **self._frame(request)}
         return HTMLResponse(await run_in_threadpool(self._render, name, frame | values), status)
 
     async def download(self, request: Request) -> Response:
@@ -345,13 +340,13 @@ class Pages:
             matched = None
         if matched is None:
             return PlainTextResponse("no such page", 404)
-        return self.service.stream(self._updates(path, matched, parameters))
+        return self.service.stream(request, self._updates(request, path, matched, parameters))
 
     async def _updates(
-        self, path: str, path_parameters: dict[str, str], parameters: dict[str, str]
+        self, request: Request, path: str, path_parameters: dict[str, str], parameters: dict[str, str]
     ) -> AsyncGenerator[str]:
         version, shown = -1, ""
-        while not self.service.is_closed:
+        while not (self.service.is_closed or self.is_closed):
             newer = await run_in_threadpool(self.sampler.newer_than, version, HEARTBEAT_S)
             self.service.seen()
             if newer == version:
@@ -362,7 +357,7 @@ class Pages:
                 _, name, values = await run_in_threadpool(self.gather, path, path_parameters, parameters)
             except MoldauError as error:
                 name, values = "error.html", {"title": "The cluster does not answer", "reason": str(error)}
-            values = {"here": path, "live": path, **self._frame(), **values}
+            values = {"here": path, "live": path, **self._frame(request), **values}
             markup = await run_in_threadpool(render_main, self.templates, name, values)
             if markup != shown:
                 shown = markup
@@ -376,7 +371,7 @@ class Pages:
             return PlainTextResponse(str(error), 502)
         if topic is None:
             return PlainTextResponse("no such topic", 404)
-        return self.service.stream(self._records(topic))
+        return self.service.stream(request, self._records(topic))
 
     async def _records(self, topic: TopicFacts) -> AsyncGenerator[str]:
         tail = await run_in_threadpool(Tail, self.cluster.access, topic, self.values)
@@ -384,7 +379,7 @@ class Pages:
         try:
             records = tail.follow()
             pull: Callable[[], tuple[list[ShownRecord], int]] = partial(next, records)
-            while not self.service.is_closed:
+            while not (self.service.is_closed or self.is_closed):
                 shown, left_out = await run_in_threadpool(pull)
                 self.service.seen()
                 if shown or left_out:

@@ -1,35 +1,48 @@
-"""The page as a service: its cluster, its sampler and its pages."""
+"""The page as a service: who may ask, and the desks with its pages."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
+
+from starlette.types import ASGIApp
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.products.console.cluster import Cluster
-from moldau.products.console.routes import Pages
-from moldau.products.console.sampler import Sampler
+from moldau.products.console.desks import Desks
 from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.registered_values import RegisteredValues
 from moldau.products.service import serving
-from moldau.products.service.admission import this_machine
+from moldau.products.service.logins.opened import Opening, entrance_of
+from moldau.products.service.people import Person
 from moldau.products.service.service import Service
 
 
-def serve(
-    access: ClusterAccess,
-    listening: socket.socket,
-    *,
-    registry: Registry | str | None = None,
-    is_child: bool = False,
-    idle_exit_s: float = 0,
-) -> None:
-    """Returns after SIGINT or SIGTERM; see `serving.serve`. `registry`: of the schemas by which keys and values are
-    shown. Raises MissingExtraError."""
-    values = None if registry is None else RegisteredValues(registry)
-    service = Service("page", this_machine)
-    cluster = Cluster(access)
-    sampler = Sampler(cluster)
-    service.wake_at_close(sampler.close)
+class Console:
+    """`registry`: of the schemas by which keys and values are shown. Raises MissingExtraError, LoginFileError."""
 
-    app = Pages(service, cluster, sampler, values).app()
-    serving.serve(service, app, listening, cluster.close, is_child=is_child, idle_exit_s=idle_exit_s)
+    def __init__(self, access: ClusterAccess, opening: Opening, *, registry: Registry | str | None = None) -> None:
+        self.opening = opening
+        values = None if registry is None else RegisteredValues(registry)
+        left: list[Callable[[Person], None]] = []
+        entrance = entrance_of("page", opening, access, ended=lambda person: left[0](person))
+        self.service = Service("page", entrance.admit)
+        self.desks = Desks(self.service, access, values, entrance.acts_as)
+        left.append(self.desks.left)
+        entrance.join(self.service)
+        self.service.wake_at_close(self.desks.wake)
+        self._login_routes = entrance.routes
+
+    def app(self) -> ASGIApp:
+        return self.service.app([*self._login_routes, *self.desks.routes()], self.desks.no_such_page)
+
+    def serve(self, listening: socket.socket, *, is_child: bool = False, idle_exit_s: float = 0) -> None:
+        """Returns after SIGINT or SIGTERM; see `serving.serve`."""
+        serving.serve(
+            self.service,
+            self.app(),
+            listening,
+            self.desks.close,
+            tls=self.opening.tls,
+            is_child=is_child,
+            idle_exit_s=idle_exit_s,
+        )

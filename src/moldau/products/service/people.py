@@ -9,7 +9,7 @@ service puts the Person into the request: `person_of(request)`.
 from __future__ import annotations
 
 import enum
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
 import msgspec
@@ -83,11 +83,21 @@ NOBODY: Final = Person("User:ANONYMOUS", Role.NOBODY, How.NOT)
 LOCAL: Final = Person("the user of this machine", Role.ADMIN, How.THIS_MACHINE)
 """Who asks a service that has no login and listens on the loopback alone."""
 
-_KEY = "moldau.person"
+_KEY, _ADMITTED = "moldau.person", "moldau.admitted"
 
 
 def put_person(scope: MutableMapping[str, Any], person: Person) -> None:
     scope[_KEY] = person
+
+
+def put_admitted(scope: MutableMapping[str, Any], is_admitted: Callable[[], bool]) -> None:
+    """`is_admitted`: whether the session of the request still lives, for answers that take long."""
+    scope[_ADMITTED] = is_admitted
+
+
+def is_admitted(request: Request) -> Callable[[], bool]:
+    found: Callable[[], bool] = request.scope.get(_ADMITTED, lambda: True)
+    return found
 
 
 def person_of(request: Request) -> Person:

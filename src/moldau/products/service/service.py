@@ -7,9 +7,11 @@ on its streams.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -19,11 +21,13 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moldau.products.service.admission import Admit, Refusal
-from moldau.products.service.people import Role, put_person
+from moldau.products.service.people import Role, is_admitted, put_person
 from moldau.products.service.routes import ServedRoute, ServiceRoute, check_routes, needed_by
 
 MAX_STREAMS = 20
 """Of one service together; one more gets 503."""
+
+END_S = 5.0
 
 _HEADERS = (
     (
@@ -56,6 +60,7 @@ class Service:
         """Streams end soon after."""
         self._admit = admit
         self._wakes: list[Callable[[], None]] = []
+        self._ends: list[Callable[[], Awaitable[None]]] = []
         self._answers: Counter[int] = Counter()
         self._streams = 0
         self._last_request_s = time.monotonic()
@@ -134,21 +139,35 @@ class Service:
         for wake in self._wakes:
             wake()
 
+    def await_at_end(self, end: Callable[[], Awaitable[None]]) -> None:
+        """`end`: gives back what was held for people; on the loop, after the last answer, within END_S."""
+        self._ends.append(end)
+
+    async def end(self) -> None:
+        ends, self._ends = self._ends, []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                for each in ends:
+                    await each()
+
     # -- streams
 
-    def stream(self, events: AsyncGenerator[str]) -> Response:
-        """Server-sent events, or 503 where MAX_STREAMS are open. `events` should end once `is_closed`."""
+    def stream(self, request: Request, events: AsyncGenerator[str]) -> Response:
+        """Server-sent events, or 503 where MAX_STREAMS are open. `events` should end once `is_closed`. A stream ends
+        with its session, at the next event."""
         if self._streams >= MAX_STREAMS:
             return PlainTextResponse("too many viewers", 503, {"retry-after": "30"})
-        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+        return StreamingResponse(self._counted(events, is_admitted(request)), media_type="text/event-stream")
 
-    async def _counted(self, events: AsyncGenerator[str]) -> AsyncGenerator[str]:
+    async def _counted(self, events: AsyncGenerator[str], may_go_on: Callable[[], bool]) -> AsyncGenerator[str]:
         if self._streams >= MAX_STREAMS:  # others began since the answer was promised
             return
         self._streams += 1
         try:
             yield "retry: 3000\n\n"
             async for event in events:
+                if not may_go_on():
+                    return
                 yield event
         finally:
             self._streams -= 1

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
 from moldau.products.service.service import Service
+from moldau.transport.service_tls import LOOK_AGAIN_S, ServiceTls
 
 MAX_CONNECTIONS = 100
 IDLE_CHECK_S = 30.0
@@ -28,15 +30,16 @@ def serve(
     listening: socket.socket,
     close: Callable[[], None],
     *,
+    tls: ServiceTls | None = None,
     is_child: bool = False,
     idle_exit_s: float = 0,
 ) -> None:
     """Returns after SIGINT or SIGTERM. `close` ends what the service works with; it may be called twice.
 
-    `is_child`: ends also when standard input closes, as it does when the parent dies. `idle_exit_s`: ends after so long
-    without a request; 0 never.
+    `tls`: of every connection; its files are watched. `is_child`: ends also when standard input closes, as it does when
+    the parent dies. `idle_exit_s`: ends after so long without a request; 0 never.
     """
-    server = _Server(service, app)
+    server = _Server(service, app, tls)
 
     def end_with_parent() -> None:
         # not through sys.stdin: Python ends with an abort where a thread still holds its buffer
@@ -65,9 +68,11 @@ def serve(
 
 
 @contextmanager
-def served_in_thread(service: Service, app: ASGIApp, listening: socket.socket) -> Iterator[None]:
+def served_in_thread(
+    service: Service, app: ASGIApp, listening: socket.socket, tls: ServiceTls | None = None
+) -> Iterator[None]:
     """Serves beside what its process does, inside of the `with`; signals are left to the process."""
-    server = _Server(service, app)
+    server = _Server(service, app, tls)
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve([listening])), name=f"{service.name}-pages", daemon=True
     )
@@ -83,7 +88,7 @@ class _Server(uvicorn.Server):
     """Ends the streams before it waits for what still runs, whatever it is stopped by: also a signal, which uvicorn
     takes by itself."""
 
-    def __init__(self, service: Service, app: ASGIApp) -> None:
+    def __init__(self, service: Service, app: ASGIApp, tls: ServiceTls | None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -99,7 +104,23 @@ class _Server(uvicorn.Server):
             )
         )
         self._service = service
+        self._tls = tls
+        self._looked_s = 0.0
+        self.config.load()
+        if tls is not None:
+            # after `load`, which makes contexts of files only
+            self.config.ssl = tls.context
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        if self._tls is not None and time.monotonic() - self._looked_s >= LOOK_AGAIN_S:
+            self._looked_s = time.monotonic()
+            told = await run_in_threadpool(self._tls.look)
+            if told is not None:
+                print(f"{self._service.name}: {told}", file=sys.stderr, flush=True)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.close()
         await super().shutdown(sockets)
+        await self._service.end()

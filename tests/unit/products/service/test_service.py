@@ -131,8 +131,8 @@ def test_a_service_with_an_open_stream_is_not_idle_and_counts_it_until_its_end()
     async def events() -> AsyncGenerator[str]:
         yield event("open", str(service.is_idle(0)).lower())
 
-    async def watch(_: Request) -> Response:
-        return service.stream(events())
+    async def watch(request: Request) -> Response:
+        return service.stream(request, events())
 
     app = service.app([ServedRoute("/watch", watch, needs=Role.VIEWER)], nothing_there)
     assert "event: open\ndata: false\n" in ask(app, "/watch")[2]
@@ -144,15 +144,15 @@ def test_one_stream_too_many_is_refused() -> None:
     service = Service("registry", this_machine)
     refused: list[int] = []
 
-    async def nested(depth: int) -> AsyncGenerator[str]:
-        response = service.stream(nested(depth + 1))
+    async def nested(request: Request, depth: int) -> AsyncGenerator[str]:
+        response = service.stream(request, nested(request, depth + 1))
         refused.append(response.status_code)
         if response.status_code == 200:
             async for each in response.body_iterator:  # type: ignore[attr-defined]
                 yield each
 
-    async def watch(_: Request) -> Response:
-        return service.stream(nested(1))
+    async def watch(request: Request) -> Response:
+        return service.stream(request, nested(request, 1))
 
     assert ask(service.app([ServedRoute("/watch", watch, needs=Role.VIEWER)], nothing_there), "/watch")[0] == 200
     assert refused == [200] * (MAX_STREAMS - 1) + [503]

@@ -73,8 +73,8 @@ class BoardPages:
         }
         return Response(msgspec.json.encode(body), media_type="application/json")
 
-    async def live(self, _: Request) -> Response:
-        return self._service.stream(self._updates())
+    async def live(self, request: Request) -> Response:
+        return self._service.stream(request, self._updates())
 
     async def _updates(self) -> AsyncGenerator[str]:
         version = -1

@@ -1,0 +1,106 @@
+"""The pages of each person: everything that they show was asked for with the person's own access to the cluster.
+
+People of a service without logins, and those for whom it acts under its own name, share one desk. A desk whose sampler
+nobody looks at asks the cluster nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moldau.client.protocol.access import ClusterAccess
+from moldau.products.console.cluster import Cluster
+from moldau.products.console.routes import Pages
+from moldau.products.console.sampler import Sampler
+from moldau.products.registered_values import RegisteredValues
+from moldau.products.service.look.pages import STATIC
+from moldau.products.service.people import Person, Role, person_of
+from moldau.products.service.routes import ServedRoute, ServiceRoute
+from moldau.products.service.service import Service
+
+MAX_DESKS = 50
+"""Of people with an access of their own. One more closes the one used least recently: its charts begin again."""
+
+Answer = Callable[[Pages, Request], Awaitable[Response]]
+ROUTES: tuple[tuple[str, Answer], ...] = (
+    ("/", Pages.page),
+    ("/topics", Pages.page),
+    ("/topics/{topic}", Pages.page),
+    ("/topics/{topic}/tail", Pages.page),
+    ("/topics/{topic}/records", Pages.records),
+    ("/topics/{topic}/records.jsonl", Pages.download),
+    ("/topics/{topic}/stream", Pages.stream),
+    ("/groups", Pages.page),
+    ("/groups/{group:any}", Pages.page),
+    ("/pipelines", Pages.page),
+    ("/pipelines/{pipeline:any}", Pages.page),
+    ("/brokers", Pages.page),
+    ("/brokers/{broker}", Pages.page),
+    ("/live", Pages.live),
+)
+"""All are there for viewers: what a person may read of them is for the cluster to decide."""
+
+
+class Desks:
+    """Used from the loop of the service; `close` from any thread. `acts_as`: the principal of the service itself."""
+
+    def __init__(
+        self, service: Service, access: ClusterAccess, values: RegisteredValues | None = None, acts_as: str = ""
+    ) -> None:
+        self._service = service
+        self._values = values
+        self._acts_as = acts_as
+        self._lock = threading.Lock()
+        self._shared = self._desk(access)
+        self._own: dict[ClusterAccess, Pages] = {}
+        """The one that was used least recently stands first."""
+
+    def routes(self) -> list[ServiceRoute]:
+        return [*(self._route(path, answer) for path, answer in ROUTES), STATIC]
+
+    def of(self, person: Person) -> Pages:
+        if person.access is None:
+            return self._shared
+        with self._lock:
+            pages = self._own.pop(person.access, None)
+            if pages is None:
+                if len(self._own) >= MAX_DESKS:
+                    self._own.pop(next(iter(self._own))).close()
+                pages = self._desk(person.access)
+            self._own[person.access] = pages
+            return pages
+
+    def left(self, person: Person) -> None:
+        """The session of the person has ended: nothing is kept of its access."""
+        with self._lock:
+            pages = None if person.access is None else self._own.pop(person.access, None)
+        if pages is not None:
+            pages.close()
+
+    async def no_such_page(self, request: Request, error: Exception) -> Response:
+        return await self.of(person_of(request)).no_such_page(request, error)
+
+    def wake(self) -> None:
+        """Ends the waits of all streams."""
+        with self._lock:
+            for pages in (self._shared, *self._own.values()):
+                pages.sampler.close()
+
+    def close(self) -> None:
+        with self._lock:
+            for pages in (self._shared, *self._own.values()):
+                pages.close()
+
+    def _desk(self, access: ClusterAccess) -> Pages:
+        cluster = Cluster(access)
+        return Pages(self._service, cluster, Sampler(cluster), self._values, self._acts_as)
+
+    def _route(self, path: str, answer: Answer) -> ServedRoute:
+        async def answered(request: Request) -> Response:
+            return await answer(self.of(person_of(request)), request)
+
+        return ServedRoute(path, answered, needs=Role.VIEWER)

@@ -1,0 +1,110 @@
+"""A service as its command line asks for it: who may ask, and over which TLS. What would be open to all is refused."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from moldau.client.protocol.access import ClusterAccess
+from moldau.errors import KafkaError, MoldauError
+from moldau.products.service.admission import Admit, this_machine
+from moldau.products.service.logins.cluster import ClusterSource
+from moldau.products.service.logins.gate import Gate, Machines, no_machines
+from moldau.products.service.logins.settings import OIDC, LoginFileError, LoginSettings, read_login_file
+from moldau.products.service.logins.source import OidcSource, PasswordSource
+from moldau.products.service.people import Person
+from moldau.products.service.routes import ServedRoute
+from moldau.products.service.service import Service
+from moldau.transport.service_tls import ServiceTls
+
+LINES = """\
+--login FILE            who may log in, with which role: [login] and [roles]
+[tls] in that file      ssl.keystore.type = "PEM" and ssl.keystore.location: a key with its certificate"""
+"""What mends a service that would be open to all."""
+
+
+class OpenServiceError(MoldauError):
+    """The service would be open to others without a login or without TLS."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """`settings`: None: no login, the loopback alone. `tls`: None: HTTP."""
+
+    settings: LoginSettings | None = None
+    tls: ServiceTls | None = None
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.tls is None else "https"
+
+
+class Entrance(msgspec.Struct, frozen=True):
+    """Of a service: `admit` decides who may ask, `routes` are the pages of the login. `acts_as`: the principal of the
+    service itself."""
+
+    admit: Admit
+    routes: tuple[ServedRoute, ...] = ()
+    acts_as: str = ""
+    gate: Gate | None = None
+
+    def join(self, service: Service) -> None:
+        """Sessions end with the service."""
+        if self.gate is not None:
+            service.await_at_end(self.gate.close)
+
+
+OPEN_HERE = Entrance(this_machine)
+"""Of a service without logins, on the loopback."""
+
+
+def read_opening(host: str, login: Path | None) -> Opening:
+    """Raises LoginFileError, and OpenServiceError with the lines that mend it."""
+    settings = None if login is None else read_login_file(login)
+    tls = None
+    if settings is not None and settings.tls:
+        try:
+            tls = ServiceTls(dict(settings.tls))
+        except KafkaError as error:
+            raise LoginFileError(f"{settings.path}: tls: {error.message or error.name}") from error
+    if not is_loopback(host) and (settings is None or tls is None):
+        missing = "logins and TLS" if settings is None else "TLS"
+        told = f"--listen {host} is open to other machines, and has no {missing}. This mends it:"
+        raise OpenServiceError(f"{told}\n{LINES}")
+    return Opening(settings, tls)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach a listener there."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def entrance_of(
+    name: str,
+    opening: Opening,
+    access: ClusterAccess,
+    *,
+    machines: Machines = no_machines,
+    ended: Callable[[Person], None] = lambda _: None,
+) -> Entrance:
+    """`name`: of the service; `access`: its own. `machines`, `ended`: see Gate. Raises LoginFileError."""
+    settings = opening.settings
+    if settings is None:
+        return OPEN_HERE
+    source = source_of(access, settings)
+    gate = Gate(name, settings, source, machines=machines, ended=ended)
+    return Entrance(gate.admit, tuple(gate.routes()), source.principal, gate)
+
+
+def source_of(access: ClusterAccess, settings: LoginSettings) -> PasswordSource | OidcSource:
+    """Raises LoginFileError."""
+    if settings.source == OIDC:
+        from moldau.products.service.logins.oidc import IssuerSource
+
+        return IssuerSource(access, settings)
+    return ClusterSource(access, settings)

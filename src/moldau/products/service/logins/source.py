@@ -1,0 +1,73 @@
+"""What a source of people gives: a login, or why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.products.service.people import Person
+
+
+class LoginRefused(MoldauError):
+    """`is_wrong`: the name or the password was wrong, and counts as a failed attempt."""
+
+    def __init__(self, sentence: str, status: int = 403, *, is_wrong: bool = False) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.is_wrong = is_wrong
+
+
+class NoAnswer(MoldauError):
+    """Who decides about the login does not answer now."""
+
+
+def _nothing() -> None:
+    return None
+
+
+def _lives() -> bool:
+    return True
+
+
+class Login(msgspec.Struct, frozen=True):
+    """`lasts_s`: how long it lasts at most. `renew`: keeps it alive, called every half minute; False: it has ended.
+    `end`: gives it back. Both may wait for the cluster."""
+
+    person: Person
+    lasts_s: float = math.inf
+    renew: Callable[[], bool] = _lives
+    end: Callable[[], None] = _nothing
+
+
+@runtime_checkable
+class PasswordSource(Protocol):
+    """`cluster`: its name on the page; `principal`: of the service itself; `note`: what a person should know."""
+
+    cluster: str
+    principal: str
+    note: str
+
+    def log_in(self, name: str, password: str) -> Login:
+        """Waits for the cluster. Raises LoginRefused, NoAnswer."""
+        ...
+
+
+@runtime_checkable
+class OidcSource(Protocol):
+    """As PasswordSource, for a login at an issuer of OpenID Connect."""
+
+    cluster: str
+    principal: str
+    note: str
+
+    def start(self, back: str, then: str) -> tuple[str, str]:
+        """Where the browser goes, and what it keeps until it comes `back`. Raises NoAnswer."""
+        ...
+
+    def end(self, kept: str, answer: Mapping[str, str]) -> tuple[Login, str]:
+        """The login, and `then` of `start`. Raises LoginRefused, NoAnswer."""
+        ...
