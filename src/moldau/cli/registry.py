@@ -8,7 +8,7 @@ from moldau.cli.access import access_of
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import explained, require_registry
 from moldau.cli.output import CommandError
-from moldau.cli.service import add_service_arguments, listen_as_told
+from moldau.cli.service import add_service_arguments, address_of, listen_as_told, opening_of
 from moldau.cli.up import DEFAULT_REGISTRY_PORT
 from moldau.errors import MoldauError
 
@@ -32,6 +32,7 @@ def registry(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
     access = access_of(arguments)
     require_registry("`moldau registry`")
+    opening = opening_of(arguments)
     listening = listen_as_told(arguments)
     from moldau.products.registry.service import serve
     from moldau.products.registry.topic import SchemasTopic
@@ -41,6 +42,6 @@ def registry(arguments: argparse.Namespace) -> int:
             topic = SchemasTopic(access, arguments.topic)
     except MoldauError as error:
         raise CommandError(str(error)) from error
-    print(f"registry http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
-    serve(topic, listening)
+    print(f"registry {address_of(listening, opening)}", flush=True)
+    serve(topic, listening, access, opening)
     return 0

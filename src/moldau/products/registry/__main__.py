@@ -8,6 +8,7 @@ import socket
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.registry.service import serve
 from moldau.products.registry.topic import DEFAULT_TOPIC, SchemasTopic
+from moldau.products.service.logins.opened import Opening
 
 
 def main() -> None:
@@ -18,10 +19,10 @@ def main() -> None:
     )
     parser.add_argument("--idle-exit", type=float, default=0)
     arguments = parser.parse_args()
-    topic = SchemasTopic(
-        ClusterAccess.from_properties(dict(text.split("=", 1) for text in arguments.access)), DEFAULT_TOPIC
-    )
-    serve(topic, socket.socket(fileno=arguments.fd), is_child=True, idle_exit_s=arguments.idle_exit)
+    access = ClusterAccess.from_properties(dict(text.split("=", 1) for text in arguments.access))
+    topic = SchemasTopic(access, DEFAULT_TOPIC)
+    listening = socket.socket(fileno=arguments.fd)
+    serve(topic, listening, access, Opening(), is_child=True, idle_exit_s=arguments.idle_exit)
 
 
 if __name__ == "__main__":
