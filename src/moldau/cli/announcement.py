@@ -53,7 +53,9 @@ def announce(
     lines += lines_of_tls(tls)
     lines += [f"  {name:<10} {address}" for name, address in beside.items()]
     if node.operations is not None:
-        lines.append(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
+        lines.append(
+            f"  {METRICS}    {node.operations.scheme}://{node.operations.address}/metrics (/live and /ready beside it)"
+        )
     if settings.is_broker:
         lines.append(line_to_try(connect.split(" ")[0], tls))
     say([*lines, f"{READY}{address}"])

@@ -18,6 +18,7 @@ from moldau.cli import (
     events,
     groups,
     log,
+    machine,
     node,
     offsets,
     page,
@@ -56,6 +57,7 @@ MODULES = (
     quotas,
     acls,
     certs,
+    machine,
     transactions,
     doctor,
     log,
@@ -70,7 +72,7 @@ COMMAND_GROUPS = (
     ("pipelines on Spark", ("pipeline",)),
     ("schemas", ("registry",)),
     ("a cluster of several", ("node", "storage", "brokers", "partitions", "quorum", "events")),
-    ("operating a cluster", ("configs", "quotas", "acls", "certs", "transactions", "doctor")),
+    ("operating a cluster", ("configs", "quotas", "acls", "certs", "machine", "transactions", "doctor")),
     ("files and shells", ("log", "completion")),
 )
 EXAMPLES = (

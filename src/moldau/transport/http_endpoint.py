@@ -15,7 +15,10 @@ from typing import cast
 
 import msgspec
 
+from moldau.transport.http_authorization import CHALLENGE
+
 MAX_HEAD_BYTES = 8 << 10
+BUFFER_BYTES = 4 << 10
 MAX_CONNECTIONS = 32
 TIMEOUT_S = 15.0
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -27,10 +30,13 @@ class HttpAnswer(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 Answering = Callable[[str], Awaitable[HttpAnswer]]
 """The path, without the query, to the answer."""
+Admitting = Callable[[str, list[str]], bool]
+"""Whether the path is answered to a request with these headers `Authorization`."""
 
 
 def is_loopback_host(host: str) -> bool:
@@ -45,9 +51,17 @@ def is_loopback_host(host: str) -> bool:
 class HttpEndpoint:
     """What the connections of one listener share."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, answer: Answering, *, is_loopback_only: bool) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        answer: Answering,
+        *,
+        is_loopback_only: bool,
+        admits: Admitting = lambda _path, _headers: True,
+    ) -> None:
         self.loop = loop
         self.answer = answer
+        self.admits = admits
         self.is_loopback_only = is_loopback_only
         self.connections: dict[HttpConnection, None] = {}
 
@@ -68,12 +82,13 @@ class HttpEndpoint:
             connection.end()
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """One request and its answer."""
 
     def __init__(self, endpoint: HttpEndpoint) -> None:
         self._endpoint = endpoint
         self._head = b""
+        self._buffer = bytearray(BUFFER_BYTES)
         self._transport: asyncio.Transport | None = None
         self._answering: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -92,6 +107,9 @@ class HttpConnection(asyncio.Protocol):
         endpoint.connections[self] = None
         self._timer = endpoint.loop.call_later(TIMEOUT_S, self.end)
 
+    def secured(self, certificate: bytes | None) -> None:
+        """See SecuredProtocol: whoever has a certificate that is trusted still says who asks."""
+
     def connection_lost(self, error: Exception | None) -> None:
         self._endpoint.connections.pop(self, None)
         if self._timer is not None:
@@ -100,7 +118,11 @@ class HttpConnection(asyncio.Protocol):
             self._answering.cancel()
         self._transport = None
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(self._buffer[:nbytes])
         if self._answering is not None or self._transport is None or self._transport.is_closing():
             return
         self._head += data
@@ -119,14 +141,16 @@ class HttpConnection(asyncio.Protocol):
             self._send(HttpAnswer(HTTPStatus.BAD_REQUEST, b"this port speaks HTTP/1.1\n"))
             return
         method, target, _ = words
-        hosts = [line.partition(":")[2].strip() for line in lines[1:] if line.lower().startswith("host:")]
+        path, hosts = target.partition("?")[0], _values(lines, "host")
         if len(hosts) > 1 or (self._endpoint.is_loopback_only and not (hosts and is_loopback_host(hosts[0]))):
             self._send(HttpAnswer(HTTPStatus.FORBIDDEN, b"the Host header names another machine\n"))
         elif method not in ("GET", "HEAD"):
             self._send(HttpAnswer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n"))
+        elif not self._endpoint.admits(path, _values(lines, "authorization")):
+            self._send(HttpAnswer(HTTPStatus.UNAUTHORIZED, b"unauthorized\n", headers=(CHALLENGE,)))
         else:
             try:
-                answer = await self._endpoint.answer(target.partition("?")[0])
+                answer = await self._endpoint.answer(path)
             except Exception:
                 self._send(HttpAnswer(HTTPStatus.INTERNAL_SERVER_ERROR, b"this could not be answered\n"))
                 raise
@@ -137,10 +161,11 @@ class HttpConnection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         status = HTTPStatus(answer.status)
+        more = "".join(f"{name}: {text}\r\n" for name, text in answer.headers)
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {answer.content_type}\r\n"
             f"Content-Length: {len(answer.body)}\r\nCache-Control: no-store\r\n"
-            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+            f"X-Content-Type-Options: nosniff\r\n{more}Connection: close\r\n\r\n"
         ).encode("latin-1")
         transport.write(head if is_body_left_out else head + answer.body)
         transport.close()
@@ -149,3 +174,8 @@ class HttpConnection(asyncio.Protocol):
         """Drops the connection: it took too long, or the node stops."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _values(lines: list[str], name: str) -> list[str]:
+    """Of the headers of that name."""
+    return [line.partition(":")[2].strip() for line in lines[1:] if line.lower().startswith(f"{name}:")]

@@ -29,7 +29,7 @@ from moldau.core.config.listeners import (
 from moldau.core.config.log_directories import check_directories
 from moldau.core.config.quorum_checks import check_quorum
 from moldau.core.config.quorum_voters import QuorumVoter, parse_voters
-from moldau.core.config.security_settings import Row, SecuritySettings
+from moldau.core.config.security_settings import HTTP, Row, SecuritySettings
 from moldau.core.config.setting import (
     CLUSTER_WIDE,
     HONOURED,
@@ -570,4 +570,7 @@ def _check_security(settings: BrokerSettings) -> None:
                 f"listener {name} speaks TLS and has no certificate: set ssl.keystore.type=PEM and "
                 f"ssl.keystore.location, or both behind listener.name.{name.lower()}."
             )
+    http = settings.tls_of(HTTP) if settings.moldau_http_tls else None
+    if http is not None and http.keystore is None:
+        raise invalid_config("moldau.http.tls needs a certificate: set ssl.keystore.type=PEM and ssl.keystore.location")
     check_sasl(settings)

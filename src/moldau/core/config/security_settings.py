@@ -10,6 +10,9 @@ from moldau.core.config.setting import PER_BROKER, READ_ONLY, SettingValue, pars
 from moldau.core.config.tls_settings import TlsSettings, tls_settings
 from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_tls
 
+HTTP = "HTTP"
+"""The name by which `moldau.http.listener` has settings of TLS: `listener.name.http.ssl.*`."""
+
 
 class Row(NamedTuple):
     """What makes a field of `BrokerSettings` a setting; the cells are those of broker_setting_rows.py."""
@@ -68,6 +71,11 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     ssl_truststore_location: Annotated[str | None, Row("string", None, "", PER_BROKER)]
     ssl_truststore_password: Annotated[str | None, Row("password", None, "", PER_BROKER)]
     ssl_truststore_type: Annotated[str, Row("string", "JKS", "", PER_BROKER)]
+    # of moldau.http.listener
+    moldau_http_tls: Annotated[bool, Row("boolean", "false", "", READ_ONLY,
+        "whether moldau.http.listener speaks HTTPS: by listener.name.http.ssl.* or ssl.*")]
+    moldau_http_users_file: Annotated[str, Row("string", "", "", READ_ONLY,
+        "who may read /metrics, a line NAME=SHA256 each as `moldau machine NAME` prints it; empty: everybody")]
     # fmt: on
 
     def protocol_of(self, listener_name: str) -> str:
@@ -83,7 +91,7 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     def tls_of(self, listener_name: str) -> TlsSettings | None:
         """The settings of TLS for those who listen there, and for those who connect there; None: its protocol has no
         TLS. Raises error 40 for what cannot be together."""
-        if not has_tls(self.protocol_of(listener_name)):
+        if not has_tls(self.protocol_of(listener_name)) and not (listener_name == HTTP and self.moldau_http_tls):
             return None
         return tls_settings(listener_name, self.texts, _typed)
 

@@ -199,7 +199,7 @@ class Node:
         self._network = with_logins(tls.secured(self.doors.network), settings, self.doors.random, self.doors.workers)
         warn_of_open_listeners(settings, self.log)
         self._audit = start_audit(settings, self.doors.workers, self.log, self._background)
-        if settings.tls_listeners:
+        if tls.is_used:
             self._background().spawn(tls.watch(self.doors.workers))
         for endpoint in settings.listeners:
             asked, certified = self._authentication.of_listener(endpoint.name, group), tls.principal_of(endpoint.name)
@@ -225,8 +225,7 @@ class Node:
 
     async def _open_operations(self, group: ConnectionGroup) -> None:
         """`/live` answers from here on, `/ready` says why it is not yet."""
-        address = self.settings.moldau_http_listener
-        if not address:
+        if not self.settings.moldau_http_listener:
             return
         import time
 
@@ -234,7 +233,7 @@ class Node:
 
         operations = Operations(asyncio.get_running_loop(), self.doors.clock, self.telemetry, time.perf_counter, group)
         self.operations = operations
-        await operations.listen(self.doors.network, address)
+        await operations.listen(self.doors.network, self.settings, self._tls, self.log)
 
     async def _assemble(self, directories: NodeDirectories, group: ConnectionGroup) -> None:
         """Format if new, then quorum, logs, broker, registration."""

@@ -31,6 +31,22 @@ def warn_of_open_listeners(settings: BrokerSettings, log: EventLog) -> None:
             f"passwords cross the network in plain text to {_listed(bare)}: PLAIN over SASL_PLAINTEXT. Use SASL_SSL, "
             "or SCRAM alone",
         )
+    http = settings.moldau_http_listener
+    if http and not _is_loopback(http.rpartition(":")[0]):
+        missing = [name for name, is_set in _http_settings(settings) if not is_set]
+        if missing:
+            log.warn(
+                "open metrics",
+                f"whoever reaches moldau.http.listener={http} may read the metrics, which name topics and groups: set "
+                f"{' and '.join(missing)}, or bind it to a loopback address (docs/operate/watching.md)",
+            )
+
+
+def _http_settings(settings: BrokerSettings) -> tuple[tuple[str, bool], ...]:
+    return (
+        ("moldau.http.users.file", bool(settings.moldau_http_users_file)),
+        ("moldau.http.tls", settings.moldau_http_tls),
+    )
 
 
 def _takes_bare_passwords(settings: BrokerSettings, name: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from moldau.core.config.security_settings import HTTP
 from moldau.errors import MoldauError
 from moldau.shell.node.loop_watch import LoopWatch
 from moldau.shell.node.status import NodeStatus
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from moldau.core.config.broker_settings import BrokerSettings
     from moldau.ports import Clock
     from moldau.shell.network.connection_group import ConnectionGroup
+    from moldau.shell.network.event_log import EventLog
+    from moldau.shell.node.tls import NodeTls
     from moldau.telemetry import Telemetry
     from moldau.transport.network import Listener, Network
 
@@ -39,6 +43,7 @@ class Operations:
         self.status = NodeStatus(clock, telemetry, LoopWatch(loop), group)
         self.address = ""
         """HOST:PORT, once it listens."""
+        self.scheme = "http"
         self._loop = loop
         self.timer = timer
         """In seconds: for the times in the metrics."""
@@ -46,21 +51,28 @@ class Operations:
         self._listener: Listener | None = None
         self._scrape: asyncio.Task[bytes] | None = None
 
-    async def listen(self, network: Network, address: str) -> None:
-        """`address`: HOST:PORT, or HOST:PORT+ where any other port does if that one is taken. Raises MoldauError for
-        another text, OSError for a port in use."""
+    async def listen(self, network: Network, settings: BrokerSettings, tls: NodeTls | None, log: EventLog) -> None:
+        """At `moldau.http.listener`: HOST:PORT, or HOST:PORT+ where any other port does if that one is taken. Raises
+        MoldauError for another text and for users that cannot be read, OSError for a port in use."""
+        address = settings.moldau_http_listener
         host, colon, port = address.rpartition(":")
         is_wish, port = port.endswith("+"), port.removesuffix("+")
         host = host.strip("[]")
         if not colon or not port.isdigit() or int(port) > 65535:
             raise MoldauError(f"moldau.http.listener takes HOST:PORT, not {address!r}")
         endpoint = HttpEndpoint(self._loop, self.answer, is_loopback_only=host in LOOPBACK_NAMES)
+        if settings.moldau_http_users_file:
+            from moldau.shell.node.http_users import HttpUsers
+
+            endpoint.admits = HttpUsers(settings.moldau_http_users_file, log).admits
+        server = tls.server(HTTP) if tls is not None and settings.moldau_http_tls else None
         try:
-            self._listener = await network.listen(host, int(port), lambda: HttpConnection(endpoint))
+            self._listener = await network.listen(host, int(port), lambda: HttpConnection(endpoint), server)
         except OSError:
             if not is_wish:
                 raise
-            self._listener = await network.listen(host, 0, lambda: HttpConnection(endpoint))
+            self._listener = await network.listen(host, 0, lambda: HttpConnection(endpoint), server)
+        self.scheme = "http" if server is None else "https"
         self._endpoint = endpoint
         shown = host or "localhost"
         self.address = f"[{shown}]:{self._listener.port}" if ":" in shown else f"{shown}:{self._listener.port}"

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.security_settings import HTTP
 from moldau.core.config.tls_settings import TlsSettings
 from moldau.errors import KafkaError
 from moldau.ports import Workers
@@ -39,9 +40,15 @@ class NodeTls:
         self._log = log
         self._telemetry = telemetry
         self._now_ms = now_ms
-        self._listeners = {name: _ListenerTls(name, settings) for name in settings.tls_listeners}
+        names = (*settings.tls_listeners, *((HTTP,) if settings.moldau_http_tls else ()))
+        self._listeners = {name: _ListenerTls(name, settings) for name in names}
         for listener in self._listeners.values():
             self._tell_expiry(listener)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any listener has TLS."""
+        return bool(self._listeners)
 
     def secured(self, network: Network) -> Network:
         """`network`, as one that knows the TLS of the listeners of others."""
