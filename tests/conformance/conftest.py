@@ -66,6 +66,8 @@ EVERY_CLIENT = [*CLIENTS, *(pytest.param(name, marks=pytest.mark.foreign) for na
 def client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Client:
     kind = ALL_CLIENTS[request.param]
     reason = kind.missing()
+    if request.config.getoption("--secured") and request.config.getoption("--against") == "apache":
+        reason = reason or kind.refused_login()
     if reason:
         pytest.skip(reason)
     return kind(bootstrap_servers)

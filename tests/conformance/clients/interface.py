@@ -174,6 +174,11 @@ class Client(ABC):
         """Why this client cannot run here, or None."""
         return None
 
+    @classmethod
+    def refused_login(cls) -> str | None:
+        """Why Apache Kafka lets this version not log in by SCRAM, or None."""
+        return None
+
     def administer(self, operation: str, **values: Any) -> Any:
         """`add_partitions` topic total; `partition_count` topic; `set_config` topic name value; `config` topic name;
         `delete_records` topic partition offset -> log start offset; `groups` -> names; `delete_group` group;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,9 @@ from pathlib import Path
 from tests.conformance.clients import login
 from tests.conformance.clients.interface import TIMEOUT_S, Client, Member, Received, parse_kcat
 from tests.conformance.clients.member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
+
+FIRST_WITH_ONE_NONCE = 2, 6, 1
+"""The version of librdkafka."""
 
 
 def _login() -> list[str]:
@@ -32,6 +36,14 @@ class Kcat(Client):
     def version(cls) -> str:
         said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
         return said.partition("Version ")[2].partition(" ")[0]
+
+    @classmethod
+    def refused_login(cls) -> str | None:
+        said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
+        found = re.search(r"librdkafka (\d+)\.(\d+)\.(\d+)", said)
+        if found is None or tuple(map(int, found.groups())) >= FIRST_WITH_ONE_NONCE:
+            return None
+        return f"the SCRAM of {found[0]} sends its nonce twice, which Apache Kafka refuses (CVE-2024-56128)"
 
     def _run(self, *arguments: str, text: bytes = b"") -> bytes:
         command = ["kcat", "-b", self.bootstrap_servers, "-X", "client.id=kcat", *_login(), "-q", *arguments]

@@ -131,7 +131,8 @@ class ScramExchange:
         final, secrets, mechanism = decode_client_final(token), self._secrets, self._users.mechanism
         if final.header != first.header.encode():
             raise AuthenticationRefusedError("the channel binding differs from that of the first message")
-        # librdkafka before 2.6.1 sends its own nonce twice; Apache Kafka asks only how the nonce ends
+        # librdkafka before 2.6.1 sends its own nonce twice: Apache Kafka has refused it since 3.7.2 (CVE-2024-56128).
+        # The part of the server is compared all the same, so no message can be sent again
         given = final.nonce.removeprefix(first.nonce) if len(final.nonce) > len(self._nonce) else final.nonce
         if not hmac.compare_digest(given.encode(), self._nonce.encode()):
             raise AuthenticationRefusedError("Invalid client nonce in the final client message.")
