@@ -19,6 +19,7 @@ from moldau.cli.refusals import Refusal, denied, is_denial, missing_right, princ
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.access import ClusterAccess, join_addresses
 from moldau.client.protocol.sasl import LOGIN_REFUSED
+from moldau.client.protocol.security import AnyLogin, ClientLogin
 from moldau.core.clocks import CLOCK_SKEW_MS, clock_skew_ms
 from moldau.core.config.listeners import Endpoint, parse_endpoints
 from moldau.errors import ERROR_NAMES, KafkaError, MoldauError
@@ -160,7 +161,7 @@ class Diagnosis:
         self._find("protocol", "ok", f"answers ApiVersions in {(time.monotonic() - started) * 1000:.0f} ms")
         login = self._access.security.login
         if login is not None:
-            self._find("login", "ok", f"{login.username} is logged in by {login.mechanism}")
+            self._find("login", "ok", f"{_who(login)} is logged in by {login.mechanism}")
         return connection
 
     def _tells_versions(self, connection: ClientConnection) -> bool:
@@ -401,6 +402,10 @@ def _overlaps(key: ApiKey, ranges: dict[int, tuple[int, int]]) -> bool:
     ours = API_VERSIONS[key]
     lowest, highest = ranges.get(int(key), (0, -1))
     return max(lowest, ours.min_version) <= min(highest, ours.max_version)
+
+
+def _who(login: AnyLogin) -> str:
+    return login.username if isinstance(login, ClientLogin) else login.who
 
 
 def _ranges(ranges: dict[int, tuple[int, int]]) -> str:

@@ -55,9 +55,12 @@ def refused_connection(access: ClusterAccess, error: MoldauError) -> Refusal | N
 def refusal_at(access: ClusterAccess, host: str, port: int, error: MoldauError) -> Refusal | None:
     """Why this listener does not serve the client that got `error` there; asks it again, for seconds at most."""
     from moldau.cli.strangers import PROBE_TIMEOUT_MS, offered_mechanisms, speaks_http, speaks_tls
+    from moldau.client.protocol.bearer import IssuerLostError, NoTokenError
     from moldau.client.protocol.sasl import LOGIN_REFUSED
 
     where, security = f"{host}:{port}", access.security
+    if isinstance(error, NoTokenError | IssuerLostError):
+        return Refusal(str(error), _TOKEN_ADVICE)
     if isinstance(error, KafkaError) and error.name in LOGIN_REFUSED:
         return _login(error, security)
     if security.has_tls:
@@ -162,13 +165,26 @@ def _moment(time_ms: int) -> str:
 
 # -- logins
 
+_TOKEN_ADVICE = (
+    "Check sasl.oauthbearer.token.endpoint.url, the client id and its secret, and the scope; the broker was not asked."
+)
+
+_TOKEN_REFUSED = (
+    "Look at the token's audience, issuer and expiry, and at sasl.oauthbearer.expected.* and "
+    "sasl.oauthbearer.jwks.endpoint.url of the broker. The broker's log says why it refused the token."
+)
+
 
 def _login(error: KafkaError, security: ClientSecurity) -> Refusal | None:
+    from moldau.client.protocol.security import ClientLogin
+
     login = security.login
     where, refused, _ = str(error).partition(_REFUSED_USER)
     if login is None:
         return None
     if error.name == "SASL_AUTHENTICATION_FAILED":
+        if not isinstance(login, ClientLogin):
+            return Refusal(str(error), _TOKEN_REFUSED)
         if not refused:
             return Refusal(str(error), "Look whether this is your broker, and which version it has.")
         user = printable(login.username)
@@ -235,7 +251,10 @@ def missing_right(who: str, operation: AclOperation, kind: AclResourceType, name
     known = "the user of this client" if who == UNKNOWN_PRINCIPAL else who
     rule = ""
     if who == UNKNOWN_PRINCIPAL:
-        rule = f" {UNKNOWN_PRINCIPAL} is what ssl.principal.mapping.rules of the broker make of the certificate."
+        rule = (
+            f" {UNKNOWN_PRINCIPAL} is what ssl.principal.mapping.rules of the broker make of the certificate, or the "
+            "claim sub of the token."
+        )
     return Refusal(
         f"{known} may not {operation_word(operation)} {what}",
         f"An administrator allows it: {line_that_allows(who, operation, kind, name)}{'.' if rule else ''}{rule}",
@@ -250,8 +269,12 @@ def line_that_allows(who: str, operation: AclOperation, kind: AclResourceType, n
 
 def principal_of_client(security: ClientSecurity) -> str:
     """As a broker names this client, in so far as the client can know."""
-    if security.login is not None:
-        return f"User:{security.login.username}"
+    from moldau.client.protocol.security import ClientLogin
+
+    login = security.login
+    if login is not None:
+        # the name stands in the token, and the broker decides in which claim
+        return f"User:{login.username}" if isinstance(login, ClientLogin) else UNKNOWN_PRINCIPAL
     return UNKNOWN_PRINCIPAL if security.has_tls and _has_certificate(security) else "User:ANONYMOUS"
 
 

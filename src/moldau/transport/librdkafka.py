@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.protocol.access import (
@@ -13,23 +14,39 @@ from moldau.client.protocol.access import (
     REQUEST_TIMEOUT_MS,
     ClusterAccess,
 )
+from moldau.client.protocol.bearer import (
+    OAUTH_CLIENT_SECRET,
+    OAUTH_EXTENSIONS,
+    OAUTH_SCOPE,
+    TOKEN_ENDPOINT,
+    BearerLogin,
+    SuppliedLogin,
+    extensions_text,
+    lifetime_ms_of,
+)
 from moldau.client.protocol.security import (
     PLAIN_TEXT,
     SASL_JAAS_CONFIG,
     SASL_PASSWORD,
     SASL_USERNAME,
+    ClientLogin,
     ClientSecurity,
 )
 from moldau.errors import kafka_error
-from moldau.transport.security import credentials_of, tls_settings_of
+from moldau.transport.secrets import read_secret
+from moldau.transport.security import credentials_of, tls_settings_of, tokens_of
+from moldau.wire.protocol.sasl_tokens import Credentials
 
 if TYPE_CHECKING:
     from moldau.core.config.tls_settings import TlsSettings
+    from moldau.transport.oauth import SuppliedTokens, TokenSource
 
 NO_TOKENS: Final = (
     f"{SASL_JAAS_CONFIG} has a delegation token, and librdkafka, which this needs, cannot log in by one: log in with "
     f"the name and the password of a user ({SASL_USERNAME} and {SASL_PASSWORD})"
 )
+UNKNOWN_LIFETIME_MS: Final = 60_000
+"""Of a token that does not say when it expires: so long librdkafka keeps it."""
 _REQUEST_MS: Final = (10, 300_000)
 _CONNECT_MS: Final = (1_000, LARGEST_CLIENT_NUMBER)
 """The ranges of these settings there, which are smaller than Kafka's."""
@@ -52,19 +69,58 @@ def librdkafka_settings(access: ClusterAccess) -> dict[str, object]:
 def security_settings(security: ClientSecurity) -> dict[str, object]:
     """Of these settings those that secure the connections. Raises as `librdkafka_settings`, and INVALID_CONFIG for a
     login by a delegation token, which librdkafka does not have."""
-    if security.login is not None and security.login.is_token:
+    login = security.login
+    if isinstance(login, ClientLogin) and login.is_token:
         raise kafka_error("INVALID_CONFIG", NO_TOKENS)
     found: dict[str, object] = {}
     if security != PLAIN_TEXT:
         found["security.protocol"] = security.protocol
     if security.has_tls:
         found |= _tls(security)
+    if isinstance(login, BearerLogin | SuppliedLogin):
+        return found | _bearer(login)
     credentials = credentials_of(security)
-    if credentials is not None:
+    if isinstance(credentials, Credentials):
         found["sasl.mechanism"] = credentials.mechanism
         found["sasl.username"] = credentials.username
         found["sasl.password"] = credentials.password
     return found
+
+
+def _bearer(login: BearerLogin | SuppliedLogin) -> dict[str, object]:
+    """librdkafka asks the issuer itself where it can do so as we would."""
+    found: dict[str, object] = {"sasl.mechanism": login.mechanism}
+    tokens = tokens_of(login)
+    if isinstance(login, SuppliedLogin) or login.is_file or login.assertion_file or login.is_url_encoded:
+        return found | {"oauth_cb": TokenCallback(tokens)}
+    found |= {
+        "sasl.oauthbearer.method": "oidc",
+        TOKEN_ENDPOINT: login.endpoint,
+        "sasl.oauthbearer.client.id": login.client_id,
+        "https.ca.location": login.ca_location or "probe",
+    }
+    if login.client_secret is not None:
+        found["sasl.oauthbearer.client.secret"] = read_secret(login.client_secret, OAUTH_CLIENT_SECRET)
+    if login.scope:
+        found[OAUTH_SCOPE] = login.scope
+    if login.extensions:
+        found[OAUTH_EXTENSIONS] = extensions_text(login.extensions)
+    return found
+
+
+class TokenCallback:
+    """`oauth_cb` of confluent-kafka: a token, when it expires (s since 1970), the principal, and the extensions."""
+
+    def __init__(self, tokens: TokenSource | SuppliedTokens) -> None:
+        self._tokens = tokens
+
+    def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
+        """Raises KafkaError, which the client reports and asks again."""
+        bearer = self._tokens.bearer()
+        now_ms = time.time_ns() // 1_000_000
+        lifetime_ms = lifetime_ms_of(bearer.token, now_ms)
+        ends_ms = now_ms + (UNKNOWN_LIFETIME_MS if lifetime_ms is None else lifetime_ms)
+        return bearer.token, ends_ms / 1_000, "", bearer.extensions
 
 
 def _tls(security: ClientSecurity) -> dict[str, object]:

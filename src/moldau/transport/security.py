@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.client.protocol.security import SASL_PASSWORD, ClientSecurity
+from moldau.client.protocol.bearer import OAUTH_CLIENT_SECRET, BearerLogin, SuppliedLogin
+from moldau.client.protocol.sasl import Login
+from moldau.client.protocol.security import SASL_PASSWORD, ClientLogin, ClientSecurity
 from moldau.errors import kafka_error
 from moldau.ports import Dialer
 from moldau.transport.secrets import read_secret
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
 
     from moldau.core.config.setting import SettingValue
     from moldau.core.config.tls_settings import TlsSettings
+    from moldau.transport.oauth import SuppliedTokens, TokenSource
 
+MAX_SOURCES: Final = 64
+"""Logins of a process whose tokens are kept at once."""
 _LISTS = ("ssl.cipher.suites", "ssl.enabled.protocols")
 _SWITCHES = ("ssl.allow.dn.changes", "ssl.allow.san.changes")
 _DEFAULTS = {"ssl.endpoint.identification.algorithm": "https", "ssl.principal.mapping.rules": "DEFAULT"}
@@ -53,6 +59,9 @@ def check_readable(access: ClusterAccess) -> None:
     if access.security.has_tls:
         context_of(access.security)
     credentials_of(access.security)
+    login = access.security.login
+    if isinstance(login, BearerLogin) and login.client_secret is not None:
+        read_secret(login.client_secret, OAUTH_CLIENT_SECRET)
 
 
 def context_of(security: ClientSecurity) -> SSLContext:
@@ -63,16 +72,34 @@ def context_of(security: ClientSecurity) -> SSLContext:
     return client_context(settings, load_material(settings))
 
 
-def credentials_of(security: ClientSecurity) -> Credentials | None:
-    """As whom a client logs in; None: not at all. Raises INVALID_CONFIG where the secret cannot be read."""
+def credentials_of(security: ClientSecurity) -> Login | None:
+    """As whom a client logs in; None: not at all. Raises INVALID_CONFIG where the secret cannot be read.
+
+    Clients of one login by tokens share them."""
     login = security.login
     if login is None:
         return None
+    if not isinstance(login, ClientLogin):
+        return tokens_of(login)
     password = read_secret(login.password, SASL_PASSWORD)
     try:
         return Credentials(login.mechanism, login.username, password, login.is_token)
     except ValueError as error:
         raise kafka_error("INVALID_CONFIG", str(error)) from None
+
+
+def tokens_of(login: BearerLogin | SuppliedLogin) -> TokenSource | SuppliedTokens:
+    """Where the tokens of this login come from; nothing is asked yet. Raises INVALID_CONFIG."""
+    from moldau.transport.oauth import SuppliedTokens
+
+    return SuppliedTokens(login) if isinstance(login, SuppliedLogin) else _source_of(login)
+
+
+@lru_cache(maxsize=MAX_SOURCES)
+def _source_of(login: BearerLogin) -> TokenSource:
+    from moldau.transport.oauth import TokenSource
+
+    return TokenSource(login)
 
 
 def tls_settings_of(security: ClientSecurity) -> TlsSettings:

@@ -8,7 +8,7 @@ secret is in what it shows, pickles or tells: see `client.protocol.secrets`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -95,6 +95,11 @@ class ClusterAccess(msgspec.Struct, frozen=True):
     def named(self, client_id: str) -> ClusterAccess:
         """With this client id, unless it has one of its own."""
         return replace(self, client_id=client_id) if self.client_id == DEFAULT_CLIENT_ID else self
+
+    def under_token(self, supply: Callable[[], str], who: str) -> ClusterAccess:
+        """The same cluster, under the bearer token that `supply` gives for each login, such as that of a person whom a
+        service acts for; `who` names the holder in errors. Raises AccessError where connections have no SASL."""
+        return replace(self, security=self.security.with_bearer(supply, who))
 
     def properties(self) -> dict[str, str]:
         """What `from_properties` reads, for another process: secrets are references. Raises AccessError for a secret

@@ -3,6 +3,7 @@
     security.protocol                      PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
     ssl.truststore.*, ssl.keystore.*, ...  CLIENT_TLS_SETTINGS; read and checked by `moldau.transport.security`
     sasl.mechanism, sasl.jaas.config       PLAIN and SCRAM, SCRAM also by a delegation token (`tokenauth="true"`)
+    sasl.oauthbearer.*                     BEARER_SETTINGS: tokens of an issuer, for OAUTHBEARER
 
 Three names of librdkafka are understood, too: `ssl.ca.location`, and `sasl.username` with `sasl.password`. Others than
 these are left alone, as Kafka's clients do.
@@ -10,15 +11,31 @@ these are left alone, as Kafka's clients do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from moldau.client.protocol.bearer import (
+    BEARER_SETTINGS,
+    OAUTH_CLIENT_ID,
+    OAUTH_CLIENT_SECRET,
+    BearerLogin,
+    SuppliedLogin,
+    bearer_login,
+)
 from moldau.client.protocol.secrets import SECRET_SETTINGS, AccessError, Origin, Secret, secret_of
 from moldau.errors import KafkaError
-from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, encode_jaas_config, parse_jaas_config
-from moldau.wire.protocol.sasl_tokens import PASSWORD_MECHANISMS, PLAIN, TOKEN_EXTENSION
+from moldau.wire.protocol.jaas import (
+    OAUTHBEARER_MODULE,
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+    LoginModule,
+    encode_jaas_config,
+    parse_jaas_config,
+)
+from moldau.wire.protocol.sasl_tokens import MECHANISMS, OAUTHBEARER, PASSWORD_MECHANISMS, PLAIN, TOKEN_EXTENSION
 from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_sasl, has_tls
 
 SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
@@ -47,6 +64,7 @@ SECURITY_SETTINGS: Final = (
     SASL_JAAS_CONFIG,
     SASL_USERNAME,
     SASL_PASSWORD,
+    *BEARER_SETTINGS,
 )
 """All that act."""
 _TRUSTSTORE: Final = "ssl.truststore."
@@ -83,6 +101,9 @@ class ClientLogin(msgspec.Struct, frozen=True):
         return {**found, SASL_JAAS_CONFIG: encode_jaas_config(LoginModule(SCRAM_MODULE, options))}
 
 
+AnyLogin = ClientLogin | BearerLogin | SuppliedLogin
+
+
 class ClientSecurity(msgspec.Struct, frozen=True):
     """`tls`: settings of CLIENT_TLS_SETTINGS that were set, as texts; `tls_secrets`: those that are secrets.
 
@@ -93,7 +114,7 @@ class ClientSecurity(msgspec.Struct, frozen=True):
     protocol: str = PLAINTEXT
     tls: tuple[tuple[str, str], ...] = ()
     tls_secrets: tuple[tuple[str, Secret], ...] = ()
-    login: ClientLogin | None = None
+    login: AnyLogin | None = None
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], origin: Origin | None = None) -> ClientSecurity:
@@ -117,9 +138,19 @@ class ClientSecurity(msgspec.Struct, frozen=True):
         return cls(protocol, tuple(texts.items()), tuple(secrets.items()), login)
 
     def __repr__(self) -> str:
-        login = "" if self.login is None else f", {self.login.mechanism}, {self.login.username!r}, ***"
-        login += ", token" if self.login is not None and self.login.is_token else ""
-        return f"ClientSecurity({self.protocol}{login})"
+        if self.login is None:
+            return f"ClientSecurity({self.protocol})"
+        if not isinstance(self.login, ClientLogin):
+            return f"ClientSecurity({self.protocol}, {self.login.mechanism}, {self.login.who}, ***)"
+        login = f"{self.login.mechanism}, {self.login.username!r}, ***{', token' if self.login.is_token else ''}"
+        return f"ClientSecurity({self.protocol}, {login})"
+
+    def with_bearer(self, supply: Callable[[], str], who: str) -> ClientSecurity:
+        """The same connections, and a login by the token that `supply` gives for each one (see SuppliedLogin). Raises
+        AccessError where connections have no SASL."""
+        if not has_sasl(self.protocol):
+            raise AccessError(SECURITY_PROTOCOL, f"must be SASL_SSL or SASL_PLAINTEXT for a token, not {self.protocol}")
+        return replace(self, login=SuppliedLogin(supply, who))
 
     @property
     def has_tls(self) -> bool:
@@ -141,11 +172,13 @@ PLAIN_TEXT: Final = ClientSecurity()
 
 
 def password_of_entry(entry: str, text: str) -> str:
-    """The secret in the entry of a file: of `sasl.jaas.config` the option `password`, else the text. Raises
+    """The secret in the entry of a file: of `sasl.jaas.config` the option `password` or
+    `clientSecret`, else the text. Raises
     INVALID_CONFIG."""
     if not entry.endswith(SASL_JAAS_CONFIG):
         return text
-    return parse_jaas_config(text).options.get("password", "")
+    options = parse_jaas_config(text).options
+    return options.get("password") or options.get("clientSecret", "")
 
 
 def _with_ca_location(properties: Mapping[str, str]) -> Mapping[str, str]:
@@ -158,11 +191,13 @@ def _with_ca_location(properties: Mapping[str, str]) -> Mapping[str, str]:
     return {**properties, f"{_TRUSTSTORE}type": "PEM", f"{_TRUSTSTORE}location": location}
 
 
-def _login(properties: Mapping[str, str], origin: Origin | None) -> ClientLogin:
+def _login(properties: Mapping[str, str], origin: Origin | None) -> AnyLogin:
     mechanism = properties.get(SASL_MECHANISM, "").strip().upper()
     if not mechanism:
-        raise AccessError(SASL_MECHANISM, f"must be set: one of {', '.join(PASSWORD_MECHANISMS)}")
+        raise AccessError(SASL_MECHANISM, f"must be set: one of {', '.join(MECHANISMS)}")
     jaas = properties.get(SASL_JAAS_CONFIG)
+    if mechanism == OAUTHBEARER:
+        return bearer_login(properties, None if jaas is None else _module(mechanism, jaas), origin)
     if jaas is None:
         password = properties.get(SASL_PASSWORD, "")
         login = ClientLogin(mechanism, properties.get(SASL_USERNAME, ""), secret_of(SASL_PASSWORD, password, origin))
@@ -175,22 +210,29 @@ def _login(properties: Mapping[str, str], origin: Origin | None) -> ClientLogin:
 
 
 def _login_of_jaas(mechanism: str, jaas: str, origin: Origin | None) -> ClientLogin:
-    if jaas.lstrip().startswith("${"):
-        raise AccessError(
-            SASL_JAAS_CONFIG,
-            f"cannot be a reference, only the password in it. Or set {SASL_USERNAME}, and {SASL_PASSWORD} to this "
-            "reference",
-        )
-    try:
-        module = parse_jaas_config(jaas)
-    except KafkaError as error:
-        raise AccessError(SASL_JAAS_CONFIG, f"is malformed: {error}") from error
-    expected = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
-    if mechanism in PASSWORD_MECHANISMS and module.name != expected:
-        raise AccessError(SASL_JAAS_CONFIG, f"must have the login module of {mechanism}, {expected}")
+    module = _module(mechanism, jaas)
     username, password = module.options.get("username", ""), module.options.get("password", "")
     if mechanism in PASSWORD_MECHANISMS and not (username and password):
         raise AccessError(SASL_JAAS_CONFIG, "must have the options username and password")
     # as Java's Boolean.parseBoolean
-    is_token = expected == SCRAM_MODULE and module.options.get(TOKEN_EXTENSION, "").lower() == "true"
+    is_token = module.name == SCRAM_MODULE and module.options.get(TOKEN_EXTENSION, "").lower() == "true"
     return ClientLogin(mechanism, username, secret_of(SASL_JAAS_CONFIG, password, origin), is_token)
+
+
+def _module(mechanism: str, jaas: str) -> LoginModule:
+    if jaas.lstrip().startswith("${"):
+        raise AccessError(SASL_JAAS_CONFIG, f"cannot be a reference, only the password in it. {_other_way(mechanism)}")
+    try:
+        module = parse_jaas_config(jaas)
+    except KafkaError as error:
+        raise AccessError(SASL_JAAS_CONFIG, f"is malformed: {error}") from error
+    expected = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}.get(mechanism, SCRAM_MODULE)
+    if mechanism in MECHANISMS and module.name != expected:
+        raise AccessError(SASL_JAAS_CONFIG, f"must have the login module of {mechanism}, {expected}")
+    return module
+
+
+def _other_way(mechanism: str) -> str:
+    if mechanism == OAUTHBEARER:
+        return f"Or set {OAUTH_CLIENT_ID}, and {OAUTH_CLIENT_SECRET} to this reference"
+    return f"Or set {SASL_USERNAME}, and {SASL_PASSWORD} to this reference"

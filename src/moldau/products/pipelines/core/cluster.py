@@ -47,7 +47,7 @@ CLUSTER_KEYS: Final = (SERVERS, CLUSTER)
 """Of a page, a source and a target: one of them at most."""
 _NAMES: Final = (BOOTSTRAP_SERVERS, *SECURITY_SETTINGS, CLIENT_ID, REQUEST_TIMEOUT, CONNECT_TIMEOUT)
 _VARIABLE = re.compile(r"\$\{([^{}\s:]+)\}")
-_JAAS_PASSWORD = re.compile(r"""(\spassword\s*=\s*["']?)(\$\{[^{}\s]+\})""")
+_JAAS_PASSWORD = re.compile(r"""(\s(?:password|clientSecret)\s*=\s*["']?)(\$\{[^{}\s]+\})""")
 
 
 def names_cluster(section: Section) -> bool:
@@ -107,7 +107,8 @@ def _secret(cluster: Section, name: str) -> str:
     if name == SASL_JAAS_CONFIG:
         found = _JAAS_PASSWORD.search(text)
         if found is None:
-            cluster.refuse(name, 'must have password="${NAME}", and NAME be an environment variable that has it')
+            told = 'must have password="${NAME}" (clientSecret for OAUTHBEARER), and NAME be an environment variable'
+            cluster.refuse(name, f"{told} that has it")
         before, after = (cluster.fill(name, part, cluster.line_of(name)) for part in _around(text, found))
         return f"{before}{_reference(cluster, name, found[2])}{after}"
     if not re.fullmatch(r"\$\{[^{}]+\}", text):

@@ -1,0 +1,293 @@
+"""Logins by OAUTHBEARER (KIP-255, 768, 1139): where a client has its token from, as values, and what an issuer answers.
+
+    sasl.oauthbearer.token.endpoint.url                     https://..., http:// to the loopback, file:///...
+    sasl.oauthbearer.client.credentials.client.id, .secret  of the grant client_credentials (RFC 6749, 4.4)
+    sasl.oauthbearer.assertion.file                         a signed assertion in their place (RFC 7523, 2.1)
+    sasl.oauthbearer.scope, sasl.oauthbearer.extensions     NAME=VALUE,... (KIP-342; a name of librdkafka)
+    https.ca.location                                       who signs the certificate of the endpoint; also librdkafka's
+
+In `sasl.jaas.config` clientId, clientSecret, scope and extension_NAME say the same. `moldau.transport.oauth` asks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote_plus, urlencode
+
+import msgspec
+
+from moldau.client.protocol.secrets import AccessError, Origin, Secret, secret_of
+from moldau.errors import KafkaError
+from moldau.wire.protocol.jaas import LoginModule
+from moldau.wire.protocol.sasl_tokens import OAUTHBEARER, BearerToken, encode_bearer
+
+TOKEN_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+OAUTH_CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+OAUTH_CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
+OAUTH_SCOPE: Final = "sasl.oauthbearer.scope"
+OAUTH_EXTENSIONS: Final = "sasl.oauthbearer.extensions"
+OAUTH_URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
+OAUTH_ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
+HTTPS_CA_LOCATION: Final = "https.ca.location"
+BEARER_SETTINGS: Final = (
+    TOKEN_ENDPOINT,
+    OAUTH_CLIENT_ID,
+    OAUTH_CLIENT_SECRET,
+    OAUTH_SCOPE,
+    OAUTH_EXTENSIONS,
+    OAUTH_URL_ENCODED,
+    OAUTH_ASSERTION_FILE,
+    HTTPS_CA_LOCATION,
+)
+FILE: Final = "file://"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+MAX_TOKEN_CHARACTERS: Final = 32 << 10
+"""A longer token is not taken: brokers read little before a login."""
+REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05
+REFRESH_BUFFER_MS, REFRESH_MIN_PERIOD_MS = 300_000, 60_000
+"""When a token is replaced: the defaults of Kafka's `sasl.login.refresh.*` (KIP-368)."""
+_EXTENSION: Final = "extension_"
+_ERROR_CODE = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+class BearerLogin(msgspec.Struct, frozen=True):
+    """By tokens of the issuer at `endpoint`, or of a file (`file:///...`). `extensions`: names and values. Raises
+    AccessError where that is not enough for a token."""
+
+    endpoint: str
+    client_id: str = ""
+    client_secret: Secret | None = None
+    scope: str = ""
+    extensions: tuple[tuple[str, str], ...] = ()
+    ca_location: str = ""
+    assertion_file: str = ""
+    is_url_encoded: bool = False
+    """Id and secret in the header of HTTP, as RFC 6749 wants it and Kafka's clients do not by default."""
+
+    def __post_init__(self) -> None:
+        if not self.endpoint:
+            raise AccessError(TOKEN_ENDPOINT, f"must be set for {OAUTHBEARER}")
+        if not self.is_file and not self.assertion_file:
+            if not self.client_id:
+                raise AccessError(OAUTH_CLIENT_ID, f"must be set, or {OAUTH_ASSERTION_FILE}")
+            if self.client_secret is None:
+                raise AccessError(OAUTH_CLIENT_SECRET, "must be set")
+        if not self.endpoint.lower().startswith(("https://", "http://", FILE)):
+            raise AccessError(TOKEN_ENDPOINT, f"must begin with https:// or {FILE}")
+        try:
+            encode_bearer(BearerToken("x", dict(self.extensions)))
+        except ValueError as error:
+            raise AccessError(OAUTH_EXTENSIONS, f"cannot be sent: {error}") from None
+
+    @property
+    def mechanism(self) -> str:
+        """Of SASL."""
+        return OAUTHBEARER
+
+    @property
+    def who(self) -> str:
+        """Whom errors and reports name. The principal itself stands in the token."""
+        if self.is_file:
+            return f"the token of {self.endpoint}"
+        return f"the client {self.client_id}" if self.client_id else "the client of the assertion"
+
+    @property
+    def is_file(self) -> bool:
+        """The token is the content of a file."""
+        return self.endpoint.lower().startswith(FILE)
+
+    def properties(self) -> dict[str, str]:
+        """The settings that say it, the secret as its reference. Raises AccessError for a secret in memory."""
+        texts = {
+            "sasl.mechanism": self.mechanism,
+            TOKEN_ENDPOINT: self.endpoint,
+            OAUTH_CLIENT_ID: self.client_id,
+            OAUTH_CLIENT_SECRET: "" if self.client_secret is None else self.client_secret.reference(),
+            OAUTH_SCOPE: self.scope,
+            OAUTH_EXTENSIONS: extensions_text(self.extensions),
+            OAUTH_URL_ENCODED: "true" if self.is_url_encoded else "",
+            OAUTH_ASSERTION_FILE: self.assertion_file,
+            HTTPS_CA_LOCATION: self.ca_location,
+        }
+        return {name: text for name, text in texts.items() if text}
+
+
+class SuppliedLogin(msgspec.Struct, frozen=True):
+    """By a token that this process has: `supply` gives it for each login, such as that of a person who is logged in at
+    a service. It raises KafkaError where there is none any more. Stays in this process."""
+
+    supply: Callable[[], str]
+    who: str = "the holder of a token"
+
+    @property
+    def mechanism(self) -> str:
+        """Of SASL."""
+        return OAUTHBEARER
+
+    def __repr__(self) -> str:
+        return f"SuppliedLogin({self.who!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Raises AccessError."""
+        return type(self), tuple(self.properties())
+
+    def properties(self) -> dict[str, str]:
+        """Raises AccessError."""
+        raise AccessError("sasl.mechanism", f"is {OAUTHBEARER} with a token that this process alone has")
+
+
+class NoTokenError(KafkaError):
+    """The issuer gives no token that a login can use, or the file has none."""
+
+    code = 58
+    name = "SASL_AUTHENTICATION_FAILED"
+
+
+class IssuerLostError(KafkaError):
+    """The issuer could not be asked. Retriable."""
+
+    code = 13
+    name = "NETWORK_EXCEPTION"
+    is_retriable = True
+
+
+class Granted(NamedTuple):
+    """`lifetime_ms`: from now on; None: not known."""
+
+    token: str
+    lifetime_ms: int | None
+
+    def __repr__(self) -> str:
+        return f"Granted(***, {self.lifetime_ms})"
+
+
+# -- settings
+
+
+def bearer_login(properties: Mapping[str, str], module: LoginModule | None, origin: Origin | None) -> BearerLogin:
+    """`module`: of `sasl.jaas.config`, whose options are those of KIP-768; settings count more. Raises AccessError."""
+    options = {} if module is None else module.options
+    for name in options:
+        if name.startswith("ssl."):
+            raise AccessError("sasl.jaas.config", f"cannot have the option {name}: set {HTTPS_CA_LOCATION} (PEM)")
+    secret = properties.get(OAUTH_CLIENT_SECRET)
+    found: Secret | None = None
+    if secret:
+        found = secret_of(OAUTH_CLIENT_SECRET, secret, origin)
+    elif options.get("clientSecret"):
+        found = secret_of("sasl.jaas.config", options["clientSecret"], origin)
+    in_module = tuple((key[len(_EXTENSION) :], options[key]) for key in options if key.startswith(_EXTENSION))
+    return BearerLogin(
+        properties.get(TOKEN_ENDPOINT, "").strip(),
+        properties.get(OAUTH_CLIENT_ID, options.get("clientId", "")),
+        found,
+        properties.get(OAUTH_SCOPE, options.get("scope", "")),
+        _extensions(properties[OAUTH_EXTENSIONS]) if OAUTH_EXTENSIONS in properties else in_module,
+        properties.get(HTTPS_CA_LOCATION, "").strip(),
+        properties.get(OAUTH_ASSERTION_FILE, "").strip(),
+        properties.get(OAUTH_URL_ENCODED, "").strip().lower() == "true",
+    )
+
+
+def extensions_text(extensions: Iterable[tuple[str, str]]) -> str:
+    """The text of OAUTH_EXTENSIONS."""
+    return ",".join(f"{name}={value}" for name, value in extensions)
+
+
+def _extensions(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [each.strip().partition("=") for each in text.split(",") if each.strip()]
+    if not all(equals for _, equals, _ in pairs):
+        raise AccessError(OAUTH_EXTENSIONS, "must be like traceId=1,group=2")
+    return tuple((name, value) for name, _, value in pairs)
+
+
+# -- the request, and its answer
+
+
+def token_request(login: BearerLogin, secret: str, assertion: str) -> tuple[dict[str, str], bytes]:
+    """Headers and form. `secret`, `assertion`: read; the assertion counts where there is one."""
+    form = {"grant_type": JWT_BEARER, "assertion": assertion} if assertion else {"grant_type": "client_credentials"}
+    if login.scope:
+        form["scope"] = login.scope
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+    if not assertion:
+        pair = (quote_plus(login.client_id), quote_plus(secret)) if login.is_url_encoded else (login.client_id, secret)
+        headers["Authorization"] = "Basic " + base64.b64encode(":".join(pair).encode()).decode()
+    return headers, urlencode(form).encode()
+
+
+def take_grant(body: bytes, now_ms: int) -> Granted:
+    """What a token endpoint answered with status 200; `now_ms`: the wall clock. Raises ValueError, a sentence without
+    its subject, which holds nothing of the answer."""
+    answer = _json_object(body)
+    if answer is None:
+        raise ValueError("answered no JSON object")
+    token = answer.get("access_token")
+    if not isinstance(token, str) or not token:
+        raise ValueError("answered without an access_token")
+    check_token(token)
+    expires_in = answer.get("expires_in")
+    if isinstance(expires_in, int) and not isinstance(expires_in, bool) and 0 < expires_in < 1 << 31:
+        return Granted(token, expires_in * 1_000)
+    return Granted(token, lifetime_ms_of(token, now_ms))
+
+
+def check_token(token: str) -> None:
+    """Raises ValueError where no login could carry it; the text holds nothing of it."""
+    if len(token) > MAX_TOKEN_CHARACTERS:
+        raise ValueError(f"gave a token of more than {MAX_TOKEN_CHARACTERS} characters")
+    try:
+        encode_bearer(BearerToken(token))
+    except ValueError:
+        raise ValueError("gave a token with characters that a bearer token cannot have") from None
+
+
+def error_code_of(body: bytes) -> str:
+    """The `error` of a refusal (RFC 6749, 5.2), such as invalid_client; "" for what is no such word."""
+    error = (_json_object(body) or {}).get("error")
+    return error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else ""
+
+
+def lifetime_ms_of(token: str, now_ms: int) -> int | None:
+    """From now on, as the claim `exp` of a JWT says, which is not verified; None where there is none."""
+    claims = _claims(token)
+    expires_s = claims.get("exp")
+    if isinstance(expires_s, bool) or not isinstance(expires_s, int | float) or not 0 < expires_s < 1 << 40:
+        return None
+    return max(0, int(expires_s * 1_000) - now_ms)
+
+
+def refresh_after_ms(lifetime_ms: int, jitter: float) -> int:
+    """How long a token of this lifetime is used; `jitter`: random, in [0, 1)."""
+    chosen = int(lifetime_ms * (REFRESH_FACTOR + REFRESH_JITTER * jitter))
+    latest = lifetime_ms - REFRESH_BUFFER_MS
+    return min(chosen, latest) if latest >= REFRESH_MIN_PERIOD_MS else chosen
+
+
+def no_token(login: BearerLogin, where: str, reason: str, *, is_transient: bool) -> NoTokenError | IssuerLostError:
+    """`where`: the address, without its query. IssuerLostError where another try may end better."""
+    kind = IssuerLostError if is_transient else NoTokenError
+    return kind(f"no token for {login.who}: {where} ({TOKEN_ENDPOINT}) {reason}")
+
+
+def _claims(token: str) -> Mapping[str, Any]:
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        data = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+    except (binascii.Error, ValueError):
+        return {}
+    return _json_object(data) or {}
+
+
+def _json_object(data: bytes) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

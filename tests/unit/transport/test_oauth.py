@@ -1,0 +1,327 @@
+"""Tokens of a real issuer on the loopback, also of one that does what none should."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.client.protocol.access import AccessError, ClusterAccess
+from moldau.client.protocol.bearer import IssuerLostError, NoTokenError
+from moldau.client.protocol.secrets import Origin
+from moldau.errors import KafkaError
+from moldau.transport.oauth import MAX_TRIES, TokenSource
+from moldau.transport.security import check_readable, credentials_of, tokens_of
+from moldau.transport.tcp import TCP, TcpDialer
+from moldau.wire.protocol.jaas import OAUTHBEARER_MODULE
+from moldau.wire.protocol.sasl_tokens import BearerToken
+from tests.support.certificates import Authority, authority
+from tests.support.issuer import Client, Fault, Issuer
+from tests.support.json_web_tokens import SigningKey, claims_of, signed
+
+PREFIX = "sasl.oauthbearer."
+SECRET = "service-secret"
+SHORT_MS = 700
+"""Longer than any honest answer of this machine, and all that a test waits for one that never comes."""
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer.running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Issuer]:
+    with Issuer.running(tls=True) as running:
+        yield running
+
+
+def access(url: str, **texts: str) -> ClusterAccess:
+    """`client_credentials_client_id` is `sasl.oauthbearer.client.credentials.client.id`; None leaves it out."""
+    said = {
+        "bootstrap.servers": "127.0.0.1:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        f"{PREFIX}token.endpoint.url": url,
+        f"{PREFIX}client.credentials.client.id": "service",
+        f"{PREFIX}client.credentials.client.secret": SECRET,
+    }
+    return ClusterAccess.from_properties({**said, **texts})
+
+
+class TimedDialer(TcpDialer):
+    """Its time passes as a test says, and in pauses."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def pause(self, length_ms: int) -> None:
+        self.now_ms += length_ms
+
+
+def source(url: str, timeout_ms: int = 20_000, dialer: TcpDialer = TCP, **texts: str) -> TokenSource:
+    login = access(url, **texts).security.login
+    return TokenSource(login, dialer, timeout_ms=timeout_ms)  # type: ignore[arg-type]
+
+
+def test_a_token_is_asked_for_once_and_kept(issuer: Issuer) -> None:
+    tokens = source(issuer.token_url, **{f"{PREFIX}scope": "read write", f"{PREFIX}extensions": "traceId=1,pool=a"})
+    first = tokens.bearer()
+    assert first == tokens.bearer()
+    assert first == BearerToken(tokens.current(), {"traceId": "1", "pool": "a"})
+    assert claims_of(first.token)["sub"] == "service"
+    assert claims_of(first.token)["scope"] == "read write"
+    assert issuer.requests == ["/token"]
+    assert 3_500_000 < (tokens.expires_in_ms() or 0) <= 3_600_000
+
+
+def test_all_tasks_of_a_loop_share_one_request(issuer: Issuer) -> None:
+    tokens = source(issuer.token_url)
+
+    async def all_at_once() -> set[str]:
+        return set(await asyncio.gather(*(tokens.token() for _ in range(20))))
+
+    assert len(asyncio.run(all_at_once())) == 1
+    assert issuer.requests == ["/token"]
+
+
+def test_a_token_that_lasts_no_time_serves_one_login(issuer: Issuer) -> None:
+    issuer.lifetime_s = 0
+    tokens = source(issuer.token_url)
+    assert tokens.current() != tokens.current()
+
+
+def test_https_needs_a_known_authority(secured: Issuer, tmp_path: Path) -> None:
+    ours, other = authority().write(tmp_path), Authority("CN=Other").write(tmp_path, "other")
+    assert source(secured.token_url, **{"https.ca.location": str(ours)}).current()
+    with pytest.raises(NoTokenError, match=r"not trusted here; name that authority by https\.ca\.location"):
+        source(secured.token_url, **{"https.ca.location": str(other)}).current()
+    none = tmp_path / "none.pem"
+    none.write_text("nothing")
+    with pytest.raises(KafkaError, match=r"https\.ca\.location: .* has no certificate in PEM"):
+        source(secured.token_url, **{"https.ca.location": str(none)})
+
+
+@pytest.mark.parametrize("is_url_encoded", ["true", "false"])
+def test_a_secret_with_any_character_arrives(issuer: Issuer, is_url_encoded: str) -> None:
+    issuer.clients["a client"] = Client("s:p%20+/")
+    texts = {"client.credentials.client.id": "a client", "client.credentials.client.secret": "s:p%20+/"}
+    said = {f"{PREFIX}{name}": text for name, text in texts.items()}
+    assert source(issuer.token_url, **said, **{f"{PREFIX}header.urlencode": is_url_encoded}).current()
+
+
+def test_an_assertion_in_a_file_takes_the_place_of_a_secret(issuer: Issuer, tmp_path: Path) -> None:
+    key = SigningKey("EC")
+    issuer.clients["signer"] = Client(key=key)
+    claims = {"iss": "signer", "sub": "signer", "aud": issuer.token_url, "exp": int(time.time()) + 600}
+    path = tmp_path / "assertion"
+    path.write_text(signed(key, claims) + "\n")
+    assert claims_of(source(issuer.token_url, **{f"{PREFIX}assertion.file": str(path)}).current())["sub"] == "signer"
+
+
+def test_a_file_with_a_token_is_read_for_each_login(issuer: Issuer, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    tokens = source(f"file://{path}")
+    for name in ("alice", "bob"):
+        token = issuer.token(name)
+        path.write_text(token + "\n")
+        assert tokens.current() == token
+    path.write_text(issuer.token("carol", forgery="expired"))
+    with pytest.raises(NoTokenError, match=f"{path} .* has a token that has expired"):
+        tokens.current()
+    path.write_text("no token\n")
+    with pytest.raises(KafkaError, match="characters that a bearer token cannot have"):
+        source(f"file://{path}").current()
+    with pytest.raises(KafkaError, match=r"token\.endpoint\.url: cannot read /nowhere"):
+        source("file:///nowhere").current()
+
+
+FAULTS: list[tuple[Fault, type[KafkaError], str]] = [
+    ("hang", IssuerLostError, "did not answer in time"),
+    ("drip", IssuerLostError, "did not answer in time"),
+    ("closed", IssuerLostError, "closed the connection before its answer ended"),
+    ("failed", IssuerLostError, r"answered HTTP 500 \(access_denied\)"),
+    ("unauthorized", NoTokenError, r"answered HTTP 401 \(access_denied\)"),
+    (
+        "redirect",
+        NoTokenError,
+        r"redirects \(HTTP 302\), and redirects are not followed",
+    ),
+    ("huge", NoTokenError, "answered more than 65536 bytes"),
+    ("not_json", NoTokenError, "answered no JSON object"),
+    ("empty_object", NoTokenError, "answered without an access_token"),
+]
+
+
+@pytest.mark.parametrize(("fault", "kind", "told"), FAULTS, ids=[row[0] for row in FAULTS])
+def test_an_issuer_at_fault_is_named_with_the_setting(
+    issuer: Issuer, fault: Fault, kind: type[KafkaError], told: str
+) -> None:
+    issuer.faults["/token"] = fault
+    tokens = source(issuer.token_url, timeout_ms=SHORT_MS)
+    with pytest.raises(kind, match=told) as refused:
+        tokens.current()
+    text = str(refused.value)
+    assert f"no token for the client service: {issuer.token_url} (sasl.oauthbearer.token.endpoint.url)" in text
+    assert SECRET not in text
+    assert "x" * 20 not in text
+    assert len(issuer.requests) <= MAX_TRIES
+
+
+def test_a_failed_issuer_is_asked_again_after_pauses_that_grow(issuer: Issuer) -> None:
+    dialer = TimedDialer()
+    tokens = source(issuer.token_url, dialer=dialer)
+    issuer.faults["/token"] = "unauthorized"
+    for pause_ms in (100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000):
+        asked = len(issuer.requests)
+        for later_ms in (0, pause_ms - 1):
+            with pytest.raises(NoTokenError):
+                tokens.current()
+            dialer.now_ms += later_ms
+            assert len(issuer.requests) == asked + 1
+        dialer.now_ms += 1
+    del issuer.faults["/token"]
+    assert tokens.current()
+
+
+def test_a_token_is_replaced_before_it_expires_and_kept_while_the_issuer_fails(issuer: Issuer) -> None:
+    dialer = TimedDialer()
+    tokens = source(issuer.token_url, dialer=dialer)
+    first = tokens.current()
+    dialer.now_ms = 2_800_000  # 0.8 of an hour, less 5 %
+    assert tokens.current() == first
+    dialer.now_ms = 3_300_000
+    second = tokens.current()
+    assert second != first
+    issuer.faults["/token"] = "failed"
+    dialer.now_ms += 3_500_000
+    assert tokens.current() == second
+    dialer.now_ms += 100_000
+    with pytest.raises(IssuerLostError):
+        tokens.current()
+
+
+def test_a_wrong_secret_is_told_apart(issuer: Issuer) -> None:
+    tokens = source(issuer.token_url, **{f"{PREFIX}client.credentials.client.secret": "wrong"})
+    with pytest.raises(NoTokenError, match=r"answered HTTP 401 \(invalid_client\)"):
+        tokens.current()
+    assert issuer.requests == ["/token"]
+
+
+def test_an_issuer_that_is_gone_is_retriable(issuer: Issuer) -> None:
+    with Issuer.running() as gone:
+        url = gone.token_url
+    with pytest.raises(IssuerLostError, match="nothing listens there") as lost:
+        source(url).current()
+    assert lost.value.is_retriable
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://issuer.example.org/token", "must begin with https://: over http:// everybody on the way reads"),
+        ("https://alice:secret@issuer.example.org/token", "must be a URL without a user, a password and a fragment"),
+        ("https://issuer.example.org:port/", "is no URL"),
+        ("https:///token", "must be a URL that begins with https://"),
+        ("https://issuer.example.org/to ken", "must be a URL of printable ASCII characters"),
+    ],
+)
+def test_an_address_that_is_not_asked(url: str, told: str) -> None:
+    with pytest.raises(KafkaError, match=told) as refused:
+        source(url)
+    assert refused.value.name == "INVALID_CONFIG"
+
+
+# -- as settings
+
+
+def test_jaas_says_the_same_as_settings(issuer: Issuer) -> None:
+    jaas = f'{OAUTHBEARER_MODULE} required clientId="service" clientSecret="{SECRET}" scope="s" extension_pool="a";'
+    by_jaas = ClusterAccess.from_properties(
+        {
+            "bootstrap.servers": "127.0.0.1:9092",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            f"{PREFIX}token.endpoint.url": issuer.token_url,
+            "sasl.jaas.config": jaas,
+        }
+    )
+    tokens = credentials_of(by_jaas.security)
+    assert isinstance(tokens, TokenSource)
+    bearer = tokens.bearer()
+    assert bearer.extensions == {"pool": "a"}
+    assert claims_of(bearer.token)["scope"] == "s"
+    assert SECRET not in repr(by_jaas)
+
+
+def test_a_secret_in_a_file_is_a_reference_for_other_processes(issuer: Issuer, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    own = access(issuer.token_url)
+    jaas = f'{OAUTHBEARER_MODULE} required clientId="service" clientSecret="{SECRET}";'
+    path.write_text(f"sasl.jaas.config={jaas}\n")
+    said = {
+        "bootstrap.servers": own.bootstrap_servers,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        f"{PREFIX}token.endpoint.url": issuer.token_url,
+        "sasl.jaas.config": jaas,
+    }
+    given = ClusterAccess.from_properties(said, origin=Origin(str(path)))
+    sent = pickle.loads(pickle.dumps(given))
+    again = ClusterAccess.from_properties(
+        {name.removeprefix("kafka."): text for name, text in given.spark_options().items()}
+    )
+    assert sent == given == again
+    assert SECRET not in str(given.spark_options())
+    check_readable(again)
+    tokens = credentials_of(sent.security)
+    assert isinstance(tokens, TokenSource)
+    assert tokens.current()
+    with pytest.raises(AccessError, match="is known to this process alone"):
+        pickle.dumps(own)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "told"),
+    [
+        (f"{PREFIX}token.endpoint.url", "must be set for OAUTHBEARER"),
+        (f"{PREFIX}client.credentials.client.id", "must be set, or"),
+        (f"{PREFIX}client.credentials.client.secret", "must be set"),
+    ],
+)
+def test_a_setting_that_is_missing_is_named(left_out: str, told: str) -> None:
+    with pytest.raises(AccessError, match=told) as refused:
+        access("https://issuer.example.org/token", **{left_out: ""})
+    assert refused.value.name == left_out
+
+
+def test_an_extension_of_the_wrong_form_is_refused() -> None:
+    for text in ("traceId", "auth=x", "trace id=1"):
+        with pytest.raises(AccessError) as refused:
+            access("https://issuer.example.org/token", **{f"{PREFIX}extensions": text})
+        assert refused.value.name == f"{PREFIX}extensions"
+
+
+def test_a_service_acts_under_the_token_of_a_person() -> None:
+    held = ["a.b.c"]
+    own = access("https://issuer.example.org/token").under_token(lambda: held[0], "alice")
+    assert "a.b.c" not in repr(own)
+    login = own.security.login
+    tokens = tokens_of(login)  # type: ignore[arg-type]
+    assert tokens.bearer() == BearerToken("a.b.c")
+    held[0] = "d.e.f"
+    assert asyncio.run(tokens.bearer_soon()) == BearerToken("d.e.f")
+    with pytest.raises(AccessError, match="a token that this process alone has"):
+        pickle.dumps(own)
+    with pytest.raises(AccessError, match="must be SASL_SSL or SASL_PLAINTEXT for a token"):
+        ClusterAccess("127.0.0.1:9092").under_token(lambda: held[0], "alice")
