@@ -98,4 +98,4 @@ class ClusterSource:
 def own_principal(access: ClusterAccess) -> str:
     """As whom the service itself asks, as far as its settings say it."""
     login = access.security.login
-    return "the service" if login is None else USER + login.username
+    return USER + login.username if isinstance(login, ClientLogin) else "the service"
