@@ -8,7 +8,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.products.registry.routes import Routes, error, not_found
 from moldau.products.registry.topic import SchemasTopic
 from moldau.products.service import serving
-from moldau.products.service.logins.opened import Opening, entrance_of
+from moldau.products.service.logins.opened import Opening, callers_entrance
 from moldau.products.service.service import Service
 
 
@@ -22,8 +22,6 @@ def serve(
     idle_exit_s: float = 0,
 ) -> None:
     """Returns after SIGINT or SIGTERM; see `serving.serve`. `access`: where logins are tried. Raises LoginFileError."""
-    entrance = entrance_of("registry", opening, access)
-    service = Service("registry", entrance.admit)
-    entrance.join(service)
-    app = service.app([*entrance.routes, *Routes(topic).routes()], not_found, error=error)
+    service = Service("registry", callers_entrance(opening, access).admit)
+    app = service.app(Routes(topic).routes(), not_found, error=error)
     serving.serve(service, app, listening, topic.close, tls=opening.tls, is_child=is_child, idle_exit_s=idle_exit_s)

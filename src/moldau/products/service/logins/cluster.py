@@ -76,6 +76,19 @@ class ClusterSource:
             return Login(person)
         return Login(person, token.lasts_s, token.renew, token.end)
 
+    def check(self, name: str, password: str) -> Person:
+        """Who that is, without a token: for requests that carry their password each time. Waits for the cluster. Raises
+        LoginRefused, NoAnswer."""
+        try:
+            with open_admin(self._own_access(name, password), answer_timeout_ms=TIMEOUT_MS) as admin:
+                admin.cluster()
+        except KafkaError as error:
+            if error.name == _REFUSED:
+                raise LoginRefused(WRONG, is_wrong=True) from None
+            raise NoAnswer(SILENT) from error
+        settings = self._settings
+        return Person(USER + name, settings.roles.of(name), How.BASIC, subjects=settings.subjects_of(name))
+
     def _own_access(self, name: str, password: str) -> ClusterAccess:
         login = ClientLogin(self._mechanism, name, Secret.in_memory(SASL_PASSWORD, password))
         return replace(

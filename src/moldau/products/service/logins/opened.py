@@ -12,8 +12,10 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError, MoldauError
 from moldau.products.service.admission import Admit, this_machine
 from moldau.products.service.logins.cluster import ClusterSource
-from moldau.products.service.logins.gate import Gate, Machines, no_machines
-from moldau.products.service.logins.settings import OIDC, LoginFileError, LoginSettings, read_login_file
+from moldau.products.service.logins.gate import Gate
+from moldau.products.service.logins.machines import Callers, admit_callers, only_metrics, read_machines
+from moldau.products.service.logins.passwords import KnownPasswords
+from moldau.products.service.logins.settings import CLUSTER, OIDC, LoginFileError, LoginSettings, read_login_file
 from moldau.products.service.logins.source import OidcSource, PasswordSource
 from moldau.products.service.people import Person
 from moldau.products.service.routes import ServedRoute
@@ -89,16 +91,29 @@ def entrance_of(
     opening: Opening,
     access: ClusterAccess,
     *,
-    machines: Machines = no_machines,
     ended: Callable[[Person], None] = lambda _: None,
 ) -> Entrance:
-    """`name`: of the service; `access`: its own. `machines`, `ended`: see Gate. Raises LoginFileError."""
+    """Of a service with pages for people; machines read its metrics. `name`: of the service; `access`: its own; `ended`:
+    see Gate. Raises LoginFileError."""
     settings = opening.settings
     if settings is None:
         return OPEN_HERE
     source = source_of(access, settings)
+    machines = only_metrics(Callers(read_machines(settings)))
     gate = Gate(name, settings, source, machines=machines, ended=ended)
     return Entrance(gate.admit, tuple(gate.routes()), source.principal, gate)
+
+
+def callers_entrance(opening: Opening, access: ClusterAccess) -> Entrance:
+    """Of a service without pages, which says who asks in each request: machines, and users of the cluster where the
+    file gives any of them a role. `access`: where their passwords are tried. Raises LoginFileError."""
+    settings = opening.settings
+    if settings is None:
+        return OPEN_HERE
+    machines, passwords = read_machines(settings), None
+    if settings.source == CLUSTER and (settings.roles.names or settings.subjects):
+        passwords = KnownPasswords(ClusterSource(access, settings).check)
+    return Entrance(admit_callers(Callers(machines, passwords)))
 
 
 def source_of(access: ClusterAccess, settings: LoginSettings) -> PasswordSource | OidcSource:

@@ -1,0 +1,189 @@
+"""Programs that ask a service: Prometheus, serializers, scripts. They say who they are in each request, by the header
+`Authorization`: Basic with a name and a secret, or Bearer with the secret alone.
+
+    [machines.prometheus]
+    role = "viewer"
+    sha256 = "..."                                # or a list of two while the secret is changed
+
+    [machines.builder]                            # of a registry: a role on subjects with a prefix
+    sha256 = "..."
+    subjects = {"orders-" = "editor"}
+
+`moldau machine NAME` makes a secret of 256 random bits and the lines for the file, which holds the hash alone: a
+plain hash is no protection for a password that a person chose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from moldau.products.service.admission import Admit, Refusal, refuse_other_sites
+from moldau.products.service.logins.attempts import Attempts
+from moldau.products.service.logins.forms import is_same_origin
+from moldau.products.service.logins.passwords import KnownPasswords
+from moldau.products.service.logins.settings import LoginFileError, LoginSettings
+from moldau.products.service.logins.source import LoginRefused, NoAnswer
+from moldau.products.service.people import NOBODY, How, Person, Role
+from moldau.transport.http_authorization import CHALLENGE, is_digest, name_of, parse_authorization
+
+MAX_MACHINES: Final = 1_000
+MAX_TRIES: Final = 4
+"""Passwords and tokens that are tried at the same time. MAX_WAITING more wait; others get 503."""
+MAX_WAITING: Final = 16
+METRICS: Final = "/metrics"
+PRINCIPAL: Final = "Machine:"
+"""Before the name of a machine: it is no user of the cluster."""
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+Bearers = Callable[[str], Person]
+"""Whose token it is; waits. Raises LoginRefused, NoAnswer."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """`digests`: SHA-256 of its secret; of the old one, too, while it is changed."""
+
+    person: Person
+    digests: tuple[bytes, ...]
+
+    def __repr__(self) -> str:
+        return f"Machine({self.person!r})"
+
+
+def read_machines(settings: LoginSettings) -> dict[str, Machine]:
+    """By name. Raises LoginFileError."""
+    if len(settings.machines) > MAX_MACHINES:
+        raise LoginFileError(f"{settings.path}: [machines] has more than {MAX_MACHINES}")
+    return {
+        name: _machine(f"{settings.path}: machines.{name}", name, given) for name, given in settings.machines.items()
+    }
+
+
+class Callers:
+    """Who asks by an Authorization header: see `Machines` of `gate.py`. `passwords`: of users of the cluster;
+    `bearers`: tokens that are no machine's. Used from the loop of one service."""
+
+    def __init__(
+        self, machines: Mapping[str, Machine], passwords: KnownPasswords | None = None, bearers: Bearers | None = None
+    ) -> None:
+        self._machines = machines
+        self._digests = {name: machine.digests for name, machine in machines.items()}
+        self._passwords = passwords
+        self._bearers = bearers
+        self._attempts = Attempts()
+        self._tries = asyncio.Semaphore(MAX_TRIES)
+        self._waiting = 0
+
+    async def __call__(self, request: Request) -> Person | Refusal | None:
+        headers = request.headers.getlist("authorization")
+        if not headers:
+            return None
+        given = parse_authorization(headers)
+        if given is None:
+            return unauthorized("the Authorization header is malformed")
+        name = name_of(given, self._digests)
+        if name is not None:
+            how = How.BEARER if given.name is None else How.BASIC
+            return msgspec.structs.replace(self._machines[name].person, how=how)
+        address = "" if request.client is None else request.client.host
+        if given.name is None:
+            return await self._tried(self._bearers and partial(self._bearers, given.secret), address, address)
+        if given.name in self._machines or self._passwords is None:
+            return await self._tried(None, given.name, address)
+        known = self._passwords.known(given.name, given.secret)
+        log_in = partial(self._passwords.log_in, given.name, given.secret)
+        return known or await self._tried(log_in, given.name, address)
+
+    async def _tried(self, ask: Callable[[], Person] | None, name: str, address: str) -> Person | Refusal:
+        """`name`: what failures are counted by, beside the address."""
+        wait_s = self._attempts.wait_s(address, name, time.monotonic())
+        if wait_s > 0:
+            return Refusal(429, "too many wrong logins: try again later", (("retry-after", str(int(wait_s) + 1)),))
+        try:
+            return await self._within_bounds(ask)
+        except LoginRefused as refused:
+            if not refused.is_wrong:
+                return Refusal(403, str(refused))
+            self._attempts.failed(address, name, time.monotonic())
+            return unauthorized()
+        except NoAnswer as silent:
+            return Refusal(503, str(silent), (("retry-after", "1"),))
+
+    async def _within_bounds(self, ask: Callable[[], Person] | None) -> Person:
+        """Raises LoginRefused, NoAnswer."""
+        if ask is None:
+            raise LoginRefused("", is_wrong=True)
+        if self._waiting >= MAX_TRIES + MAX_WAITING:
+            raise NoAnswer("too many logins at once: try again in a moment")
+        self._waiting += 1
+        try:
+            async with self._tries:
+                return await run_in_threadpool(ask)
+        finally:
+            self._waiting -= 1
+
+
+def unauthorized(sentence: str = "Unauthorized") -> Refusal:
+    return Refusal(401, sentence, (CHALLENGE,))
+
+
+def only_metrics(callers: Callers) -> Callable[[Request], Awaitable[Person | Refusal | None]]:
+    """Of a service with pages: it would ask the cluster under its own name for a machine, which is no user there."""
+
+    async def find(request: Request) -> Person | Refusal | None:
+        found = await callers(request)
+        if isinstance(found, Person) and request.url.path != METRICS:
+            return Refusal(403, f"{found.principal} may read {METRICS} alone here")
+        return found
+
+    return find
+
+
+def admit_callers(callers: Callers) -> Admit:
+    """The admission of a service without pages, such as a registry: there are no cookies and no sessions."""
+
+    async def admit(request: Request, needs: Role) -> Person | Refusal:
+        refusal = refuse_other_sites(request.method, request.scope["headers"])
+        if refusal is None and request.method not in ("GET", "HEAD") and not is_same_origin(request):
+            refusal = Refusal(403, "this service does not answer requests from other sites")
+        if refusal is not None:  # a browser that knows a password sends it along, whoever made the form
+            return refusal
+        person = await callers(request)
+        if person is not None:
+            return person
+        return NOBODY if needs is Role.NOBODY else unauthorized()
+
+    return admit
+
+
+def _machine(where: str, name: str, given: object) -> Machine:
+    if not _NAME.fullmatch(name):
+        raise LoginFileError(f"{where}: a name has letters, digits, . _ and - alone")
+    if not isinstance(given, dict) or not set(given) <= {"role", "subjects", "sha256"}:
+        raise LoginFileError(f"{where} takes role, subjects and sha256")
+    digests = given.get("sha256")
+    digests = [digests] if isinstance(digests, str) else digests
+    if not isinstance(digests, list) or not 1 <= len(digests) <= 2 or not all(map(is_digest, digests)):
+        raise LoginFileError(f"{where}.sha256 must be what `moldau machine {name}` prints, or a list of two of them")
+    subjects = given.get("subjects", {})
+    if not isinstance(subjects, dict):
+        raise LoginFileError(f'{where}.subjects must be like {{"orders-" = "editor"}}')
+    role = _role(f"{where}.role", given["role"]) if "role" in given else Role.NOBODY
+    prefixes = tuple((prefix, _role(f"{where}.subjects.{prefix}", word)) for prefix, word in subjects.items())
+    person = Person(PRINCIPAL + name, role, How.BEARER, subjects=prefixes)
+    return Machine(person, tuple(bytes.fromhex(digest) for digest in digests))
+
+
+def _role(where: str, word: Any) -> Role:
+    for role in Role:
+        if role is not Role.NOBODY and role.word == word:
+            return role
+    raise LoginFileError(f"{where} must be viewer, editor or admin")
