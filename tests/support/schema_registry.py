@@ -17,7 +17,8 @@ from moldau.products.service.serving import served_in_thread
 
 
 class SchemaRegistry:
-    """Runs from the constructor's return to `close`. `asked`: the paths of all requests; `login`: the file of people."""
+    """Runs from the constructor's return to `close`. `asked`: the paths of all requests; `login`: the file of
+    people."""
 
     def __init__(self, cluster: ClusterAccess | str, topic: str = "_schemas", *, login: Path | None = None) -> None:
         self.asked: list[str] = []

@@ -39,6 +39,11 @@ Admitting = Callable[[str, list[str]], bool]
 """Whether the path is answered to a request with these headers `Authorization`."""
 
 
+def everybody(_path: str, _headers: list[str]) -> bool:
+    """Of an endpoint that does not ask who it is."""
+    return True
+
+
 def is_loopback_host(host: str) -> bool:
     """Whether a Host header (`localhost:9644`, `[::1]:9644`) names this machine's loopback."""
     if host.startswith("["):
@@ -57,7 +62,7 @@ class HttpEndpoint:
         answer: Answering,
         *,
         is_loopback_only: bool,
-        admits: Admitting = lambda _path, _headers: True,
+        admits: Admitting = everybody,
     ) -> None:
         self.loop = loop
         self.answer = answer

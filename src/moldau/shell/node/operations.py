@@ -14,7 +14,14 @@ from moldau.core.config.security_settings import HTTP
 from moldau.errors import MoldauError
 from moldau.shell.node.loop_watch import LoopWatch
 from moldau.shell.node.status import NodeStatus
-from moldau.transport.http_endpoint import LOOPBACK_NAMES, HttpAnswer, HttpConnection, HttpEndpoint
+from moldau.transport.http_endpoint import (
+    LOOPBACK_NAMES,
+    Admitting,
+    HttpAnswer,
+    HttpConnection,
+    HttpEndpoint,
+    everybody,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -60,11 +67,12 @@ class Operations:
         host = host.strip("[]")
         if not colon or not port.isdigit() or int(port) > 65535:
             raise MoldauError(f"moldau.http.listener takes HOST:PORT, not {address!r}")
-        endpoint = HttpEndpoint(self._loop, self.answer, is_loopback_only=host in LOOPBACK_NAMES)
+        admits: Admitting = everybody
         if settings.moldau_http_users_file:
             from moldau.shell.node.http_users import HttpUsers
 
-            endpoint.admits = HttpUsers(settings.moldau_http_users_file, log).admits
+            admits = HttpUsers(settings.moldau_http_users_file, log).admits
+        endpoint = HttpEndpoint(self._loop, self.answer, is_loopback_only=host in LOOPBACK_NAMES, admits=admits)
         server = tls.server(HTTP) if tls is not None and settings.moldau_http_tls else None
         try:
             self._listener = await network.listen(host, int(port), lambda: HttpConnection(endpoint), server)

@@ -93,8 +93,8 @@ def entrance_of(
     *,
     ended: Callable[[Person], None] = lambda _: None,
 ) -> Entrance:
-    """Of a service with pages for people; machines read its metrics. `name`: of the service; `access`: its own; `ended`:
-    see Gate. Raises LoginFileError."""
+    """Of a service with pages for people; machines read its metrics. `name`: of the service; `access`: its own;
+    `ended`: see Gate. Raises LoginFileError."""
     settings = opening.settings
     if settings is None:
         return OPEN_HERE
