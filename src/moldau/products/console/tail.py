@@ -14,17 +14,23 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, Topic
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, TopicFacts
 from moldau.products.console.core.shown import MAX_HEADERS, Shown, ShownRecord, show_bytes
+from moldau.products.console.own_consumer import OwnConsumer, needs_own_client
 from moldau.products.registered_values import RegisteredValues
 from moldau.products.service.look.words import visible
 from moldau.transport.librdkafka import librdkafka_settings
 
 MAX_PER_SECOND = 50
 MAX_TAIL_PARTITIONS = 200
+MAX_WAIT_MS = 250
 
 
 def make_consumer(access: ClusterAccess, purpose: str, settings: dict[str, object]) -> Consumer:
-    """A consumer that leaves nothing behind: it joins no group and commits nothing."""
+    """A consumer that leaves nothing behind: it joins no group and commits nothing. For a login that librdkafka does
+    not have, one of our own with the same methods."""
     name = f"{CLIENT_ID}-{purpose}"
+    if needs_own_client(access):
+        tells_ends = bool(settings.get("enable.partition.eof"))
+        return OwnConsumer(access.named(name), tells_ends=tells_ends, max_wait_ms=MAX_WAIT_MS)
     own = {"group.id": name, "enable.auto.commit": False, "log_level": 0}
     return Consumer({**librdkafka_settings(access.named(name)), **own, **settings})
 

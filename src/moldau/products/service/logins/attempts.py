@@ -30,6 +30,11 @@ class Attempts:
         self._addresses: dict[str, _Failures] = {}
         self._users: dict[str, _Failures] = {}
 
+    @property
+    def kept(self) -> int:
+        """How many addresses and users are remembered."""
+        return len(self._addresses) + len(self._users)
+
     def wait_s(self, address: str, user: str, now_s: float) -> float:
         """How long this attempt has to wait; 0: it may be made now."""
         of_address = _wait_s(self._addresses.get(_network(address)), FREE_OF_ADDRESS, now_s)

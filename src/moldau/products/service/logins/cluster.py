@@ -28,7 +28,9 @@ WITHOUT_TOKENS = (
     "This cluster gives no delegation tokens, so nobody can act here under the own name. Set "
     'delegation.token.secret.key on its brokers, or without_tokens = "service" in the file of --login.'
 )
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = 15_000
+"""Longer than a broker keeps back the answer to a wrong password, which is 10 s at most."""
+CONNECT_TIMEOUT_MS = 5_000
 _REFUSED = "SASL_AUTHENTICATION_FAILED"
 
 
@@ -94,7 +96,7 @@ class ClusterSource:
         return replace(
             self._access,
             security=replace(self._access.security, login=login),
-            connect_timeout_ms=min(TIMEOUT_MS, self._access.connect_timeout_ms),
+            connect_timeout_ms=min(CONNECT_TIMEOUT_MS, self._access.connect_timeout_ms),
             request_timeout_ms=min(TIMEOUT_MS, self._access.request_timeout_ms),
         )
 

@@ -13,6 +13,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -33,9 +34,9 @@ from moldau.products.service.routes import ServedRoute
 
 LOGIN, LOGOUT, EVERYWHERE, ME = "/login", "/logout", "/logout-everywhere", "/me"
 OIDC_START, OIDC_BACK = "/login/oidc", "/login/oidc/back"
-MAX_TRIES = 4
-"""Logins that are tried at the same time. MAX_WAITING more wait; others get 503."""
-MAX_WAITING = 16
+MAX_TRIES = 64
+"""Logins that are tried at the same time, one of each address; others get 503. A broker answers a wrong password late,
+up to 10 s: that must not keep a right one waiting."""
 MAX_NAME, MAX_PASSWORD = 255, 4_096
 SWEEP_S = 30.0
 WRONG = "The name or the password is wrong."
@@ -69,8 +70,8 @@ class Gate:
         self._sessions = Sessions(settings.idle_s)
         self._attempts = Attempts()
         self._key = secrets.token_bytes(32)
-        self._tries = asyncio.Semaphore(MAX_TRIES)
-        self._waiting = 0
+        self._trying: set[str] = set()
+        self._threads = ThreadPoolExecutor(MAX_TRIES, thread_name_prefix="login")
         self._sweeping: asyncio.Task[None] | None = None
         self._giving_back: set[asyncio.Future[None]] = set()
         self._templates = templates_in(Path(__file__).parent / "templates")
@@ -91,7 +92,7 @@ class Gate:
         session = self._session(request)
         if session is None:
             return NOBODY if needs is Role.NOBODY else _who_are_you(request)
-        if changes and not await _has_token(request, session.person.csrf):
+        if changes and request.url.path != LOGIN and not await _has_token(request, session.person.csrf):
             return Refusal(403, "the form is not of this session: load the page again")
         put_admitted(request.scope, lambda: not session.is_over)
         return session.person
@@ -109,11 +110,12 @@ class Gate:
     # -- pages
 
     def routes(self) -> list[ServedRoute]:
+        """Open to all: the role of a person may be for some subjects only. The login form has a token of its own."""
         found = [
             ServedRoute(LOGIN, self.login_page, needs=Role.NOBODY, methods=["GET"]),
-            ServedRoute(ME, self.me, needs=Role.VIEWER),
+            ServedRoute(ME, self.me, needs=Role.NOBODY, methods=["GET"]),
             ServedRoute(LOGOUT, self.log_out, needs=Role.NOBODY, methods=["POST"]),
-            ServedRoute(EVERYWHERE, self.log_out_everywhere, needs=Role.VIEWER, methods=["POST"]),
+            ServedRoute(EVERYWHERE, self.log_out_everywhere, needs=Role.NOBODY, methods=["POST"]),
         ]
         if isinstance(self._source, PasswordSource):
             return [*found, ServedRoute(LOGIN, self.log_in, needs=Role.NOBODY, methods=["POST"])]
@@ -174,18 +176,20 @@ class Gate:
             raise LoginRefused("This service has no passwords.")
         if not name or len(name) > MAX_NAME or not 0 < len(form.get("password", "")) <= MAX_PASSWORD:
             raise LoginRefused(WRONG)
-        if self._waiting >= MAX_TRIES + MAX_WAITING:
+        if address in self._trying:
+            raise LoginRefused("One login of your address is being tried. Try again in a moment.", 429)
+        if len(self._trying) >= MAX_TRIES:
             raise NoAnswer("Too many logins at once. Try again in a moment.")
-        self._waiting += 1
+        self._trying.add(address)
         try:
-            async with self._tries:
-                return await run_in_threadpool(source.log_in, name, form["password"])
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, source.log_in, name, form["password"])
         except LoginRefused as refused:
             if refused.is_wrong:
                 self._attempts.failed(address, name, time.monotonic())
             raise
         finally:
-            self._waiting -= 1
+            self._trying.discard(address)
 
     def _logged_in(self, request: Request, login: Login, then: str) -> Response:
         """A new session, whatever the browser had before."""
@@ -202,7 +206,9 @@ class Gate:
         return self._left(request)
 
     async def log_out_everywhere(self, request: Request) -> Response:
-        self._sessions.close_all(person_of(request).principal)
+        person = person_of(request)
+        if not person.is_nobody:
+            self._sessions.close_all(person.principal)
         return self._left(request)
 
     def _left(self, request: Request) -> Response:
@@ -212,6 +218,8 @@ class Gate:
 
     async def me(self, request: Request) -> Response:
         person = person_of(request)
+        if person.is_nobody:
+            return RedirectResponse(LOGIN, 303)
         subjects = [(prefix, role.word) for prefix, role in person.subjects]
         return self._page("me.html", person=person, subjects=subjects, service_principal=self._source.principal)
 
@@ -285,6 +293,7 @@ class Gate:
             self._sweeping.cancel()
         self._sessions.close_all()
         await asyncio.gather(*self._giving_back, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _is_secure(request: Request) -> bool:
