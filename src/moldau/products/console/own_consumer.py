@@ -16,12 +16,12 @@ from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.offsets import list_offsets
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED
+from moldau.client.protocol.security import ClientLogin
 from moldau.errors import MoldauError
 from moldau.products.console.cluster import ClusterError
 from moldau.transport.access import open_client
 from moldau.types import TopicPartition
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from moldau.wire.protocol.sasl_tokens import PASSWORD_MECHANISMS
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import Record, read_records
@@ -34,7 +34,7 @@ _FETCH_BY_NAME = 12
 
 def needs_own_client(access: ClusterAccess) -> bool:
     login = access.security.login
-    return login is not None and (login.is_token or login.mechanism not in PASSWORD_MECHANISMS)
+    return login is not None and (not isinstance(login, ClientLogin) or login.is_token)
 
 
 class OwnMessage(msgspec.Struct, frozen=True):
