@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages import acls, consumer_groups, sasl, scram
+from moldau.wire.protocol.messages import acls, consumer_groups, delegation_tokens, sasl, scram
 
 TOPIC, LITERAL, USER, ANY_HOST, READ, ALLOW = 2, 3, "User:somebody", "*", 3, 3
 
@@ -55,6 +55,28 @@ def _alter_user_scram_credentials(chance: random.Random, prefix: str) -> Request
     return scram.AlterUserScramCredentialsRequest(deletions, upsertions), True
 
 
+def _create_delegation_token(chance: random.Random, prefix: str) -> Request:
+    renewers = tuple(
+        delegation_tokens.CreatableRenewers(chance.choice(("User", "Group")), f"{prefix}-u{number}")
+        for number in range(chance.randrange(3))
+    )
+    request = delegation_tokens.CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=chance.choice((-1, 9)))
+    return request, False
+
+
+def _renew_delegation_token(chance: random.Random, prefix: str) -> Request:
+    return delegation_tokens.RenewDelegationTokenRequest(b"x" * chance.randrange(3), chance.choice((-1, 1_000))), False
+
+
+def _expire_delegation_token(chance: random.Random, prefix: str) -> Request:
+    return delegation_tokens.ExpireDelegationTokenRequest(b"x" * chance.randrange(3), chance.choice((-1, 1_000))), False
+
+
+def _describe_delegation_token(chance: random.Random, prefix: str) -> Request:
+    owner = delegation_tokens.DescribeDelegationTokenOwner("User", f"{prefix}-u0")
+    return delegation_tokens.DescribeDelegationTokenRequest(chance.choice((None, (), (owner,)))), False
+
+
 def _consumer_group_heartbeat(chance: random.Random, prefix: str) -> Request:
     name = chance.choice(("", f"{prefix}-g0"))
     return consumer_groups.ConsumerGroupHeartbeatRequest(name, "member", 0, subscribed_topic_names=("t",)), False
@@ -75,6 +97,10 @@ def _sasl_authenticate(chance: random.Random, prefix: str) -> Request:
 REFUSED: dict[ApiKey, Callable[[random.Random, str], Request]] = {
     ApiKey.DESCRIBE_ACLS: _describe_acls,
     ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.CREATE_DELEGATION_TOKEN: _create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: _renew_delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_delegation_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _describe_delegation_token,
     ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,

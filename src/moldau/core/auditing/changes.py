@@ -30,16 +30,18 @@ class Change(msgspec.Struct, frozen=True):
 Rows = Iterator[Change]
 
 
-def changes_of(api_key: int, request: Any, response: Any) -> Rows | None:
+def changes_of(api_key: int, request: Any, response: Any, about: str = "") -> Rows | None:
     """The rows, made one by one; None: the API changes nothing of this kind, or the request only asked whether it
-    may."""
+    may. `about`: the name of what the request names by a secret, as a token by its HMAC; "": it is not known."""
+    if api_key in _ROWS_OF_TOKENS:
+        return _ROWS_OF_TOKENS[api_key](about, request, response)
     rows = _ROWS.get(api_key)
     return None if rows is None or getattr(request, "validate_only", False) else rows(request, response)
 
 
 def is_change(api_key: int) -> bool:
     """Whether requests of this API are written down."""
-    return api_key in _ROWS
+    return api_key in _ROWS or api_key in _ROWS_OF_TOKENS
 
 
 def _created_topics(request: Any, response: Any) -> Rows:
@@ -119,6 +121,22 @@ def _altered_users(request: Any, response: Any) -> Rows:
         asked.setdefault(upsertion.name, []).append(said)
     for row in response.results:
         yield Change("user", row.user, row.error_code, _names(iter(asked.get(row.user, ()))))
+
+
+def _created_token(request: Any, response: Any) -> Rows:
+    owner = f"{response.principal_type}:{response.principal_name}"
+    renewers = _names(f"{each.principal_type}:{each.principal_name}" for each in request.renewers)
+    detail = f"owner {owner}" + (f", renewers {renewers}" if renewers else "")
+    yield Change("delegation token", response.token_id, response.error_code, detail)
+
+
+def _renewed_token(token_id: str, request: Any, response: Any) -> Rows:
+    yield Change("delegation token", token_id, response.error_code, f"renew, expires at {response.expiry_timestamp_ms}")
+
+
+def _expired_token(token_id: str, request: Any, response: Any) -> Rows:
+    what = "remove" if request.expiry_time_period_ms < 0 else f"expires at {response.expiry_timestamp_ms}"
+    yield Change("delegation token", token_id, response.error_code, what)
 
 
 def _mechanism(code: int) -> str:
@@ -212,6 +230,7 @@ _ROWS: Final[dict[int, Callable[[Any, Any], Rows]]] = {
     ApiKey.DELETE_ACLS: _deleted_acls,
     ApiKey.ALTER_CLIENT_QUOTAS: _altered_quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _altered_users,
+    ApiKey.CREATE_DELEGATION_TOKEN: _created_token,
     ApiKey.UPDATE_FEATURES: _features,
     ApiKey.ELECT_LEADERS: _elected_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassigned,
@@ -224,6 +243,11 @@ _ROWS: Final[dict[int, Callable[[Any, Any], Rows]]] = {
     ApiKey.OFFSET_DELETE: _deleted_offsets,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _moved_replicas,
 }
+_ROWS_OF_TOKENS: Final[dict[int, Callable[[str, Any, Any], Rows]]] = {
+    ApiKey.RENEW_DELEGATION_TOKEN: _renewed_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _expired_token,
+}
+"""A request names a token by its HMAC, which is a secret: a row has its id."""
 
 
 def _names(names: Iterator[str]) -> str:

@@ -56,6 +56,8 @@ class Admit(msgspec.Struct, frozen=True):
     principal: str
     mechanism: str
     expires_at_ms: int | None
+    token_id: str = ""
+    """Of the delegation token that the client has logged in with."""
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -92,8 +94,8 @@ class Mechanisms(Protocol):
         """How long a session lasts until the client must authenticate again; 0: for ever."""
         ...
 
-    def still_has(self, principal: str, mechanism: str) -> bool:
-        """Whether the credentials of a client that was admitted are still there."""
+    def still_has(self, principal: str, mechanism: str, token_id: str = "") -> bool:
+        """Whether the credentials of a client that was admitted still hold. `token_id`: of its delegation token."""
         ...
 
 
@@ -178,7 +180,14 @@ class Authentication:
             self._began_again_ms = now_ms
             self._state = _State.HANDSHAKE
             return self._step(received, now_ms)
-        return (Close(""),) if now_ms > expires_at_ms else (Serve(),)
+        return (Close(""),) if now_ms > expires_at_ms or self._has_lost_token() else (Serve(),)
+
+    def _has_lost_token(self) -> bool:
+        """Whether its token was removed or now ends sooner than when the client logged in."""
+        who = self._admitted
+        if who is None or not who.token_id:
+            return False
+        return not self._mechanisms.still_has(who.principal, who.mechanism, who.token_id)
 
     def _may_begin_again(self, now_ms: int) -> bool:
         began_ms = self._began_again_ms
@@ -222,7 +231,11 @@ class Authentication:
             )
             raise AuthenticationRefusedError(told, told)
         lifetime_ms = self._mechanisms.max_session_ms(self._mechanism)
-        admitted = Admit(principal, self._mechanism, now_ms + lifetime_ms if lifetime_ms else None)
+        if accepted.lifetime_ms is not None:
+            of_token_ms = max(accepted.lifetime_ms, 1)
+            lifetime_ms = min(lifetime_ms, of_token_ms) if lifetime_ms else of_token_ms
+        expires_at_ms = now_ms + lifetime_ms if lifetime_ms else None
+        admitted = Admit(principal, self._mechanism, expires_at_ms, accepted.delegation_token)
         self._admitted, self._state, self._exchange = admitted, _State.ADMITTED, None
         return admitted, Answer(_token_frame(header, accepted.token, lifetime_ms))
 

@@ -14,6 +14,10 @@ class Accepted(msgspec.Struct, frozen=True):
 
     username: str
     token: bytes = b""
+    delegation_token: str = ""
+    """The id of the delegation token that proves it; "": a password."""
+    lifetime_ms: int | None = None
+    """How long that token holds from now on."""
 
 
 class AuthenticationRefusedError(MoldauError):

@@ -6,6 +6,7 @@ from moldau.core.authentication.exchange import Exchange
 from moldau.core.authentication.plain import PlainExchange, PlainUsers
 from moldau.core.authentication.scram import ScramExchange, ScramUsers
 from moldau.core.authentication.settings import SaslSettings
+from moldau.core.authentication.token_logins import TokenLogins
 from moldau.core.authentication.users import ScramDirectory
 from moldau.ports import Random
 from moldau.wire.protocol.sasl_tokens import PLAIN, SCRAM_NUMBERS, scram_nonce
@@ -16,8 +17,17 @@ NONCE_BYTES = 24
 class ListenerMechanisms:
     """See `authentication.Mechanisms`. One for each listener with SASL; its settings may be replaced."""
 
-    def __init__(self, settings: SaslSettings, directory: ScramDirectory, random: Random, node_secret: bytes) -> None:
-        """`node_secret`: random bytes, the same for all listeners of a node."""
+    def __init__(
+        self,
+        settings: SaslSettings,
+        directory: ScramDirectory,
+        random: Random,
+        node_secret: bytes,
+        tokens: TokenLogins | None = None,
+    ) -> None:
+        """`node_secret`: random bytes, the same for all listeners of a node. `tokens`: None where the node has no
+        delegation tokens."""
+        self._tokens = tokens
         self._random = random
         self._directory = directory
         self._node_secret = node_secret
@@ -38,14 +48,17 @@ class ListenerMechanisms:
         """See Mechanisms."""
         if mechanism == PLAIN:
             return PlainExchange(self._plain)
-        return ScramExchange(self._scram[mechanism], scram_nonce(self._random.random_bytes(NONCE_BYTES)))
+        nonce = scram_nonce(self._random.random_bytes(NONCE_BYTES))
+        return ScramExchange(self._scram[mechanism], nonce, self._tokens)
 
     def max_session_ms(self, mechanism: str) -> int:
         """See Mechanisms."""
         return self._settings.max_session_ms.get(mechanism, 0)
 
-    def still_has(self, principal: str, mechanism: str) -> bool:
+    def still_has(self, principal: str, mechanism: str, token_id: str = "") -> bool:
         """See Mechanisms."""
+        if token_id:
+            return mechanism in self.names and self._tokens is not None and self._tokens.still_holds(token_id)
         username = principal.partition(":")[2]
         if mechanism == PLAIN:
             return mechanism in self.names and username in self._plain

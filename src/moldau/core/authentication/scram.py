@@ -32,6 +32,8 @@ from moldau.wire.protocol.sasl_tokens import (
     stored_key,
 )
 
+_TOKEN_EXTENSION = "tokenauth"
+"""As KIP-48 has it: the name is that of a delegation token, the password its HMAC in base64."""
 _OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
 SALT_BYTES = 20
 """Of a user that does not exist: as many as Moldau's own tools give."""
@@ -63,6 +65,27 @@ class Directory(Protocol):
     def shapes(self, mechanism: int) -> tuple[tuple[int, int], ...]:
         """(iterations, bytes of salt) that users have, in a lasting order: a user that does not exist has one of
         them."""
+        ...
+
+
+class TokenLogin(msgspec.Struct, frozen=True):
+    """What is known of the delegation token that a client names. `owner`: the name of a user; `lifetime_ms`: how long
+    it holds from now on."""
+
+    secrets: ScramSecrets
+    owner: str
+    lifetime_ms: int
+
+
+class Tokens(Protocol):
+    """Where delegation tokens are found, see token_logins.py."""
+
+    def salt(self, mechanism: str, token_id: str) -> bytes:
+        """Of a token, whether it exists or not."""
+        ...
+
+    def login(self, mechanism: str, token_id: str) -> TokenLogin:
+        """Of a token; its secrets are of nobody where it does not exist or has expired."""
         ...
 
 
@@ -98,9 +121,10 @@ class ScramUsers:
 class ScramExchange:
     """Two tokens of the client's, two answers."""
 
-    def __init__(self, users: ScramUsers, server_nonce: str) -> None:
-        """`server_nonce`: random, printable, used once."""
+    def __init__(self, users: ScramUsers, server_nonce: str, tokens: Tokens | None = None) -> None:
+        """`server_nonce`: random, printable, used once. `tokens`: None where the cluster has no delegation tokens."""
         self._users = users
+        self._tokens = tokens
         self._server_nonce = server_nonce
         self._first: ClientFirst | None = None
         self._secrets: ScramSecrets
@@ -120,15 +144,19 @@ class ScramExchange:
             raise AuthenticationRefusedError("the client wants a channel binding, and none is offered")
         if first.authorization_id not in ("", first.username):
             raise AuthenticationRefusedError(_OTHER_IDENTITY, _OTHER_IDENTITY)
-        if "tokenauth=true" in first.extensions.split(","):
+        if not _names_token(first.extensions):
+            self._secrets = self._users.secrets_of(first.username)
+            salt, iterations = self._secrets.salt, self._secrets.iterations
+        elif self._tokens is None:
             raise AuthenticationRefusedError("the client wants to use a delegation token, and there are none")
-        self._first, self._secrets = first, self._users.secrets_of(first.username)
-        self._nonce = first.nonce + self._server_nonce
-        self._answer = encode_server_first(ServerFirst(self._nonce, self._secrets.salt, self._secrets.iterations))
+        else:
+            salt, iterations = self._tokens.salt(self._users.mechanism, first.username), MIN_ITERATIONS
+        self._first, self._nonce = first, first.nonce + self._server_nonce
+        self._answer = encode_server_first(ServerFirst(self._nonce, salt, iterations))
         return self._answer.encode()
 
     def _prove(self, first: ClientFirst, token: bytes) -> Accepted:
-        final, secrets, mechanism = decode_client_final(token), self._secrets, self._users.mechanism
+        final, mechanism = decode_client_final(token), self._users.mechanism
         if final.header != first.header.encode():
             raise AuthenticationRefusedError("the channel binding differs from that of the first message")
         # librdkafka before 2.6.1 sends its own nonce twice: Apache Kafka has refused it since 3.7.2 (CVE-2024-56128).
@@ -136,6 +164,10 @@ class ScramExchange:
         given = final.nonce.removeprefix(first.nonce) if len(final.nonce) > len(self._nonce) else final.nonce
         if not hmac.compare_digest(given.encode(), self._nonce.encode()):
             raise AuthenticationRefusedError("Invalid client nonce in the final client message.")
+        login = None
+        if self._tokens is not None and _names_token(first.extensions):
+            login = self._tokens.login(mechanism, first.username)
+        secrets = self._secrets if login is None else login.secrets
         auth_message = f"{first.bare},{self._answer},{final.unproven}"
         expected = signature(mechanism, secrets.stored_key, auth_message)
         server_signature = signature(mechanism, secrets.server_key, auth_message)
@@ -144,4 +176,12 @@ class ScramExchange:
         is_proven = hmac.compare_digest(stored_key(mechanism, key), secrets.stored_key)
         if not (is_of_length & is_proven & secrets.is_of_user):
             raise AuthenticationRefusedError("Invalid client credentials")
-        return Accepted(first.username, encode_server_final(ServerFinal(server_signature)))
+        proof = encode_server_final(ServerFinal(server_signature))
+        if login is None:
+            return Accepted(first.username, proof)
+        return Accepted(login.owner, proof, first.username, login.lifetime_ms)
+
+
+def _names_token(extensions: str) -> bool:
+    parts = (part.partition("=") for part in extensions.split(","))
+    return any(name == _TOKEN_EXTENSION and value.lower() == "true" for name, _, value in parts)

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Callable
 
 from moldau.core.metadata.unserved import UnservedRecords
-from moldau.wire.protocol.messages.metadata_records import UserScramCredentialRecord
+from moldau.wire.protocol.messages.metadata_records import DelegationTokenRecord, UserScramCredentialRecord
 from moldau.wire.protocol.sasl_tokens import MIN_ITERATIONS
 
 MAX_SHAPES = 16
@@ -44,6 +44,11 @@ class ScramDirectory:
         kept = self._at_first() if self._kept is None else self._kept
         found = kept.scram_credential(name, mechanism)
         return found if isinstance(found, UserScramCredentialRecord) else None
+
+    def find_token(self, token_id: str) -> DelegationTokenRecord | None:
+        """A delegation token, expired ones too; None where there is none."""
+        kept = self._at_first() if self._kept is None else self._kept
+        return kept.delegation_token(token_id)
 
     def secret(self) -> bytes:
         """Known to the nodes of the cluster only."""

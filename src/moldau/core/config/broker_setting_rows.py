@@ -215,10 +215,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("group.streams.task.offset.interval.ms", "int", "60000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("group.streams.topology.description.plugin.class", "class", None, "", READ_ONLY, NOT_SERVED, ""),
     # security
-    ("delegation.token.expiry.check.interval.ms", "long", "3600000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
-    ("delegation.token.expiry.time.ms", "long", "86400000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
-    ("delegation.token.max.lifetime.ms", "long", "604800000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
-    ("delegation.token.secret.key", "password", None, "", READ_ONLY, REFUSED, ""),
     ("early.start.listeners", "list", None, "", READ_ONLY, REFUSED, ""),
     ("principal.builder.class", "class", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
      "", PER_BROKER, REFUSED, ""),

@@ -38,6 +38,11 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     connection_failed_authentication_delay_ms: Annotated[int, Row("int", "100", "[0,...]", READ_ONLY,
         "doubles with each further failed attempt of an address, up to 10 s")]
     connections_max_reauth_ms: Annotated[int, Row("long", "0", "", READ_ONLY)]
+    delegation_token_expiry_check_interval_ms: Annotated[int, Row("long", "3600000", "[1,...]", READ_ONLY)]
+    delegation_token_expiry_time_ms: Annotated[int, Row("long", "86400000", "[1,...]", READ_ONLY)]
+    delegation_token_max_lifetime_ms: Annotated[int, Row("long", "604800000", "[1,...]", READ_ONLY)]
+    delegation_token_secret_key: Annotated[str | None, Row("password", None, "", READ_ONLY,
+        "the same on every node of a cluster; without it there are no delegation tokens")]
     # of SASL: those without a listener's prefix; see core/authentication/settings.py
     sasl_enabled_mechanisms: Annotated[tuple[str, ...], Row("list", "GSSAPI", "", PER_BROKER,
         "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; a listener with SASL must name those that it offers")]

@@ -9,6 +9,7 @@ from moldau.core.controller.assignments import Charge
 from moldau.core.controller.brokers import unregister_broker
 from moldau.core.controller.client_quotas import alter_client_quotas
 from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
+from moldau.core.controller.delegation_tokens import change_token
 from moldau.core.controller.features import update_features
 from moldau.core.controller.in_sync_replicas import alter_partition
 from moldau.core.controller.leader_elections import elect_leaders
@@ -16,7 +17,7 @@ from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.producer_ids import allocate_producer_ids
 from moldau.core.controller.reassignments import alter_partition_reassignments
 from moldau.core.controller.registrations import unregister_controller
-from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse
+from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse, TokenRequest
 from moldau.core.controller.scram import alter_user_scram_credentials
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.ports import Random
@@ -46,6 +47,7 @@ def administer(
     kraft_version: int,
     request: AdministrationRequest,
     charge: Charge,
+    wall_ms: int,
 ) -> Pausing[tuple[list[MetadataRecord], AdministrationResponse]]:
     """The records and the answer of one request. Raises KafkaError where the answer has no place for it."""
     image = state.image
@@ -58,6 +60,8 @@ def administer(
             return (yield from alter_client_quotas(image, request))
         case AlterUserScramCredentialsRequest():
             return (yield from alter_user_scram_credentials(state.image.unserved, request))
+        case TokenRequest():
+            return (yield from change_token(image, settings, random, request, wall_ms))
         case CreateAclsRequest():
             return (yield from create_acls(image, random, request))
         case DeleteAclsRequest():

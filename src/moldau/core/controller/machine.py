@@ -22,7 +22,7 @@ from moldau.core.controller.requests import (
     Round,
     SuspectBroker,
 )
-from moldau.core.controller.rounds import first_rounds, look_for_stale, play_round
+from moldau.core.controller.rounds import first_rounds, look_for_stale, play_round, sweep_later
 from moldau.core.controller.sessions import BrokerSessions
 from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.machine import Decision, Now, Timer
@@ -82,7 +82,7 @@ class ControllerMachine:
         has no place for it."""
         image, now_ms = state.image, now.steady_ms
         if isinstance(request, Round):
-            records, next_round = yield from play_round(image, self._settings, self._sessions, request, now_ms)
+            records, next_round = yield from play_round(image, self._settings, self._sessions, request, now)
             self.unclean_elections += sum(map(_is_unclean_election, records))
             return Decision(tuple(records), timers=(next_round,))
         records, response = yield from self._answer(state, request, now)
@@ -93,6 +93,8 @@ class ControllerMachine:
             timers = first_rounds(image, self._settings, self._sessions, now_ms)
         elif isinstance(request, SuspectBroker):
             timers = (look_for_stale(image, self._sessions, now_ms),)
+        if isinstance(request, ActivateController) and self._settings.delegation_token_secret_key is not None:
+            timers = (*timers, sweep_later(self._settings, now_ms))
         return Decision(tuple(records), ((request_id, response),), timers)
 
     def _answer(
@@ -132,8 +134,11 @@ class ControllerMachine:
             case _:
                 from moldau.core.controller.administration import administer
 
-                administering = administer(state, self._settings, self._random, self._kraft_version(), request, charge)
-                return (yield from administering)
+                return (
+                    yield from administer(
+                        state, self._settings, self._random, self._kraft_version(), request, charge, now.wall_ms
+                    )
+                )
 
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
         """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""

@@ -50,6 +50,14 @@ if TYPE_CHECKING:
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
     )
+    from moldau.wire.protocol.messages.delegation_tokens import (
+        CreateDelegationTokenRequest,
+        CreateDelegationTokenResponse,
+        ExpireDelegationTokenRequest,
+        ExpireDelegationTokenResponse,
+        RenewDelegationTokenRequest,
+        RenewDelegationTokenResponse,
+    )
     from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest, AlterPartitionResponse
     from moldau.wire.protocol.messages.partitions import (
         AlterPartitionReassignmentsRequest,
@@ -125,7 +133,11 @@ class ElectUncleanly(msgspec.Struct, frozen=True):
     """Time to look for partitions without a leader that may have any (`unclean.leader.election.enable`)."""
 
 
-Round = FenceStaleBroker | BalanceLeaders | ElectUncleanly
+class SweepTokens(msgspec.Struct, frozen=True):
+    """Time to remove the delegation tokens that have expired (`delegation.token.expiry.check.interval.ms`)."""
+
+
+Round = FenceStaleBroker | BalanceLeaders | ElectUncleanly | SweepTokens
 """What the active controller asks of itself, again and again."""
 
 
@@ -134,6 +146,13 @@ class MeteredRequest(msgspec.Struct, frozen=True):
 
     request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest
     quota: MutationQuota
+
+
+class TokenRequest(msgspec.Struct, frozen=True):
+    """A change of a delegation token, and who asks for it, TYPE:NAME: only some may change a token."""
+
+    request: CreateDelegationTokenRequest | RenewDelegationTokenRequest | ExpireDelegationTokenRequest
+    requester: str
 
 
 STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
@@ -157,7 +176,7 @@ AdministrationRequest: TypeAlias = (
     " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
     " | UpdateFeaturesRequest | UnregisterBrokerRequest | UnregisterControllerRequest | AlterClientQuotasRequest"
     " | CreateAclsRequest | DeleteAclsRequest"
-    " | AlterUserScramCredentialsRequest | AllocateProducerIdsRequest | AlterPartitionRequest"
+    " | AlterUserScramCredentialsRequest | AllocateProducerIdsRequest | AlterPartitionRequest | TokenRequest"
 )
 AdministrationResponse: TypeAlias = (
     "AlterConfigsResponse | IncrementalAlterConfigsResponse"
@@ -165,6 +184,7 @@ AdministrationResponse: TypeAlias = (
     " | UpdateFeaturesResponse | UnregisterBrokerResponse | UnregisterControllerResponse | AlterClientQuotasResponse"
     " | CreateAclsResponse | DeleteAclsResponse"
     " | AlterUserScramCredentialsResponse | AllocateProducerIdsResponse | AlterPartitionResponse"
+    " | CreateDelegationTokenResponse | RenewDelegationTokenResponse | ExpireDelegationTokenResponse"
 )
 
 AskedRequest: TypeAlias = "CoreRequest | AdministrationRequest"

@@ -1,7 +1,7 @@
 """What the active controller does by itself once there are other brokers: it fences those that are not heard of any
 more, gives leadership back to preferred replicas, and elects what may lack records where that is allowed.
 
-Each is a timer that arms itself again. A node that is alone arms none.
+Each is a timer that arms itself again. A node that is alone arms none of them, but sweeps delegation tokens as well.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ from moldau.core.controller.partition_changes import (
     may_lead,
     topic_terms,
 )
-from moldau.core.controller.requests import BalanceLeaders, ControllerRequest, ElectUncleanly, FenceStaleBroker, Round
+from moldau.core.controller.requests import (
+    BalanceLeaders,
+    ControllerRequest,
+    ElectUncleanly,
+    FenceStaleBroker,
+    Round,
+    SweepTokens,
+)
 from moldau.core.controller.sessions import BrokerSessions
-from moldau.core.coordination.machine import Timer
+from moldau.core.coordination.machine import Now, Timer
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import NO_LEADER, MetadataImage
 from moldau.types import Pausing
@@ -41,10 +48,16 @@ def first_rounds(
 
 
 def play_round(
-    image: MetadataImage, settings: BrokerSettings, sessions: BrokerSessions, round_: Round, now_ms: int
+    image: MetadataImage, settings: BrokerSettings, sessions: BrokerSessions, round_: Round, now: Now
 ) -> Pausing[tuple[list[MetadataRecord], Timer[ControllerRequest]]]:
     """The records of a round, and when the next of its kind is due."""
+    now_ms = now.steady_ms
     match round_:
+        case SweepTokens():
+            from moldau.core.controller.delegation_tokens import MAX_REMOVED, sweep_tokens
+
+            records = yield from sweep_tokens(image, now.wall_ms)
+            interval_ms, most = settings.delegation_token_expiry_check_interval_ms, MAX_REMOVED
         case FenceStaleBroker():
             records = _fence_stale(image, settings, sessions, now_ms)
             return records, look_for_stale(image, sessions, now_ms)
@@ -55,6 +68,11 @@ def play_round(
             records = yield from _elect_uncleanly(image, settings)
             interval_ms, most = settings.unclean_leader_election_interval_ms, MAX_CHANGES_PER_STEP
     return records, _timer(round_, now_ms + (0 if len(records) == most else interval_ms))
+
+
+def sweep_later(settings: BrokerSettings, now_ms: int) -> Timer[ControllerRequest]:
+    """When delegation tokens are swept first."""
+    return _timer(SweepTokens(), now_ms + settings.delegation_token_expiry_check_interval_ms)
 
 
 def look_for_stale(image: MetadataImage, sessions: BrokerSessions, now_ms: int) -> Timer[ControllerRequest]:

@@ -47,6 +47,15 @@ class UnservedRecords(dict[Hashable, msgspec.Struct]):
         """The credential of a user; None if there is none. `mechanism`: as in the protocol."""
         return self.get(("scram", mechanism, name))
 
+    def delegation_tokens(self) -> tuple[DelegationTokenRecord, ...]:
+        """The tokens that are kept, expired ones too, in the order in which they came."""
+        return tuple(one for one in self.values() if isinstance(one, DelegationTokenRecord))
+
+    def delegation_token(self, token_id: str) -> DelegationTokenRecord | None:
+        """The token of this id; None if there is none."""
+        found = self.get(("token", token_id))
+        return found if isinstance(found, DelegationTokenRecord) else None
+
     def counts(self) -> dict[str, int]:
         """How many of each kind, by a name for people; without those there is nothing of."""
         found = {name: sum(isinstance(record, kind) for record in self.values()) for kind, name in _NAMES}

@@ -10,6 +10,7 @@ from moldau.shell.network.rights import (
     ALTER_CONFIGS_TOPIC,
     ALTER_TOPIC,
     CREATE_CLUSTER,
+    CREATE_TOKENS_USER,
     CREATE_TOPIC,
     DELETE_CLUSTER,
     DELETE_TOPIC,
@@ -17,6 +18,8 @@ from moldau.shell.network.rights import (
     DESCRIBE_CONFIGS_CLUSTER,
     DESCRIBE_CONFIGS_GROUP,
     DESCRIBE_CONFIGS_TOPIC,
+    DESCRIBE_DELEGATION_TOKEN,
+    DESCRIBE_TOKENS_USER,
     DESCRIBE_TOPIC,
     Right,
 )
@@ -25,6 +28,7 @@ from moldau.wire.protocol.api_keys import ApiKey
 _PACKAGE = "moldau.shell.administration."
 _ONLY_OF_BROKERS = (
     ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     ApiKey.LIST_CONFIG_RESOURCES,
 )
@@ -55,6 +59,12 @@ _APIS_BY_MODULE: dict[str, dict[ApiKey, tuple[Right, ...]]] = {
     "scram": {
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTER_CLUSTER,),
+    },
+    "delegation_tokens": {
+        ApiKey.CREATE_DELEGATION_TOKEN: (CREATE_TOKENS_USER,),
+        ApiKey.RENEW_DELEGATION_TOKEN: (),
+        ApiKey.EXPIRE_DELEGATION_TOKEN: (),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: (DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS_USER),
     },
     "sasl": {
         ApiKey.SASL_HANDSHAKE: (),

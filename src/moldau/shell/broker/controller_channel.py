@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Any, Protocol
 
 from moldau.core.controller.quorum_description import quorum_response
-from moldau.core.controller.requests import MeteredRequest, QuorumDescription
+from moldau.core.controller.requests import MeteredRequest, QuorumDescription, TokenRequest
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, kafka_error
 from moldau.shell.network.session import Session
@@ -193,8 +193,8 @@ class ControllerChannel:
     async def _ask(self, address: BrokerListener, request: Any, client: Client | None) -> Any:
         """The answer of another node's controller. Raises KafkaError, NoAnswerError."""
         peer = self._peer_at(address)
-        # the controller meters a request, by the client's name
-        message = request.request if isinstance(request, MeteredRequest) else request
+        # the controller meters a request, by the client's name, and has the principal from the envelope
+        message = request.request if isinstance(request, MeteredRequest | TokenRequest) else request
         if api_key_of(message) in CONTROLLER_API_VERSIONS:
             answer = await peer.request(message, self._timeout_ms)
             if answer.error_code:
@@ -208,7 +208,8 @@ class ControllerChannel:
             return answer
         client.hand_on()
         enclosed = encode_enclosed(message, client.client_id)
-        envelope = EnvelopeRequest(enclosed, encode_principal(client.session.principal), _address(client))
+        principal = encode_principal(client.session.principal, is_by_token=client.session.is_token_authenticated)
+        envelope = EnvelopeRequest(enclosed, principal, _address(client))
         enveloped = await peer.request(envelope, self._timeout_ms)
         if enveloped.error_code:
             raise kafka_error(enveloped.error_code)

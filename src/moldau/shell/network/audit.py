@@ -37,6 +37,7 @@ REFUSALS = tuple(
         "GROUP_AUTHORIZATION_FAILED",
         "CLUSTER_AUTHORIZATION_FAILED",
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
     )
 )
 
@@ -67,9 +68,12 @@ class Audit:
         event = Event(self._clock.now_ms(), AUTHORIZATION, origin, operation, kind, text, DENIED, detail)
         self._refused(event)
 
-    def changed(self, origin: Origin, api_key: int, request: object, response: object) -> Pausing[None]:
-        """Writes what the request of an administrator did, a row for each step: to be gone through with pauses."""
-        rows = changes_of(api_key, request, response)
+    def changed(
+        self, origin: Origin, api_key: int, request: object, response: object, about: str = ""
+    ) -> Pausing[None]:
+        """Writes what the request of an administrator did, a row for each step: to be gone through with pauses.
+        `about`: see `changes_of`."""
+        rows = changes_of(api_key, request, response, about)
         for row in () if rows is None else rows:
             if row.error_code not in REFUSALS:  # told as a refusal, with the right that is missing
                 self._put(self._event_of(origin, api_key, row))

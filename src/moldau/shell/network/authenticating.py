@@ -89,7 +89,14 @@ class SaslAuthenticator:
         is_first = not before.mechanism
         self._listener.telemetry.count(SUCCESSES if is_first else REAUTHENTICATIONS, before.listener_name)
         connection.authenticated(
-            Session(admitted.principal, before.client_address, before.listener_name, admitted.mechanism)
+            Session(
+                admitted.principal,
+                before.client_address,
+                before.listener_name,
+                admitted.mechanism,
+                is_token_authenticated=bool(admitted.token_id),
+                token_id=admitted.token_id,
+            )
         )
         if is_first and not self._machine.is_open:
             connection.hand_frames_to(self)
@@ -145,7 +152,9 @@ def close_without_credentials(connections: list[Reply], mechanisms_of: Callable[
     for connection in connections:
         session = connection.session
         mechanisms = mechanisms_of(session.listener_name) if session.mechanism else None
-        if mechanisms is not None and not mechanisms.still_has(session.principal, session.mechanism):
+        if mechanisms is None:
+            continue
+        if not mechanisms.still_has(session.principal, session.mechanism, session.token_id):
             connection.close()
             ended += 1
     return ended

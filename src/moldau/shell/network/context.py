@@ -132,6 +132,8 @@ class RequestContext(msgspec.Struct, eq=False):
     """What the principal was denied, where there is an audit log: told if the answer refuses for it."""
     is_handed_on: bool = False
     """The controller of another node answers, and writes its audit log."""
+    about: str = ""
+    """The name, for the audit log, of what the request names by a secret."""
 
     @property
     def local_address(self) -> tuple[str, int] | None:
@@ -335,7 +337,7 @@ class ForwardedContext(RequestContext, eq=False):
             return
         if self.has_denials:
             self.tell_denials(each_error_code(response))
-        yield from self._node.audit.changed(self.origin(), self.api_key, request, response)
+        yield from self._node.audit.changed(self.origin(), self.api_key, request, response, self.about)
 
     def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:
         """What the answer tells: how long the controller wants the client to wait."""

@@ -366,7 +366,7 @@ class Dispatcher:
     ) -> Pausing[None]:
         """Writes to the audit log what the request changed, unless another node does."""
         if self.audit is not None and response is not None and not context.is_handed_on:
-            yield from self.audit.changed(context.origin(), context.api_key, request, response)
+            yield from self.audit.changed(context.origin(), context.api_key, request, response, context.about)
 
     async def _serve_long(
         self,

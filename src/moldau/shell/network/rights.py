@@ -21,12 +21,16 @@ _OPERATIONS = {
     10: "DescribeConfigs",
     11: "AlterConfigs",
     12: "IdempotentWrite",
+    13: "CreateTokens",
+    14: "DescribeTokens",
 }
 _RESOURCES = {
     2: ("Topic", "TOPIC_AUTHORIZATION_FAILED"),
     3: ("Group", "GROUP_AUTHORIZATION_FAILED"),
     4: ("Cluster", "CLUSTER_AUTHORIZATION_FAILED"),
     5: ("TransactionalId", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    6: ("DelegationToken", "DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
+    7: ("User", "DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
 }
 
 
@@ -55,7 +59,7 @@ class Right(msgspec.Struct, frozen=True):
         return f"{_OPERATIONS[self.operation]} {_RESOURCES[self.resource_type][0]}"
 
 
-_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = _RESOURCES
+_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID, _DELEGATION_TOKEN, _USER = _RESOURCES
 
 READ_TOPIC = Right(3, _TOPIC)
 WRITE_TOPIC = Right(4, _TOPIC)
@@ -83,6 +87,10 @@ IDEMPOTENT_WRITE = Right(12, _CLUSTER)
 
 WRITE_TRANSACTIONAL_ID = Right(4, _TRANSACTIONAL_ID)
 DESCRIBE_TRANSACTIONAL_ID = Right(8, _TRANSACTIONAL_ID)
+
+DESCRIBE_DELEGATION_TOKEN = Right(8, _DELEGATION_TOKEN)
+CREATE_TOKENS_USER = Right(13, _USER)
+DESCRIBE_TOKENS_USER = Right(14, _USER)
 
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of the kind Cluster."""

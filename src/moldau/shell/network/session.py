@@ -18,3 +18,7 @@ class Session(msgspec.Struct, frozen=True):
     listener_name: str
     mechanism: str = ""
     """Of SASL; "": the client did not log in by it."""
+    is_token_authenticated: bool = False
+    """The client has logged in by a delegation token: it gets no further one (KIP-48)."""
+    token_id: str = ""
+    """Of that token, on the node where the client has logged in."""

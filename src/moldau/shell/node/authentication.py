@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from moldau.core.authentication.attempts import FailedAttempts
 from moldau.core.authentication.mechanisms import ListenerMechanisms
 from moldau.core.authentication.settings import sasl_settings
+from moldau.core.authentication.token_logins import TokenLogins
 from moldau.core.authentication.users import ScramDirectory
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
@@ -48,7 +49,9 @@ class NodeAuthentication:
             attempts = FailedAttempts(self._settings.connection_failed_authentication_delay_ms)
             self._shared = secret, ScramDirectory(secret, self._users_at_first), attempts
         secret, directory, attempts = self._shared
-        mechanisms = ListenerMechanisms(sasl_settings(name, self._settings), directory, self._doors.random, secret)
+        of_listener, key = sasl_settings(name, self._settings), self._settings.delegation_token_secret_key
+        tokens = None if key is None else TokenLogins(key, directory, self._doors.clock.now_ms)
+        mechanisms = ListenerMechanisms(of_listener, directory, self._doors.random, secret, tokens)
         self._listeners[name] = mechanisms
         if group not in self._groups:
             self._groups.append(group)

@@ -26,20 +26,22 @@ _PRINCIPAL_VERSION = 0
 _VERSION_BYTES = 2
 
 
-def encode_principal(principal: str) -> bytes:
-    """`principal`: "TYPE:NAME"."""
+def encode_principal(principal: str, *, is_by_token: bool = False) -> bytes:
+    """`principal`: "TYPE:NAME"; `is_by_token`: it has logged in by a delegation token."""
     kind, _, name = principal.partition(":")
     return _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES) + encode_message(
-        DefaultPrincipalData(kind, name), _PRINCIPAL_VERSION
+        DefaultPrincipalData(kind, name, is_by_token), _PRINCIPAL_VERSION
     )
 
 
-def decode_principal(data: Buffer | None) -> str:
-    """Raises ProtocolError for bytes that are no principal of Kafka's default builder."""
+def decode_principal(data: Buffer | None) -> tuple[str, bool]:
+    """The principal, TYPE:NAME, and whether it has logged in by a delegation token.
+
+    Raises ProtocolError for bytes that are no principal of Kafka's default builder."""
     if data is None or bytes(data[:_VERSION_BYTES]) != _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES):
         raise ProtocolError("a principal in a form that is not known")
     principal, _ = decode_message(DefaultPrincipalData, _PRINCIPAL_VERSION, data, _VERSION_BYTES)
-    return f"{principal.type}:{principal.name}"
+    return f"{principal.type}:{principal.name}", principal.token_authenticated
 
 
 def encode_enclosed(message: Request[Any], client_id: str) -> bytes:

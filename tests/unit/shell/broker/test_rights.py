@@ -16,6 +16,7 @@ from moldau.shell.network.rights import (
     ALTER_TOPIC,
     CLUSTER_ACTION,
     CREATE_CLUSTER,
+    CREATE_TOKENS_USER,
     CREATE_TOPIC,
     DELETE_CLUSTER,
     DELETE_GROUP,
@@ -24,7 +25,9 @@ from moldau.shell.network.rights import (
     DESCRIBE_CONFIGS_CLUSTER,
     DESCRIBE_CONFIGS_GROUP,
     DESCRIBE_CONFIGS_TOPIC,
+    DESCRIBE_DELEGATION_TOKEN,
     DESCRIBE_GROUP,
+    DESCRIBE_TOKENS_USER,
     DESCRIBE_TOPIC,
     DESCRIBE_TRANSACTIONAL_ID,
     IDEMPOTENT_WRITE,
@@ -237,12 +240,18 @@ HIDDEN: list[tuple[ApiKey, int, msgspec.Struct, tuple[Right, ...], str]] = [
 ]
 FOLLOWERS = {(int(ApiKey.FETCH), CLUSTER_ACTION)}
 """Asked for where a replica fetches: test_replica_fetches.py."""
+OF_TOKENS = {
+    (int(ApiKey.CREATE_DELEGATION_TOKEN), CREATE_TOKENS_USER),
+    (int(ApiKey.DESCRIBE_DELEGATION_TOKEN), DESCRIBE_DELEGATION_TOKEN),
+    (int(ApiKey.DESCRIBE_DELEGATION_TOKEN), DESCRIBE_TOKENS_USER),
+}
+"""Asked for on a listener with a login: ../node/test_delegation_tokens.py."""
 
 
 def test_every_right_of_every_row_is_denied_once() -> None:
     rows = {(key, right) for key, spec in handler_specs().items() for right in spec.rights}
     tried = [(key, denied) for key, _, _, denied in REFUSED] + [(key, denied) for key, _, _, denied, _ in HIDDEN]
-    assert {(int(key), right) for key, denied in tried for right in denied} | FOLLOWERS == rows
+    assert {(int(key), right) for key, denied in tried for right in denied} | FOLLOWERS | OF_TOKENS == rows
 
 
 async def a_broker_with_things(start_node: Any) -> Any:

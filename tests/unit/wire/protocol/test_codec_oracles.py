@@ -49,7 +49,10 @@ KNOWN_TO_KIO = [
 few = generated(12)
 
 
-NOT_IN_KAFKA_PYTHON = ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "AddRaft", "RemoveRaft")
+NOT_IN_KAFKA_PYTHON = (
+    *("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "AddRaft", "RemoveRaft"),
+    *("CreateDelegation", "RenewDelegation", "ExpireDelegation", "DescribeDelegation"),
+)
 """Of these kafka-python 3.0 has no declaration: kio alone is asked."""
 
 

@@ -29,6 +29,7 @@ FORWARDED = (
     *(ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ELECT_LEADERS),
     *(ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS),
     *(ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
+    *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
     *(ApiKey.UPDATE_FEATURES, ApiKey.UNREGISTER_BROKER, ApiKey.UNREGISTER_CONTROLLER),
     *(ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER),
     *(ApiKey.DESCRIBE_QUORUM, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
@@ -53,11 +54,11 @@ async def act_envelope(quorum: QuorumRole, context: RequestContext, request: Env
             raise kafka_error("NOT_CONTROLLER")
         header, declared, position = _opened(request)
         try:
-            principal = decode_principal(request.request_principal)
+            principal, is_by_token = decode_principal(request.request_principal)
         except ProtocolError as error:
             raise kafka_error("PRINCIPAL_DESERIALIZATION_FAILURE", str(error)) from error
         address = str(ip_address(request.client_host_address))
-        session = Session(principal, address, context.session.listener_name)
+        session = Session(principal, address, context.session.listener_name, is_token_authenticated=is_by_token)
         decoding = decode_pausing(declared.request, header.api_version, request.request_data, position)
         try:
             message = await context.finish(decoding)
