@@ -20,6 +20,7 @@ from moldau.wire.protocol.sasl_tokens import (
     MIN_ITERATIONS,
     SCRAM_HASHES,
     SCRAM_NUMBERS,
+    TOKEN_EXTENSION,
     ClientFirst,
     ServerFinal,
     ServerFirst,
@@ -32,8 +33,6 @@ from moldau.wire.protocol.sasl_tokens import (
     stored_key,
 )
 
-_TOKEN_EXTENSION = "tokenauth"
-"""As KIP-48 has it: the name is that of a delegation token, the password its HMAC in base64."""
 _OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
 SALT_BYTES = 20
 """Of a user that does not exist: as many as Moldau's own tools give."""
@@ -184,4 +183,4 @@ class ScramExchange:
 
 def _names_token(extensions: str) -> bool:
     parts = (part.partition("=") for part in extensions.split(","))
-    return any(name == _TOKEN_EXTENSION and value.lower() == "true" for name, _, value in parts)
+    return any(name == TOKEN_EXTENSION and value.lower() == "true" for name, _, value in parts)

@@ -1,4 +1,4 @@
-"""Records of `__cluster_metadata` that nothing here acts on, kept so that Apache Kafka finds them again (KIP-631, 900).
+"""Records of `__cluster_metadata` that logins ask for, as Apache Kafka writes them and finds them again (KIP-631, 900).
 
 What is kept is what is in force, not every record that led to it: a credential that was removed is gone, a token that
 was renewed stands once. So it grows with what there is, and goes into snapshots as Kafka would write it.
@@ -18,7 +18,6 @@ from moldau.wire.protocol.messages.metadata_records import (
 )
 
 _REMOVALS = (RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
-_NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = ((DelegationTokenRecord, "delegation token"),)
 
 
 def unserved_key(record: msgspec.Struct) -> Hashable | None:
@@ -55,11 +54,6 @@ class UnservedRecords(dict[Hashable, msgspec.Struct]):
         """The token of this id; None if there is none."""
         found = self.get(("token", token_id))
         return found if isinstance(found, DelegationTokenRecord) else None
-
-    def counts(self) -> dict[str, int]:
-        """How many of each kind, by a name for people; without those there is nothing of."""
-        found = {name: sum(isinstance(record, kind) for record in self.values()) for kind, name in _NAMES}
-        return {name: count for name, count in found.items() if count}
 
 
 def records_in_force(records: Iterable[msgspec.Struct]) -> UnservedRecords:

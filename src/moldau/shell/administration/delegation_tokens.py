@@ -29,6 +29,9 @@ from moldau.wire.protocol.messages.delegation_tokens import (
 )
 from moldau.wire.protocol.messages.metadata_records import DelegationTokenRecord
 
+NAMES_REQUESTER_FROM = 3
+"""Version of the answers that tell who asked for a token."""
+
 
 async def act_create_delegation_token(
     node: Administered, context: RequestContext, request: CreateDelegationTokenRequest
@@ -46,6 +49,9 @@ async def act_create_delegation_token(
         response: CreateDelegationTokenResponse = await context.wait(node.submit(asked, context))
     except KafkaError as error:
         response = refused_creation(request, asked.requester, error)
+    if context.api_version < NAMES_REQUESTER_FROM:
+        without = {"token_requester_principal_type": "", "token_requester_principal_name": ""}
+        response = msgspec.structs.replace(response, **without)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
@@ -123,7 +129,7 @@ def _described(
     for token in node.image.unserved.delegation_tokens():
         yield
         if (owners is None or not owners.isdisjoint(_users_of(token))) and _may_see(context, token):
-            found.append(_description(token, secret_key))
+            found.append(_description(token, secret_key, names_requester=context.api_version >= NAMES_REQUESTER_FROM))
     return tuple(found)
 
 
@@ -139,10 +145,10 @@ def _may_see(context: RequestContext, token: DelegationTokenRecord) -> bool:
     return may_describe or context.authorize(DESCRIBE_TOKENS_USER, token.owner)
 
 
-def _description(token: DelegationTokenRecord, secret_key: str) -> DescribedDelegationToken:
+def _description(token: DelegationTokenRecord, secret_key: str, *, names_requester: bool) -> DescribedDelegationToken:
     return DescribedDelegationToken(
         *_parts(token.owner),
-        *_parts(token.requester),
+        *_parts(token.requester if names_requester else ""),
         token.issue_timestamp,
         token.expiration_timestamp,
         token.max_timestamp,

@@ -46,14 +46,18 @@ def tell_metadata(log: EventLog, quorum: QuorumRole, settings: BrokerSettings) -
             f"{path} cannot be read; the node uses an older snapshot and the log, which hold the same records",
         )
     image = quorum.image
-    counts = image.unserved.counts()
+    tokens = len(image.unserved.delegation_tokens())
     if image.acls and not settings.has_authorizer:
         log.warn(
             "ACLs without an authorizer",
             f"{listed({'ACL': len(image.acls)})} in the metadata log without effect: authorizer.class.name is not set",
         )
-    if counts:
-        log.warn("kept metadata", f"{KEPT}: {listed(counts)} in the metadata log; Moldau authenticates no client")
+    if tokens and settings.delegation_token_secret_key is None:
+        log.warn(
+            "delegation tokens without a key",
+            f"{listed({'delegation token': tokens})} in the metadata log without effect: delegation.token.secret.key "
+            "is not set",
+        )
 
 
 def tell_logs(log: EventLog, logs: LogDirectories) -> None:

@@ -97,7 +97,8 @@ def _values(field: Field, field_type: FieldType, version: int) -> st.SearchStrat
     if isinstance(field_type, Primitive):
         if field.name.endswith("error_code"):
             return _ERROR_CODES
-        if field_type.format == "q" and ("timestamp" in field.name or field.name.endswith("time_ms")):
+        is_time = "timestamp" in field.name or field.name.endswith(("time_ms", "period_ms"))
+        if field_type.format == "q" and is_time:
             return _TIMES
         return _INTEGERS[field_type.format]
     if isinstance(field_type, Text):
