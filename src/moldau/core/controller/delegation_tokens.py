@@ -78,17 +78,11 @@ def change_token(
         return [], _refused(asked, error)
 
 
-def refused_creation(
-    request: CreateDelegationTokenRequest, requester: str, error: KafkaError
-) -> CreateDelegationTokenResponse:
-    """The answer with `error`: it names the owner and who asked all the same."""
-    return CreateDelegationTokenResponse(error.code, *_parts(owner_of(request, requester)), *_parts(requester))
-
-
 def _refused(asked: TokenRequest, error: KafkaError) -> TokenResponse:
     match asked.request:
         case CreateDelegationTokenRequest() as request:
-            return refused_creation(request, asked.requester, error)
+            owner = owner_of(request, asked.requester)
+            return CreateDelegationTokenResponse(error.code, *_parts(owner), *_parts(asked.requester))
         case RenewDelegationTokenRequest():
             return RenewDelegationTokenResponse(error.code)
         case ExpireDelegationTokenRequest():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from moldau.core.authentication.delegation_tokens import token_hmac, token_of_hmac
-from moldau.core.controller.delegation_tokens import USER, check_enabled, owner_of, refused_creation
+from moldau.core.controller.delegation_tokens import USER, check_enabled, owner_of
 from moldau.core.controller.requests import TokenRequest
 from moldau.errors import KafkaError, kafka_error
 from moldau.shell.administration.asking import Administered
@@ -31,6 +31,8 @@ from moldau.wire.protocol.messages.metadata_records import DelegationTokenRecord
 
 NAMES_REQUESTER_FROM = 3
 """Version of the answers that tell who asked for a token."""
+NO_TIME = -1
+"""In what is refused before the controller is asked; as in Kafka the controller's own refusals have 0."""
 
 
 async def act_create_delegation_token(
@@ -48,7 +50,8 @@ async def act_create_delegation_token(
             raise kafka_error("INVALID_PRINCIPAL_TYPE")
         response: CreateDelegationTokenResponse = await context.wait(node.submit(asked, context))
     except KafkaError as error:
-        response = refused_creation(request, asked.requester, error)
+        names = *_parts(owner), *_parts(asked.requester)
+        response = CreateDelegationTokenResponse(error.code, *names, NO_TIME, NO_TIME, NO_TIME)
     if context.api_version < NAMES_REQUESTER_FROM:
         without = {"token_requester_principal_type": "", "token_requester_principal_name": ""}
         response = msgspec.structs.replace(response, **without)
@@ -64,7 +67,7 @@ async def act_renew_delegation_token(
         asked = TokenRequest(request, context.session.principal)
         response: RenewDelegationTokenResponse = await context.wait(node.submit(asked, context))
     except KafkaError as error:
-        response = RenewDelegationTokenResponse(error.code)
+        response = RenewDelegationTokenResponse(error.code, NO_TIME)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
@@ -77,7 +80,7 @@ async def act_expire_delegation_token(
         asked = TokenRequest(request, context.session.principal)
         response: ExpireDelegationTokenResponse = await context.wait(node.submit(asked, context))
     except KafkaError as error:
-        response = ExpireDelegationTokenResponse(error.code)
+        response = ExpireDelegationTokenResponse(error.code, NO_TIME)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
@@ -114,7 +117,7 @@ async def _name(node: Administered, context: RequestContext, hmac: bytes) -> Non
     if secret_key is not None:
         tokens = node.image.unserved.delegation_tokens()
         token = await context.finish(token_of_hmac(tokens, secret_key, hmac))
-        context.about = "" if token is None else token.token_id
+        context.concerns("" if token is None else token.token_id)
 
 
 def _described(

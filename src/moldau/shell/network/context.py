@@ -264,6 +264,10 @@ class RequestContext(msgspec.Struct, eq=False):
         """The controller of another node answers."""
         self.is_handed_on = True
 
+    def concerns(self, name: str) -> None:
+        """The request names a thing by a secret: `name` is what the audit log calls it."""
+        self.about = name
+
     def check(self, right: Right) -> None:
         """Raises CLUSTER_AUTHORIZATION_FAILED for a principal without this right to the cluster."""
         if not self.authorize(right):

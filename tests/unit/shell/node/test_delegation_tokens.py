@@ -22,7 +22,7 @@ from moldau.wire.protocol.messages.delegation_tokens import (
 )
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.sasl_tokens import Credentials
-from tests.unit.shell.conftest import Client, NodeUnderTest
+from tests.unit.shell.conftest import Client, NodeUnderTest, StartNode
 from tests.unit.shell.node.sasl_listener import ALICE, InVirtualTime, answer, log_in, story
 
 BOB = Credentials("PLAIN", "bob", "other")
@@ -175,17 +175,18 @@ def test_without_a_secret_key_there_are_no_tokens(in_virtual_time: InVirtualTime
     story(in_virtual_time, tell)
 
 
-@pytest.mark.asyncio
-async def test_a_plaintext_listener_gives_no_tokens(start_node: Any) -> None:
-    node = await start_node({"delegation.token.secret.key": "k"})
-    client = node.connect()
-    for key, request in (
-        (ApiKey.CREATE_DELEGATION_TOKEN, CreateDelegationTokenRequest()),
-        (ApiKey.RENEW_DELEGATION_TOKEN, RenewDelegationTokenRequest(b"x")),
-        (ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest(b"x")),
-        (ApiKey.DESCRIBE_DELEGATION_TOKEN, DescribeDelegationTokenRequest(None)),
-    ):
-        assert (await client.ask(key, 2, request)).error_code == 64
+def test_a_plaintext_listener_gives_no_tokens(in_virtual_time: InVirtualTime) -> None:
+    async def run(start_node: StartNode) -> None:
+        client = (await start_node({"delegation.token.secret.key": "k"})).connect()
+        for key, request in (
+            (ApiKey.CREATE_DELEGATION_TOKEN, CreateDelegationTokenRequest()),
+            (ApiKey.RENEW_DELEGATION_TOKEN, RenewDelegationTokenRequest(b"x")),
+            (ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest(b"x")),
+            (ApiKey.DESCRIBE_DELEGATION_TOKEN, DescribeDelegationTokenRequest(None)),
+        ):
+            assert (await ask(client, key, 2, request)).error_code == 64
+
+    in_virtual_time(run)
 
 
 def test_rights_decide_over_tokens_of_others(in_virtual_time: InVirtualTime) -> None:
