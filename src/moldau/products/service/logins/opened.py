@@ -10,6 +10,7 @@ import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError, MoldauError
+from moldau.extras import require_extra
 from moldau.products.service.admission import Admit, this_machine
 from moldau.products.service.logins.cluster import ClusterSource
 from moldau.products.service.logins.gate import Gate
@@ -119,6 +120,7 @@ def callers_entrance(opening: Opening, access: ClusterAccess) -> Entrance:
 def source_of(access: ClusterAccess, settings: LoginSettings) -> PasswordSource | OidcSource:
     """Raises LoginFileError."""
     if settings.source == OIDC:
+        require_extra('login.source = "oidc"', "oauth")
         from moldau.products.service.logins.oidc import IssuerSource
 
         return IssuerSource(access, settings)
