@@ -25,7 +25,7 @@ class SchemaRegistry:
         access = ClusterAccess.of(cluster)
         opening = read_opening("127.0.0.1", login)
         self.topic = SchemasTopic(access, topic)
-        service = Service("registry", callers_entrance(opening, access).admit)
+        service = self.service = Service("registry", callers_entrance(opening, access).admit)
         app = service.app(Routes(self.topic).routes(), not_found, error=error)
 
         async def noted(scope: Scope, receive: Receive, send: Send) -> None:

@@ -58,6 +58,8 @@ class Service:
         self.name = name
         self.is_closed = False
         """Streams end soon after."""
+        self.routes: Sequence[ServiceRoute] = ()
+        """All that `app` serves, in their order."""
         self._admit = admit
         self._wakes: list[Callable[[], None]] = []
         self._ends: list[Callable[[], Awaitable[None]]] = []
@@ -88,6 +90,7 @@ class Service:
 
         every = [*routes, ServedRoute("/metrics", metrics, needs=Role.VIEWER)]
         check_routes(every)
+        self.routes = every
         served = Starlette(
             routes=every,
             exception_handlers={404: not_found, 405: wrong_method, Exception: failed},
