@@ -17,7 +17,7 @@ from moldau.errors import KafkaError
 from moldau.transport.oauth import MAX_TRIES, TokenSource
 from moldau.transport.security import check_readable, credentials_of, tokens_of
 from moldau.transport.tcp import TCP, TcpDialer
-from moldau.wire.protocol.jaas import OAUTHBEARER_MODULE
+from moldau.wire.protocol.jaas import BEARER_MODULE
 from moldau.wire.protocol.sasl_tokens import BearerToken
 from tests.support.certificates import Authority, authority
 from tests.support.issuer import Client, Fault, Issuer
@@ -246,7 +246,7 @@ def test_an_address_that_is_not_asked(url: str, told: str) -> None:
 
 
 def test_jaas_says_the_same_as_settings(issuer: Issuer) -> None:
-    jaas = f'{OAUTHBEARER_MODULE} required clientId="service" clientSecret="{SECRET}" scope="s" extension_pool="a";'
+    jaas = f'{BEARER_MODULE} required clientId="service" clientSecret="{SECRET}" scope="s" extension_pool="a";'
     by_jaas = ClusterAccess.from_properties(
         {
             "bootstrap.servers": "127.0.0.1:9092",
@@ -267,7 +267,7 @@ def test_jaas_says_the_same_as_settings(issuer: Issuer) -> None:
 def test_a_secret_in_a_file_is_a_reference_for_other_processes(issuer: Issuer, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     own = access(issuer.token_url)
-    jaas = f'{OAUTHBEARER_MODULE} required clientId="service" clientSecret="{SECRET}";'
+    jaas = f'{BEARER_MODULE} required clientId="service" clientSecret="{SECRET}";'
     path.write_text(f"sasl.jaas.config={jaas}\n")
     said = {
         "bootstrap.servers": own.bootstrap_servers,

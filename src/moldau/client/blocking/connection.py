@@ -17,7 +17,7 @@ import msgspec
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.connection import ClientProtocol
-from moldau.client.protocol.sasl import NONCE_BYTES, REAUTHENTICATE_AT, Login, authenticating, go_on
+from moldau.client.protocol.sasl import NONCE_BYTES, Login, authenticating, go_on, log_in_again_after_ms
 from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
@@ -134,7 +134,7 @@ class ClientConnection:
             self.close()
             raise
         if step:
-            self._log_in_again_ms = began_ms + int(step * REAUTHENTICATE_AT)
+            self._log_in_again_ms = began_ms + log_in_again_after_ms(step)
 
     # --- requests ---
 

@@ -6,7 +6,8 @@
     sasl.oauthbearer.scope, sasl.oauthbearer.extensions     NAME=VALUE,... (KIP-342; a name of librdkafka)
     https.ca.location                                       who signs the certificate of the endpoint; also librdkafka's
 
-In `sasl.jaas.config` clientId, clientSecret, scope and extension_NAME say the same. `moldau.transport.oauth` asks.
+In `sasl.jaas.config` clientId, clientSecret, scope, extension_NAME and ssl.truststore.location (PEM) say the same.
+`moldau.transport.oauth` asks.
 """
 
 from __future__ import annotations
@@ -171,9 +172,6 @@ class Granted(NamedTuple):
 def bearer_login(properties: Mapping[str, str], module: LoginModule | None, origin: Origin | None) -> BearerLogin:
     """`module`: of `sasl.jaas.config`, whose options are those of KIP-768; settings count more. Raises AccessError."""
     options = {} if module is None else module.options
-    for name in options:
-        if name.startswith("ssl."):
-            raise AccessError("sasl.jaas.config", f"cannot have the option {name}: set {HTTPS_CA_LOCATION} (PEM)")
     secret = properties.get(OAUTH_CLIENT_SECRET)
     found: Secret | None = None
     if secret:
@@ -187,10 +185,24 @@ def bearer_login(properties: Mapping[str, str], module: LoginModule | None, orig
         found,
         properties.get(OAUTH_SCOPE, options.get("scope", "")),
         _extensions(properties[OAUTH_EXTENSIONS]) if OAUTH_EXTENSIONS in properties else in_module,
-        properties.get(HTTPS_CA_LOCATION, "").strip(),
+        properties.get(HTTPS_CA_LOCATION, "").strip() or _trusted(options),
         properties.get(OAUTH_ASSERTION_FILE, "").strip(),
         properties.get(OAUTH_URL_ENCODED, "").strip().lower() == "true",
     )
+
+
+def _trusted(options: Mapping[str, str]) -> str:
+    """KIP-768: TLS with the issuer is set by options of the login module."""
+    given = {name: text for name, text in options.items() if name.startswith("ssl.") and text}
+    location = given.pop("ssl.truststore.location", "")
+    kind = given.pop("ssl.truststore.type", "JKS")
+    if given or (location and kind.upper() != "PEM"):
+        name = next(iter(given), "ssl.truststore.type")
+        raise AccessError(
+            "sasl.jaas.config",
+            f"cannot have this {name}: a trust store is PEM here (ssl.truststore.type, ssl.truststore.location)",
+        )
+    return location
 
 
 def extensions_text(extensions: Iterable[tuple[str, str]]) -> str:
@@ -230,10 +242,11 @@ def take_grant(body: bytes, now_ms: int) -> Granted:
     if not isinstance(token, str) or not token:
         raise ValueError("answered without an access_token")
     check_token(token)
-    expires_in = answer.get("expires_in")
+    expires_in, lifetime_ms = answer.get("expires_in"), lifetime_ms_of(token, now_ms)
     if isinstance(expires_in, int) and not isinstance(expires_in, bool) and 0 < expires_in < 1 << 31:
-        return Granted(token, expires_in * 1_000)
-    return Granted(token, lifetime_ms_of(token, now_ms))
+        # brokers go by the claim, whose seconds may end up to one before
+        lifetime_ms = expires_in * 1_000 if lifetime_ms is None else min(lifetime_ms, expires_in * 1_000)
+    return Granted(token, lifetime_ms)
 
 
 def check_token(token: str) -> None:

@@ -48,12 +48,19 @@ MAX_ITERATIONS: Final = 1_000_000
 """A broker that asks for more, which takes about a second of CPU, is not followed."""
 REAUTHENTICATE_AT: Final = 0.85
 """Of the lifetime of a session: then the client authenticates again, no later than Kafka's clients do."""
+MIN_SESSION_MS: Final = 1_001
+"""Apache Kafka takes no login within a second of the last one of a connection."""
 LOGIN_REFUSED: Final = ("SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")
 """Errors of a broker that does not let a client in: no other try ends better."""
 _HEADER: Final = "n,,"
 _STATUS: Final = re.compile(r"[a-z_]{1,40}")
 
 Authenticating = Generator[SaslHandshakeRequest | SaslAuthenticateRequest, Any, int]
+
+
+def log_in_again_after_ms(lifetime_ms: int) -> int:
+    """From the begin of a login on, whose session lasts so long."""
+    return max(int(lifetime_ms * REAUTHENTICATE_AT), MIN_SESSION_MS)
 
 
 class TokenSupply(Protocol):

@@ -28,7 +28,7 @@ from moldau.client.protocol.bearer import (
 from moldau.client.protocol.secrets import SECRET_SETTINGS, AccessError, Origin, Secret, secret_of
 from moldau.errors import KafkaError
 from moldau.wire.protocol.jaas import (
-    OAUTHBEARER_MODULE,
+    BEARER_MODULE,
     PLAIN_MODULE,
     SCRAM_MODULE,
     LoginModule,
@@ -226,7 +226,7 @@ def _module(mechanism: str, jaas: str) -> LoginModule:
         module = parse_jaas_config(jaas)
     except KafkaError as error:
         raise AccessError(SASL_JAAS_CONFIG, f"is malformed: {error}") from error
-    expected = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}.get(mechanism, SCRAM_MODULE)
+    expected = {PLAIN: PLAIN_MODULE, OAUTHBEARER: BEARER_MODULE}.get(mechanism, SCRAM_MODULE)
     if mechanism in MECHANISMS and module.name != expected:
         raise AccessError(SASL_JAAS_CONFIG, f"must have the login module of {mechanism}, {expected}")
     return module

@@ -14,7 +14,7 @@ import msgspec
 
 from moldau.client.async_driver import AsyncConnection
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
-from moldau.client.protocol.sasl import REAUTHENTICATE_AT
+from moldau.client.protocol.sasl import log_in_again_after_ms
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.shell.peers.outages import Outage, reason
@@ -210,7 +210,7 @@ class Peer:
         lifetime_ms = await connection.authenticate(*login)
         connection.is_logging_in = False
         if lifetime_ms:
-            connection.log_in_again_s = began_s + lifetime_ms * REAUTHENTICATE_AT / 1_000
+            connection.log_in_again_s = began_s + log_in_again_after_ms(lifetime_ms) / 1_000
 
     async def _connect(self) -> _PeerConnection:
         is_open, address, why = False, self._address, _GIVEN_UP
