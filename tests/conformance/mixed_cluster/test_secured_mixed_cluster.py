@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer
 from moldau.client.protocol.access import ClusterAccess
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.errors import ERROR_CODES
+from moldau.errors.kafka import SaslAuthenticationFailedError
 from moldau.transport.access import open_connection
 from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE
 from moldau.wire.protocol.messages.acls import (
@@ -120,6 +121,14 @@ class Asking:
         host, port = access.addresses()[0]
         with open_connection(access, host, port) as connection:
             return connection.request(request)
+
+    def may_log_in(self, node_id: int) -> bool:
+        """Whether the broker knows the user: it hears of a new one a moment later."""
+        try:
+            self.at(node_id, MetadataRequest(topics=()))
+        except SaslAuthenticationFailedError:
+            return False
+        return True
 
     def topics(self, node_id: int) -> dict[str, int]:
         """Those that the broker knows, each with its partitions."""
@@ -234,8 +243,8 @@ def test_a_forwarded_request_is_decided_for_the_client_that_asked(tmp_path: Path
         admin, alice = Asking(tmp_path, cluster, "admin"), Asking(tmp_path, cluster, "alice")
         create_alice(admin, BROKERS[0])
         for node_id in BROKERS:
+            cluster.wait_until(lambda node_id=node_id: alice.may_log_in(node_id))
             for what, (request, code) in refused(f"by-{node_id}").items():
-                cluster.wait_until(lambda node_id=node_id: alice.at(node_id, MetadataRequest(topics=())) is not None)
                 assert code_of(alice.at(node_id, request)) == code, (node_id, what, cluster.told())
         for node_id in BROKERS:
             assert admin.topics(node_id) == {TOPIC: 3}

@@ -198,20 +198,21 @@ def test_a_connection_that_is_held_when_it_is_accepted_shakes_no_hands(loop_clas
             self.transport.pause_reading()
 
     async def body() -> None:
-        made: list[Held] = []
+        accepted: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
 
         def accept() -> Held:
-            made.append(Held())
-            return made[-1]
+            accepted.set_result(Held())
+            return accepted.result()
 
         network = TcpNetwork()
         listener = await network.listen("127.0.0.1", 0, accept, server())
         collector = Collector()
         connecting = asyncio.ensure_future(network.connect("localhost", listener.port, collector, client()))
+        held = await accepted
         done, _ = await asyncio.wait((connecting,), timeout=0.05)
         assert not done
-        assert not made[0].is_secured
-        made[0].transport.resume_reading()
+        assert not held.is_secured
+        held.transport.resume_reading()
         await connecting
         collector.transport.write(b"hello")
         assert await collector.until(5) == b"hello"
