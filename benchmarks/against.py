@@ -194,8 +194,8 @@ def main() -> int:
                 say(workload.name)
                 run = run_in_slices if workload.kind in SLICED else run_beside_peers
                 # with TLS their names say so
-        seen = {name.removesuffix("-tls"): figures for name, figures in run(bench, workload).items()}
-        rows += judge(workload, seen, bench.rounds)
+                seen = {name.removesuffix("-tls"): figures for name, figures in run(bench, workload).items()}
+                rows += judge(workload, seen, bench.rounds)
         finally:
             bench.stop_peers()
     print_table(rows, arguments.revision)
