@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -22,6 +22,8 @@ from moldau.products.pipelines.formats.registry_security import RegistrySecurity
 from moldau.testing import Cluster
 from moldau.transport.http_authorization import new_secret
 from tests.support.certificates import authority
+from tests.support.issuer import Client, Issuer
+from tests.support.json_web_tokens import Forgery
 from tests.support.schema_registry import SchemaRegistry
 
 SALE = json.dumps({"type": "record", "name": "Sale", "fields": [{"name": "amount", "type": "int"}]})
@@ -60,6 +62,7 @@ class Secured:
         login = directory / "people.toml"
         login.write_text(PEOPLE.format(kept=KEPT))
         login.chmod(0o600)
+        self.cluster = cluster
         self.registry = SchemaRegistry(cluster.access(), login=login)
         self.url = self.registry.url
 
@@ -195,3 +198,75 @@ def test_our_own_client_logs_in(secured: Secured, tmp_path: Path) -> None:
     unsafe = Registry(secured.url, 1, RegistrySecurity())
     with pytest.raises(RegistryError, match="does not answer"):
         unsafe.newest("sales-eu-value")
+
+
+@pytest.fixture
+def issued(secured: Secured, tmp_path: Path) -> Iterator[tuple[SchemaRegistry, Issuer]]:
+    """A registry that takes tokens of an issuer."""
+    with Issuer.running(tls=True) as issuer:
+        authority().issue("CN=registry").write(tmp_path, "server")
+        oidc = f'[oidc]\nissuer = "{issuer.url}"\nca = "{secured.ca}"\naudience = "registry"\n'
+        login = tmp_path / "people.toml"
+        login.write_text(PEOPLE.format(kept=KEPT).replace("[tls]", f'{oidc}principal.claim = "sub"\n[tls]'))
+        login.chmod(0o600)
+        issuer.audience = "registry"
+        issuer.clients["sam"] = Client("PLANTED")
+        registry = SchemaRegistry(secured.cluster.access(), login=login)
+        yield registry, issuer
+        registry.close()
+
+
+def test_client_credentials_of_an_issuer_are_a_login(
+    secured: Secured, issued: tuple[SchemaRegistry, Issuer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, issuer = issued
+    monkeypatch.setenv("SSL_CERT_FILE", secured.ca)  # Confluent's client has no setting for the issuer's authority
+    oauth = {
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.client.id": "sam",
+        "bearer.auth.client.secret": "PLANTED",
+        "bearer.auth.scope": "schemas",
+        "bearer.auth.issuer.endpoint.url": issuer.token_url,
+        "bearer.auth.logical.cluster": "lsrc-1",
+    }
+    client = SchemaRegistryClient({"url": registry.url, "ssl.ca.location": secured.ca, "max.retries": 0, **oauth})
+    assert client.register_schema("sales-oauth-value", Schema(SALE)) >= 1
+    assert refused(client.register_schema, "stock-value", Schema(SALE)) == FORBIDDEN
+    assert issuer.requests.count("/token") == 1
+
+
+@pytest.mark.parametrize("forgery", get_args(Forgery))
+def test_a_forged_token_is_no_login(secured: Secured, issued: tuple[SchemaRegistry, Issuer], forgery: Forgery) -> None:
+    registry, issuer = issued
+
+    def status(token: str) -> int:
+        request = urllib.request.Request(f"{registry.url}/subjects", headers={"Authorization": f"Bearer {token}"})
+        try:
+            with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+
+    context = ssl.create_default_context(cafile=secured.ca)
+    assert status(issuer.token("sam")) == 200
+    assert status(issuer.token("sam", forgery=forgery)) == 401
+
+
+def test_an_issuer_that_is_away_is_one_clear_answer(secured: Secured, issued: tuple[SchemaRegistry, Issuer]) -> None:
+    registry, issuer = issued
+    issuer.faults["/.well-known/openid-configuration"] = "closed"
+    token = issuer.token("sam")
+    client = SchemaRegistryClient(
+        {
+            "url": registry.url,
+            "ssl.ca.location": secured.ca,
+            "max.retries": 0,
+            "bearer.auth.credentials.source": "STATIC_TOKEN",
+            "bearer.auth.token": token,
+            "bearer.auth.logical.cluster": "lsrc-1",
+        }
+    )
+    assert refused(client.get_subjects) == (503, 503)
+    del issuer.faults["/.well-known/openid-configuration"]
+    assert "sales-eu-value" in client.get_subjects()

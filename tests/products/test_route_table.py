@@ -145,8 +145,8 @@ class Running:
         self._note("registry", registry.service)
 
     def _serve_board(self, opening: Opening, access: ClusterAccess, directory: Path) -> None:
-        page = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\nflows: {f: select * from o}\n"
-        page += "targets: {t: {from: f, path: out}}\n"
+        page = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\n"
+        page += "flows: {f: select * from o}\ntargets: {t: {from: f, path: out}}\n"
         state = BoardState(parse_page(page, file_name="p.yaml", directory=directory))
         service = Service("board", callers_entrance(opening, access).admit)
         service.wake_at_close(state.close)

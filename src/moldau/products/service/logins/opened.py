@@ -14,7 +14,7 @@ from moldau.extras import require_extra
 from moldau.products.service.admission import Admit, this_machine
 from moldau.products.service.logins.cluster import ClusterSource
 from moldau.products.service.logins.gate import Gate
-from moldau.products.service.logins.machines import Callers, admit_callers, only_metrics, read_machines
+from moldau.products.service.logins.machines import Bearers, Callers, admit_callers, only_metrics, read_machines
 from moldau.products.service.logins.passwords import KnownPasswords
 from moldau.products.service.logins.settings import CLUSTER, OIDC, LoginFileError, LoginSettings, read_login_file
 from moldau.products.service.logins.source import OidcSource, PasswordSource
@@ -114,7 +114,15 @@ def callers_entrance(opening: Opening, access: ClusterAccess) -> Entrance:
     machines, passwords = read_machines(settings), None
     if settings.source == CLUSTER and (settings.roles.names or settings.subjects):
         passwords = KnownPasswords(ClusterSource(access, settings).check)
-    return Entrance(admit_callers(Callers(machines, passwords)))
+    return Entrance(admit_callers(Callers(machines, passwords, _bearers(settings))))
+
+
+def _bearers(settings: LoginSettings) -> Bearers | None:
+    if settings.oidc is None or not settings.oidc.audience:
+        return None
+    from moldau.products.service.logins.issuer import BearerTokens
+
+    return BearerTokens(settings, settings.oidc, settings.oidc.audience).person
 
 
 def source_of(access: ClusterAccess, settings: LoginSettings) -> PasswordSource | OidcSource:

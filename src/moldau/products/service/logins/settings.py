@@ -25,6 +25,7 @@
     client.secret = {file = "oidc-secret"}      # or {env = "NAME"}
     # ca = "ca.pem"
     # principal.claim = "sub"
+    # audience = "moldau"               # of a registry: takes access tokens for this audience as Bearer
 
 The file is read by its owner alone, or refused. Paths begin at its folder. Only `[tls]` takes a secret as it is.
 """
@@ -53,7 +54,7 @@ ROLES: Final = tuple(role for role in Role if role is not Role.NOBODY)
 _FOR_OTHERS: Final = 0o077
 _TABLES: Final = ("login", "roles", "subjects", "machines", "tls", "oidc")
 _LOGIN: Final = ("source", "mechanism", "without_tokens", "idle_minutes", "hours")
-_OIDC: Final = ("issuer", "client.id", "client.secret", "ca", "principal.claim", "scope")
+_OIDC: Final = ("issuer", "client.id", "client.secret", "ca", "principal.claim", "scope", "audience")
 
 T = TypeVar("T")
 
@@ -73,14 +74,17 @@ class Roles(msgspec.Struct, frozen=True):
 
 
 class OidcSettings(msgspec.Struct, frozen=True):
-    """`ca`: a file of certificates that sign the issuer's; None: those that the system trusts."""
+    """`client_id`, `client_secret`: of a service where people log in. `ca`: a file of certificates that sign the
+    issuer's; None: those that the system trusts."""
 
     issuer: str
     client_id: str
-    client_secret: Secret
+    client_secret: Secret | None
     ca: Path | None = None
     principal_claim: str = "sub"
     scope: str = "openid"
+    audience: str = ""
+    """Of the access tokens that programs send as Bearer; empty: none are taken."""
 
 
 class LoginSettings(msgspec.Struct, frozen=True):
@@ -199,7 +203,8 @@ class _Reader:
         if not table:
             return None
         self._known("oidc.", table, _OIDC)
-        for name in ("issuer", "client.id"):
+        is_for_people = self._table("login").get("source") == OIDC
+        for name in ("issuer", "client.id") if is_for_people else ("issuer",):
             if not isinstance(table.get(name), str) or not table[name]:
                 raise self._error(f"oidc.{name} must be set")
         issuer = str(table["issuer"])
@@ -208,11 +213,12 @@ class _Reader:
         ca = table.get("ca")
         return OidcSettings(
             issuer=issuer,
-            client_id=str(table["client.id"]),
-            client_secret=self._secret("oidc.client.secret", table.get("client.secret")),
+            client_id=str(table.get("client.id", "")),
+            client_secret=self._secret("oidc.client.secret", table.get("client.secret")) if is_for_people else None,
             ca=None if ca is None else self._path.parent / Path(str(ca)).expanduser(),
             principal_claim=str(table.get("principal.claim", "sub")),
             scope=str(table.get("scope", "openid")),
+            audience=str(table.get("audience", "")),
         )
 
     def _secret(self, name: str, value: object) -> Secret:

@@ -1,0 +1,158 @@
+"""An issuer of OpenID Connect: its configuration, its keys, and the tokens that it signed.
+
+A token is checked by joserfc: its signature by a key of the issuer, with the algorithm that the key has and never the
+one that the token asks for; its issuer, audience and times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from moldau.products.service.logins.settings import USER, LoginFileError, LoginSettings, OidcSettings
+from moldau.products.service.logins.source import LoginRefused, NoAnswer
+from moldau.products.service.people import How, Person
+from moldau.transport.http_fetch import FetchError, HttpRequest, fetch
+
+MAX_BYTES: Final = 256 << 10
+"""Of an answer of the issuer."""
+TIMEOUT_S: Final = 10.0
+KEYS_LAST_S: Final = 300.0
+SKEW_S: Final = 60
+"""How far the clocks of the issuer and of this machine may be apart."""
+ALGORITHMS: Final = {"RSA": ("RS256", "PS256"), "EC": ("ES256", "ES384", "ES512")}
+"""By the kind of a key. A shared secret, and `none`, sign nothing here."""
+MAX_TEXT: Final = 255
+REFUSED: Final = "The issuer did not let you in."
+
+
+class Issuer:
+    """`path`: of the file of people. Raises LoginFileError. Thread-safe."""
+
+    def __init__(self, path: Path, settings: OidcSettings) -> None:
+        self._settings = settings
+        self._tls = _context(path, settings)
+        self._lock = threading.Lock()
+        self._known: dict[str, Any] = {}
+        self._keys: KeySet | None = None
+        self._keys_s = 0.0
+
+    def claims(self, token: str, audience: str, **exactly: str) -> dict[str, Any]:
+        """Of a valid token for this audience. `exactly`: values of more claims. Raises LoginRefused, NoAnswer."""
+        expected: dict[str, Any] = {
+            "iss": {"essential": True, "value": self._settings.issuer},
+            "aud": {"essential": True, "value": audience},
+            "exp": {"essential": True},
+            **{name: {"essential": True, "value": value} for name, value in exactly.items()},
+        }
+        registry = jwt.JWTClaimsRegistry(now=int(time.time()), leeway=SKEW_S, **expected)
+        for is_again in (False, True):
+            keys = self._key_set(is_new=is_again)
+            try:
+                found = jwt.decode(token, keys, algorithms=_algorithms(keys, token))
+                registry.validate(found.claims)
+                return found.claims
+            except (JoseError, ValueError, TypeError, KeyError):
+                if is_again:
+                    break  # with the newest keys too
+        raise LoginRefused("The token of the issuer is not valid.", is_wrong=True)
+
+    def name_in(self, claims: Mapping[str, Any]) -> str:
+        """Raises LoginRefused."""
+        name = claims.get(self._settings.principal_claim)
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_TEXT or not name.isprintable():
+            raise LoginRefused(f"The token has no name in its claim {self._settings.principal_claim}.")
+        return name
+
+    def _key_set(self, *, is_new: bool) -> KeySet:
+        """Those of the issuer; fetched again for a token that the known ones do not explain, at most once a second."""
+        with self._lock:
+            age_s = time.monotonic() - self._keys_s
+            if self._keys is None or age_s > KEYS_LAST_S or (is_new and age_s > 1):
+                found = self.ask(self.endpoint("jwks_uri"))
+                try:
+                    usable = [key for key in found["keys"] if key.get("kty") in ALGORITHMS]
+                    self._keys = KeySet.import_key_set({"keys": usable})
+                except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+                    raise NoAnswer("The keys of the issuer cannot be read.") from None
+                self._keys_s = time.monotonic()
+            return self._keys
+
+    def endpoint(self, name: str) -> str:
+        """Of the issuer's configuration, which is asked for once. Raises NoAnswer."""
+        known = self._known
+        if not known:
+            known = self.ask(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+            if known.get("issuer") != self._settings.issuer:
+                raise NoAnswer("The issuer calls itself by another name than the file of --login.")
+            self._known = known
+        address = known.get(name)
+        if not isinstance(address, str) or not address.startswith("https://"):
+            raise NoAnswer(f"The issuer names no {name} by https.")
+        return address
+
+    def ask(self, url: str, headers: tuple[tuple[str, str], ...] = (), body: bytes | None = None) -> dict[str, Any]:
+        """Raises NoAnswer; LoginRefused where the issuer refuses a code."""
+        try:
+            data = asyncio.run(fetch(HttpRequest(url, headers, body), MAX_BYTES, self._tls, TIMEOUT_S))
+            found = json.loads(data)
+        except FetchError as error:
+            if error.is_lasting and body is not None:
+                raise LoginRefused(REFUSED) from None
+            raise NoAnswer(f"The issuer does not answer: {error}.") from error
+        except (ValueError, RecursionError):
+            raise NoAnswer("The answer of the issuer is no JSON.") from None
+        if not isinstance(found, dict):
+            raise NoAnswer("The answer of the issuer is no JSON object.")
+        return found
+
+
+class BearerTokens:
+    """Access tokens that programs send in each request, checked here: `oidc.audience` says for whom they must be."""
+
+    def __init__(self, settings: LoginSettings, oidc: OidcSettings, audience: str) -> None:
+        """Raises LoginFileError."""
+        self._settings = settings
+        self._audience = audience
+        self._issuer = Issuer(settings.path, oidc)
+
+    def person(self, token: str) -> Person:
+        """Whose token it is. Waits for the issuer. Raises LoginRefused, NoAnswer."""
+        name = self._issuer.name_in(self._issuer.claims(token, self._audience))
+        roles, subjects = self._settings.roles.of(name), self._settings.subjects_of(name)
+        return Person(USER + name, roles, How.BEARER, subjects=subjects)
+
+
+def _algorithms(keys: KeySet, token: str) -> list[str]:
+    """Those of the key that the token names: a key says what it signs with, not the token. Raises ValueError."""
+    header = json.loads(_decoded(token.partition(".")[0]))
+    if not isinstance(header, dict) or header.get("crit") is not None:
+        raise ValueError("no header")
+    key = keys.get_by_kid(header["kid"]) if "kid" in header else keys.keys[0]
+    told = key.get("alg")
+    allowed = ALGORITHMS[str(key.key_type)]
+    return [told] if told in allowed else list(allowed)
+
+
+def _context(path: Path, settings: OidcSettings) -> ssl.SSLContext:
+    """Raises LoginFileError."""
+    try:
+        return ssl.create_default_context(cafile=None if settings.ca is None else str(settings.ca))
+    except (OSError, ValueError) as error:
+        raise LoginFileError(f"{path}: oidc.ca: {settings.ca}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _decoded(text: str) -> bytes:
+    """Raises ValueError."""
+    return base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
