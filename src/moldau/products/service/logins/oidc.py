@@ -36,8 +36,8 @@ class IssuerSource:
     """See OidcSource. `access`: of the service. Raises LoginFileError. Thread-safe."""
 
     def __init__(self, access: ClusterAccess, settings: LoginSettings) -> None:
-        if settings.oidc is None:
-            raise LoginFileError(f"{settings.path}: there is no table [oidc]")
+        if settings.oidc is None or settings.oidc.client_secret is None:
+            raise LoginFileError(f"{settings.path}: there is no table [oidc] with a client.secret")
         self.cluster = str(access)
         self.principal = own_principal(access)
         passes_on = has_sasl(access.security.protocol)
@@ -54,6 +54,7 @@ class IssuerSource:
         self._access = access
         self._settings = settings
         self._oidc = settings.oidc
+        self._secret = settings.oidc.client_secret
         self._issuer = Issuer(settings.path, settings.oidc)
 
     def start(self, back: str, then: str) -> tuple[str, str]:
@@ -116,9 +117,8 @@ class IssuerSource:
 
     def _exchange(self, code: str, verifier: str, back: str) -> dict[str, Any]:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": verifier}
-        assert self._oidc.client_secret is not None  # the file of a service where people log in has one
         try:
-            secret = read_secret(self._oidc.client_secret, "oidc.client.secret")
+            secret = read_secret(self._secret, "oidc.client.secret")
         except KafkaError as error:
             raise NoAnswer(f"The secret of this service cannot be read: {error.message}") from error
         user = base64.b64encode(f"{self._oidc.client_id}:{secret}".encode()).decode()
