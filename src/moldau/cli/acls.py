@@ -31,6 +31,8 @@ _KINDS = {
     "topic": AclResourceType.TOPIC,
     "group": AclResourceType.GROUP,
     "transactional_id": AclResourceType.TRANSACTIONAL_ID,
+    "delegation_token": AclResourceType.DELEGATION_TOKEN,
+    "user": AclResourceType.USER,
 }
 _COLUMNS = ["principal", "permission", "operation", "resource", "name", "pattern", "host"]
 _SUPER = "super users (super.users of the nodes' settings), whom ACLs do not concern, are not shown to clients"
@@ -60,6 +62,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
                 f"moldau acls {verb} ann --operation read --topic orders",
                 f"moldau acls {verb} ann --as consumer --topic orders --group kitchen",
                 f"moldau acls {verb} etl --as copier --topic orders --group etl --to totals --transactional-id etl",
+                f"moldau acls {verb} etl --operation create-tokens --user ann    # delegation tokens of ann",
             ),
         )
         changing.add_argument("principal", metavar="PRINCIPAL", help="ann or User:ann; User:* is everybody")
@@ -88,12 +91,23 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def _add_resources(parser: argparse.ArgumentParser) -> None:
-    for name in _KINDS:
+    for name, kind in _KINDS.items():
         words = name.replace("_", " ")
+        is_user = kind == AclResourceType.USER
         parser.add_argument(
-            f"--{name.replace('_', '-')}", action="append", default=[], metavar="NAME", help=f"this {words}; * is all"
+            f"--{name.replace('_', '-')}",
+            action="append",
+            default=[],
+            type=_user_name if is_user else str,
+            metavar="NAME",
+            help="this user, for whom tokens are made; * is all" if is_user else f"this {words}; * is all",
         )
     parser.add_argument("--cluster", action="store_true", help="the cluster")
+
+
+def _user_name(text: str) -> str:
+    """The resource of a user is called as the principal."""
+    return text if text == WILDCARD else principal_of(text)
 
 
 def list_acls(arguments: argparse.Namespace) -> int:
@@ -146,7 +160,7 @@ def explain(arguments: argparse.Namespace) -> int:
         operation = operation_of(arguments.operation)
     named = _named(arguments)
     if len(named) != 1:
-        raise CommandError("name one resource: --topic, --group, --transactional-id or --cluster")
+        raise CommandError("name one resource: --topic, --group, ... or --cluster")
     (kind, name), host = named[0], arguments.host
     with _as_command_errors():
         check_operation(kind, operation)
@@ -238,7 +252,7 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
     by_kind = {kind: resources(kind, getattr(arguments, option)) for option, kind in _KINDS.items()}
     topics, groups = by_kind[AclResourceType.TOPIC], by_kind[AclResourceType.GROUP]
     transactional_ids = by_kind[AclResourceType.TRANSACTIONAL_ID]
-    named = [*topics, *groups, *transactional_ids, *([CLUSTER] if arguments.cluster else [])]
+    named = [*(each for found in by_kind.values() for each in found), *([CLUSTER] if arguments.cluster else [])]
     _check_flags(arguments)
     if arguments.role == "consumer":
         return questions.consumer_needs([*topics, *groups])

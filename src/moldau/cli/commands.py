@@ -29,6 +29,7 @@ from moldau.cli import (
     quotas,
     registry,
     storage,
+    tokens,
     topics,
     transactions,
     up,
@@ -56,6 +57,7 @@ MODULES = (
     configs,
     quotas,
     acls,
+    tokens,
     certs,
     machine,
     transactions,
@@ -72,7 +74,7 @@ COMMAND_GROUPS = (
     ("pipelines on Spark", ("pipeline",)),
     ("schemas", ("registry",)),
     ("a cluster of several", ("node", "storage", "brokers", "partitions", "quorum", "events")),
-    ("operating a cluster", ("configs", "quotas", "acls", "certs", "machine", "transactions", "doctor")),
+    ("operating a cluster", ("configs", "quotas", "acls", "tokens", "certs", "machine", "transactions", "doctor")),
     ("files and shells", ("log", "completion")),
 )
 EXAMPLES = (

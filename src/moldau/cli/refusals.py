@@ -34,6 +34,7 @@ KIND_OF_DENIAL: Final = {
 UNKNOWN_PRINCIPAL: Final = "PRINCIPAL"
 """Stands for the name that a broker makes of a certificate by rules of its own."""
 _REFUSED_USER: Final = " refused the user "
+_REFUSED_TOKEN: Final = " refused the delegation token "
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -179,7 +180,7 @@ def _login(error: KafkaError, security: ClientSecurity) -> Refusal | None:
     from moldau.client.protocol.security import ClientLogin
 
     login = security.login
-    where, refused, _ = str(error).partition(_REFUSED_USER)
+    where, refused, _ = str(error).partition(_REFUSED_TOKEN if login is not None and login.is_token else _REFUSED_USER)
     if login is None:
         return None
     if error.name == "SASL_AUTHENTICATION_FAILED":
@@ -188,6 +189,12 @@ def _login(error: KafkaError, security: ClientSecurity) -> Refusal | None:
         if not refused:
             return Refusal(str(error), "Look whether this is your broker, and which version it has.")
         user = printable(login.username)
+        if login.is_token:
+            return Refusal(
+                printable(str(error)),
+                "The delegation token may have expired, or its HMAC is another one: `moldau tokens create`, as its "
+                "owner, makes a new one.",
+            )
         return Refusal(
             f"{where}{_REFUSED_USER}{user} by {login.mechanism}: there is no such user, or its password is another; "
             "brokers do not tell which",

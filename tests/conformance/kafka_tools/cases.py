@@ -17,6 +17,7 @@ from tests.conformance.kafka_tools.perf_cases import PERFORMANCE
 from tests.conformance.kafka_tools.spelling_cases import SPELLINGS
 from tests.conformance.kafka_tools.step import Step
 from tests.conformance.kafka_tools.storage_cases import STORAGE, node_files
+from tests.conformance.kafka_tools.token_cases import TOKENS
 
 
 def files() -> dict[str, str]:
@@ -540,4 +541,5 @@ CASES: dict[str, tuple[Step, ...]] = {
     **FORMATTERS,
     **DUMPS,
     **PERFORMANCE,
+    **TOKENS,
 }

@@ -108,3 +108,16 @@ def test_replicas_of_a_partition_are_separated_by_colons() -> None:
     for text in ("1:1", "1:2,3", "a"):
         with pytest.raises(ArgumentError):
             parse_replica_assignment(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "number"), [("-1", "-1"), ("7", "7"), ("+7", "+7"), ("x", None), ("--other", None), ("-o", None)]
+)
+def test_a_number_that_may_be_left_out_may_be_negative(word: str, number: str | None) -> None:
+    options = (
+        Option("period", "", "Long", is_argument_optional=True, kind="long"),
+        Option("other", "", short="o"),
+    )
+    arguments = parse(options, ["--period", word])
+    assert arguments.has("period")
+    assert arguments.text("period") == number

@@ -146,7 +146,7 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
             given.append((name, None))
         elif value:
             given.append((name, value))
-        elif position < len(words) and not (option.is_argument_optional and _looks_like_an_option(words[position])):
+        elif position < len(words) and _takes(option, words[position]):
             given.append((name, words[position]))
             position += 1
             while option.is_list and position < len(words) and not _looks_like_an_option(words[position]):
@@ -178,6 +178,16 @@ def _split(word: str, known: Mapping[str, Option]) -> list[tuple[Option, str, st
         if option.argument:
             break
     return found
+
+
+def _takes(option: Option, word: str) -> bool:
+    """Whether the word behind the flag is its value. Where the value may be left out, a number that is wanted may begin
+    with a dash, and no other word counts."""
+    if not option.is_argument_optional:
+        return True
+    if option.kind == "text":
+        return not _looks_like_an_option(word)
+    return is_number(word, 63 if option.kind == "long" else 31)
 
 
 def _looks_like_an_option(word: str) -> bool:

@@ -1,0 +1,35 @@
+"""Spark's official connector reads and writes by delegation tokens, which Spark's own provider gets and renews: on
+Moldau, and on Apache Kafka. What it needs: see `test_spark_connector.py`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+
+from tests.conformance.spark_connector.test_spark_connector import NEEDED
+from tests.conformance.spark_connector.tokens import LIFETIME_MS, cluster_with_tokens, faults, run_job
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.skipif(any(name not in os.environ for name in NEEDED), reason=f"{' and '.join(NEEDED)} are not set"),
+]
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        "moldau",
+        pytest.param(
+            "kafka",
+            marks=pytest.mark.skipif("MOLDAU_KAFKA_LIBS" not in os.environ, reason="MOLDAU_KAFKA_LIBS is not set"),
+        ),
+    ],
+)
+def test_a_stream_outlives_the_tokens_that_it_began_with(broker: str) -> None:
+    password = secrets.token_hex(8)
+    python, jars = (os.environ[name] for name in NEEDED)
+    with cluster_with_tokens(broker, password) as (servers, access):
+        run = run_job(access, servers, password, LIFETIME_MS * 1.5 / 1_000, python, jars)
+    assert faults(run, password) == []
