@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -37,6 +37,8 @@ help:
 	@echo "make verdicts [PAIRS=500 SEED=N]   what the registry says of random pairs of JSON Schemas, proven by documents (seed printed)"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
 	@echo "make differential-users [USER_SEQ=850]   the same as three users with random ACLs"
+	@echo "make differential-tokens [TOKEN_SEQ=500]   their requests of delegation tokens"
+	@echo "make spark-tokens [MINUTES=10 BROKER=moldau]   Spark's own connector through delegation tokens that it renews (Java)"
 	@echo "make avro-pairs [PAIRS=2000]   random schemas and records, read and written by Moldau and Apache Avro (Java)"
 	@echo "make acl-decisions [DECISIONS=1000000]   random ACLs and questions, decided by Moldau and by Apache Kafka's authorizer (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
@@ -92,6 +94,10 @@ slow-spark: .venv/.test
 spark-servers: .venv/.test
 	$(BIN)/pytest -m "server and not java" tests/spark
 
+# Spark's own connector for so long, with tokens of 30 seconds. BROKER=kafka: Apache Kafka, fetched with Maven.
+spark-tokens: .venv/.test
+	$(BIN)/python -m tests.conformance.spark_connector.tokens --minutes $(or $(MINUTES),10) --broker $(or $(BROKER),moldau)
+
 slow-seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds 1..100 --jobs $(JOBS) --transaction-events 1 --coverage
 	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..100 --jobs $(JOBS)
@@ -121,6 +127,11 @@ differential: .venv/.test
 USER_SEQ ?= 850
 differential-users: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.differential --users --sequences $(USER_SEQ)
+
+# As differential-users: their requests of delegation tokens.
+TOKEN_SEQ ?= 500
+differential-tokens: .venv/.test
+	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.differential --tokens --sequences $(TOKEN_SEQ)
 
 # Random pairs of Avro schemas and records beside Apache Avro for Java, whose jar pyspark brings. RECORD=--record keeps
 # some of the answers, which tests compare with.

@@ -2,7 +2,8 @@
 
 Apache Kafka is started from its jars (MOLDAU_KAFKA_LIBS, or fetched from Maven Central) unless --theirs names one that
 runs. `--users`: each request is of one of three users with random ACLs, and what the requests changed is compared too
-(users.py). Ends with 1 if any answer differs and no row of exemptions.py covers it.
+(users.py); `--tokens`: their requests of delegation tokens (tokens.py). Ends with 1 if any answer differs and no row of
+exemptions.py covers it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from moldau.testing import Cluster
 from tests.differential.answers import differences
@@ -21,13 +22,14 @@ from tests.differential.exemptions import exemption
 from tests.differential.oracle import running_kafka
 from tests.differential.step import Bindings, Step
 from tests.differential.steps import Sequence
+from tests.differential.tokens import TOKEN_SETTINGS, TokenSequence
 from tests.differential.users import LOGINS, USERS, both_with_users, drawn_acls, state_steps
 
 STEPS = 12
 BASE_BEFORE_NOW_MS = 3_600_000
 SETTLE_S = 0.02
-REFUSALS = (29, 30, 31, 53)
-"""Of a topic, a group, the cluster and a transactional id: *_AUTHORIZATION_FAILED."""
+REFUSALS = (29, 30, 31, 53, 63, 65)
+"""Of a topic, a group, the cluster, a transactional id and a token: *_AUTHORIZATION_FAILED, and tokens of others."""
 
 
 class Comparison:
@@ -62,11 +64,31 @@ class Comparison:
         if self.bad > bad:
             print(*(f"    {acl}" for acl in acls), sep="\n")
 
+    def compare_tokens(self, seed: int) -> None:
+        """Runs one sequence of delegation tokens; then the super user asks which there are."""
+        _, mine, other = self._begun(seed)
+        sequence = TokenSequence(seed, f"s{self.run}x{seed}")
+        acls = sequence.acls()
+        for broker in (self.ours, self.theirs):
+            broker.give(acls)
+        bad = self.bad
+        for number, (user, step) in enumerate(sequence.steps(STEPS)):
+            self._ask(f"seed {seed} step {number} by {user}", step, sequence, mine, other, user)
+        for step in sequence.state():
+            self._ask(f"seed {seed} state", step, sequence, mine, other, OWN)
+        for user in (*USERS, OWN):
+            for step in sequence.clearing():
+                self._ask(f"seed {seed} end by {user}", step, sequence, mine, other, user)
+        if self.bad > bad:
+            print(*(f"    {acl}" for acl in acls), sep="\n")
+
     def _begun(self, seed: int) -> tuple[Sequence, Bindings, Bindings]:
         base_ms = int(time.time() * 1000) - BASE_BEFORE_NOW_MS
         return Sequence(seed, f"s{self.run}x{seed}"), Bindings(base_ms), Bindings(base_ms)
 
-    def _ask(self, place: str, step: Step, sequence: Sequence, mine: Bindings, other: Bindings, user: str) -> None:
+    def _ask(
+        self, place: str, step: Step, sequence: Sequence | TokenSequence, mine: Bindings, other: Bindings, user: str
+    ) -> None:
         ours, theirs, prefix = self.ours, self.theirs, sequence.prefix
         answers = ours.take(step, mine, prefix, user), theirs.take(step, other, prefix, user)
         if step.key.name.startswith(("DESCRIBE_", "LIST_")) and differences(*answers):
@@ -89,6 +111,13 @@ def both(theirs_at: str | None) -> Iterator[tuple[Broker, Broker]]:
         yield Broker(cluster.bootstrap_servers), Broker(address, settle_s=SETTLE_S)
 
 
+def started(arguments: argparse.Namespace) -> AbstractContextManager[tuple[Broker, Broker]]:
+    """The two brokers that the command line asks for."""
+    if arguments.tokens:
+        return both_with_users(SETTLE_S, TOKEN_SETTINGS)
+    return both_with_users(SETTLE_S) if arguments.users else both(arguments.theirs)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential")
     parser.add_argument("--sequences", type=int, default=2000)
@@ -96,19 +125,22 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--theirs", help="HOST:PORT of an Apache Kafka that runs")
     which.add_argument("--users", action="store_true", help="requests of three users who may do random things")
+    which.add_argument("--tokens", action="store_true", help="their requests of delegation tokens, and nothing else")
     arguments = parser.parse_args()
-    with both_with_users(SETTLE_S) if arguments.users else both(arguments.theirs) as brokers:
+    with started(arguments) as brokers:
         for broker in brokers:
             broker.wait_for_coordinator("any")
         comparison = Comparison(*brokers, run=int(time.time()))
-        compare = comparison.compare_users if arguments.users else comparison.compare
+        compare = comparison.compare
+        if arguments.users or arguments.tokens:
+            compare = comparison.compare_users if arguments.users else comparison.compare_tokens
         for done in range(1, arguments.sequences + 1):
             compare(arguments.first_seed + done - 1)
             if done % 100 == 0:
                 print(f"{done} sequences, {comparison.bad} differences", flush=True)
     for row, count in comparison.found.most_common():
         print(f"{count:7} {row}")
-    if arguments.users:
+    if arguments.users or arguments.tokens:
         print(f"{comparison.refused} answers of Apache Kafka refused a right")
     print(f"{arguments.sequences} sequences of {STEPS} requests: {comparison.bad} differences that no exemption covers")
     return 1 if comparison.bad else 0

@@ -13,6 +13,7 @@ import msgspec
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.api_keys import API_VERSIONS
 from moldau.wire.protocol.messages.api_versions import ApiVersion
+from moldau.wire.protocol.messages.delegation_tokens import DescribedDelegationToken
 from moldau.wire.protocol.messages.fetch import FetchResponse
 from moldau.wire.protocol.messages.transactions import DescribeTransactionsTopic
 from moldau.wire.protocol.schema import Array, Bytes, Nested, fields_of
@@ -25,6 +26,7 @@ DROPPED = frozenset(
 )
 """Of the machine, the address, the moment. `partition_size` and offsets stay."""
 HOUR_MS = 3_600_000
+TOKEN_GRAIN_MS = 300_000
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -56,13 +58,26 @@ class Words:
                 self.names[value] = f"id of {label}"
             elif kind in ("member", "producer"):
                 self.names[value[0]] = f"{kind} {label}"
+            elif kind == "token":
+                token_id, hmac = value
+                self.names |= {token_id: f"token {label}", hmac: f"hmac {label}"}
 
     def is_mine(self, item: Any) -> bool:
         if isinstance(item, ApiVersion):
             # what is not served is not advertised
             return item.api_key in API_VERSIONS
+        if isinstance(item, DescribedDelegationToken):
+            return item.token_id in self.names
         name = OWNED.get(type(item).__name__)
         return name is None or self.prefix in getattr(item, name)
+
+    def word_of_token(self, field: str, value: Any) -> Any:
+        """Of a delegation token: its times to five minutes, so that a slow answer is none that differs."""
+        if field in ("token_id", "hmac"):
+            return self.names.get(value, value)
+        if "timestamp" in field and value > 0:
+            return f"base+{round((value - self.base_ms) / TOKEN_GRAIN_MS) * TOKEN_GRAIN_MS}"
+        return value
 
     def word(self, field: str, value: Any) -> Any:
         if field in ("topic_id", "replica_directory_id"):
@@ -103,6 +118,8 @@ def _struct(message: msgspec.Struct, version: int, words: Words) -> dict[str, An
             found[field.name] = sorted(items, key=json.dumps)
         elif isinstance(field.type, Bytes) and field.type.is_view:
             found[field.name] = _records(value, words)
+        elif "DelegationToken" in type(message).__name__:
+            found[field.name] = _value(words.word_of_token(field.name, value))
         else:
             found[field.name] = _value(words.word(field.name, value))
     return found

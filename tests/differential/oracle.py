@@ -63,11 +63,11 @@ def settings_with_users(own: str, password: str, protocol: str) -> dict[str, str
 
 
 @contextmanager
-def running_kafka_with_users(own: str, passwords: Mapping[str, str]) -> Iterator[str]:
-    """On SASL_PLAINTEXT. `own`, one of the users, is the super user."""
+def running_kafka_with_users(own: str, passwords: Mapping[str, str], more: Mapping[str, str]) -> Iterator[str]:
+    """On SASL_PLAINTEXT. `own`, one of the users, is the super user. `more`: further settings."""
     with tempfile.TemporaryDirectory(prefix="moldau-differential-") as folder:
         peer = ApacheKafka("apache", Path(folder), libraries=fetch_kafka(CACHE), passwords=dict(passwords))
-        peer.settings = settings_with_users(own, passwords[own], "SASL_PLAINTEXT")
+        peer.settings = {**settings_with_users(own, passwords[own], "SASL_PLAINTEXT"), **more}
         peer.start()
         try:
             refuse_consumer_groups(peer.bootstrap_servers, Credentials(MECHANISM, own, passwords[own]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -107,13 +107,14 @@ def seen_by_all(broker: Broker, sequence: Sequence, bindings: Bindings) -> list[
 
 
 @contextmanager
-def both_with_users(settle_s: float) -> Iterator[tuple[Broker, Broker]]:
-    """Ours and Apache Kafka's, on SASL_PLAINTEXT, with the users and no ACL."""
+def both_with_users(settle_s: float, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Broker, Broker]]:
+    """Ours and Apache Kafka's, on SASL_PLAINTEXT, with the users and no ACL. `settings`: further ones, of both."""
+    more = settings or {}
     passwords = {name: secrets.token_hex(8) for name in USERS}
     logins = {name: Credentials(MECHANISM, name, password) for name, password in passwords.items()}
     their_own = secrets.token_hex(8)
-    cluster = Cluster(security="sasl_plaintext", users=passwords, acls=(), settings=OUR_SETTINGS)
-    with cluster, running_kafka_with_users(OWN, passwords | {OWN: their_own}) as address:
+    cluster = Cluster(security="sasl_plaintext", users=passwords, acls=(), settings={**OUR_SETTINGS, **more})
+    with cluster, running_kafka_with_users(OWN, passwords | {OWN: their_own}, more) as address:
         our_own = Credentials("PLAIN", OWN, str(cluster.client_settings()["sasl.password"]))
         ours = Broker(cluster.bootstrap_servers, logins=logins | {OWN: our_own})
         their_logins = logins | {OWN: Credentials(MECHANISM, OWN, their_own)}

@@ -1,5 +1,5 @@
-"""Spark's official connector logs in by delegation tokens that Spark's own provider gets: `python token_job.py BOOTSTRAP
-SOURCE TARGET FOLDER SECONDS`.
+"""Spark's official connector logs in by delegation tokens that Spark's own provider gets:
+`python token_job.py BOOTSTRAP SOURCE TARGET FOLDER SECONDS`.
 
 What makes the provider work without Kerberos (Spark 4.2): Hadoop's security is on in the form `token`, the cluster's
 `kafka.sasl.*` settings replace GSSAPI for the one login that asks for tokens, and the login of this process says that

@@ -23,6 +23,7 @@ import msgspec
 
 from benchmarks.peers import CACHE, ApacheKafka, fetch_kafka
 from moldau.client.admin.tokens import DelegationToken, describe_tokens
+from moldau.client.admin.topics import create_topic
 from moldau.client.protocol.access import ClusterAccess
 from moldau.testing import Cluster
 from moldau.transport.access import open_admin
@@ -38,6 +39,7 @@ SETTINGS = {
     "delegation.token.expiry.check.interval.ms": "1000",
     "allow.everyone.if.no.acl.found": "true",
 }
+TOPICS = ("token-source", "token-target")
 START_S = 300
 LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.c.ref = c
@@ -83,8 +85,13 @@ def faults(run: Run, password: str) -> list[str]:
     return found
 
 
-def run_job(access: ClusterAccess, bootstrap_servers: str, password: str, seconds: float, python: str, jars: str) -> Run:
-    """`access`: of the super user. Raises CalledProcessError where the job fails."""
+def run_job(
+    access: ClusterAccess, bootstrap_servers: str, password: str, seconds: float, python: str, jars: str
+) -> Run:
+    """`access`: of the super user. Raises RuntimeError where the job fails."""
+    with open_admin(access) as admin:
+        for topic in TOPICS:
+            create_topic(admin, topic, partitions=1)
     login = LoginModule(SCRAM_MODULE, {"username": USER, "password": password})
     with tempfile.TemporaryDirectory(prefix="moldau-tokens-") as folder:
         log4j = Path(folder) / "log4j2.properties"
@@ -96,7 +103,7 @@ def run_job(access: ClusterAccess, bootstrap_servers: str, password: str, second
             "MOLDAU_LOG4J": log4j.as_uri(),
         }
         job = str(Path(__file__).with_name("token_job.py"))
-        command = [python, job, bootstrap_servers, "token-source", "token-target", f"{folder}/checkpoint", str(seconds)]
+        command = [python, job, bootstrap_servers, *TOPICS, f"{folder}/checkpoint", str(seconds)]
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=START_S + seconds * 2, check=False
         )
