@@ -8,13 +8,10 @@ import secrets
 
 import pytest
 
-from tests.conformance.spark_connector.test_spark_connector import NEEDED
+from tests.conformance.spark_connector.needed import NEEDED, NEEDS_CONNECTOR
 from tests.conformance.spark_connector.tokens import LIFETIME_MS, cluster_with_tokens, faults, run_job
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif(any(name not in os.environ for name in NEEDED), reason=f"{' and '.join(NEEDED)} are not set"),
-]
+pytestmark = NEEDS_CONNECTOR
 
 
 @pytest.mark.parametrize(

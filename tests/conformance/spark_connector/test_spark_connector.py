@@ -14,19 +14,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.conformance.clients import CLIENTS, Received
+from tests.conformance.spark_connector.needed import NEEDS_CONNECTOR
 
-NEEDED = ("MOLDAU_BENCH_SPARK_PYTHON", "MOLDAU_SPARK_KAFKA_JARS")
 JOB_S = 300
 RECORDS = 75
 """In each of two partitions; a batch takes 10 of each."""
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif(any(name not in os.environ for name in NEEDED), reason=f"{' and '.join(NEEDED)} are not set"),
-]
+pytestmark = NEEDS_CONNECTOR
 
 
 def test_the_official_connector_reads_and_writes_in_batches_and_streams(

@@ -67,8 +67,7 @@ while time.monotonic() < end or written < 20:
     options(rows.write).option("topic", source).save()
     written += 10
     seen |= token_ids()
-    assert query.isActive, query.exception()
-    time.sleep(1)
+    assert not query.awaitTermination(1), query.exception()
 query.processAllAvailable()
 query.stop()
 assert query.exception() is None, query.exception()

@@ -37,7 +37,6 @@ SETTINGS = {
     "delegation.token.secret.key": "sesame",
     "delegation.token.expiry.time.ms": str(LIFETIME_MS),
     "delegation.token.expiry.check.interval.ms": "1000",
-    "allow.everyone.if.no.acl.found": "true",
 }
 TOPICS = ("token-source", "token-target")
 START_S = 300
@@ -129,6 +128,7 @@ def cluster_with_tokens(broker: str, password: str) -> Iterator[tuple[str, Clust
         passwords = {USER: password, OWN: own_password}
         peer = ApacheKafka("apache", Path(folder), libraries=fetch_kafka(CACHE), passwords=passwords)
         peer.settings = settings_with_users(OWN, own_password, "SASL_PLAINTEXT") | SETTINGS
+        peer.settings["allow.everyone.if.no.acl.found"] = "true"
         peer.start()
         try:
             yield peer.bootstrap_servers, ClusterAccess.from_properties(_login(peer.bootstrap_servers, own_password))
