@@ -22,7 +22,7 @@ from tests.differential.exemptions import exemption
 from tests.differential.oracle import running_kafka
 from tests.differential.step import Bindings, Step
 from tests.differential.steps import Sequence
-from tests.differential.tokens import TOKEN_SETTINGS, TokenSequence, wait_until_known
+from tests.differential.tokens import EXPIRIES, TOKEN_SETTINGS, TokenSequence
 from tests.differential.users import LOGINS, USERS, both_with_users, drawn_acls, state_steps
 
 STEPS = 12
@@ -74,8 +74,8 @@ class Comparison:
         bad = self.bad
         for number, (user, step) in enumerate(sequence.steps(STEPS)):
             self._ask(f"seed {seed} step {number} by {user}", step, sequence, mine, other, user)
-            wait_until_known(self.ours, mine)
-            wait_until_known(self.theirs, other)
+            self.ours.wait_for_tokens(mine.get(EXPIRIES, {}))
+            self.theirs.wait_for_tokens(other.get(EXPIRIES, {}))
         for step in sequence.state():
             self._ask(f"seed {seed} state", step, sequence, mine, other, OWN)
         for user in (*USERS, OWN):

@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.acls import (
     DescribeAclsRequest,
 )
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.delegation_tokens import DescribeDelegationTokenRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
@@ -112,6 +113,19 @@ class Broker:
         ).error_code:
             assert time.monotonic() < end, "no producer ids"
             time.sleep(0.1)
+
+    def wait_for_tokens(self, expiries: Mapping[str, int | None]) -> None:
+        """Until the broker describes the delegation tokens that it has answered, by id; None: it is gone. Apache Kafka
+        also renews and ends tokens by what it knew before."""
+        end = time.monotonic() + READY_S
+        while True:
+            known = {
+                one.token_id: one.expiry_timestamp for one in self.ask(DescribeDelegationTokenRequest(None), 3).tokens
+            }
+            if all(known.get(token_id) == expiry for token_id, expiry in expiries.items()):
+                break
+            assert time.monotonic() < end, f"{expiries} was answered, and {known} is described"
+            time.sleep(0.01)
 
     def take(self, step: Step, bindings: Bindings, prefix: str, user: str = OWN) -> Any:
         """The answer in plain values, or the string "closed"."""

@@ -7,7 +7,6 @@ A token is known by its number in the sequence; each broker has an id and an HMA
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 
 from moldau.wire.protocol.acls import OPERATIONS_OF, Acl, AclOperation, AclPatternType, AclPermission, AclResourceType
@@ -20,12 +19,13 @@ from moldau.wire.protocol.messages.delegation_tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
-from tests.differential.brokers import OWN, Broker
+from tests.differential.brokers import OWN
 from tests.differential.step import Bindings, Step
 from tests.differential.users import USERS
 
 TOKEN_SETTINGS = {"delegation.token.secret.key": "sesame"}
-KNOWN_S, POLL_S = 30.0, 0.01
+EXPIRIES = "expiries"
+"""The binding that has the expiry of each token by its id, None where it is gone: what the broker has answered."""
 WHO = (*USERS, *USERS, OWN)
 PERIODS_MS = (-1, -1, -2, 0, 600_000, 3_600_000, 1 << 40, (1 << 63) - 1)
 """None ends in a sequence: in five minutes at least, or never, or at once."""
@@ -101,9 +101,7 @@ class TokenSequence:
             token_id, _ = bindings.get(f"token:{number}", ("", other))
             if answer.error_code == 0:
                 is_removed = key is ApiKey.EXPIRE_DELEGATION_TOKEN and period_ms < 0
-                bindings.values.setdefault("expiries", {})[token_id] = (
-                    None if is_removed else answer.expiry_timestamp_ms
-                )
+                bindings.values.setdefault(EXPIRIES, {})[token_id] = None if is_removed else answer.expiry_timestamp_ms
 
         return Step(key, version, make, learn)
 
@@ -117,7 +115,7 @@ class TokenSequence:
         def learn(bindings: Bindings, answer: Any) -> None:
             if answer.error_code == 0:
                 bindings.values[f"token:{number}"] = (answer.token_id, bytes(answer.hmac))
-                bindings.values.setdefault("expiries", {})[answer.token_id] = answer.expiry_timestamp_ms
+                bindings.values.setdefault(EXPIRIES, {})[answer.token_id] = answer.expiry_timestamp_ms
 
         return Step(ApiKey.CREATE_DELEGATION_TOKEN, version, lambda _: request, learn)
 
@@ -128,20 +126,6 @@ class TokenSequence:
 
     def _principal(self) -> tuple[str, str]:
         return ("User", self.random.choice(USERS)) if self.random.random() < 0.85 else self.random.choice(OTHERS)
-
-
-def wait_until_known(broker: Broker, bindings: Bindings) -> None:
-    """Until the broker describes what it has answered: Apache Kafka looks at the metadata log a moment later, and until
-    then also renews and ends tokens by what it knew."""
-    expected: dict[str, int | None] = bindings.get("expiries", {})
-    deadline_s = time.monotonic() + KNOWN_S
-    while True:
-        answer = broker.ask(DescribeDelegationTokenRequest(None), 3)
-        known = {token.token_id: token.expiry_timestamp for token in answer.tokens}
-        if all(known.get(token_id) == expiry for token_id, expiry in expected.items()):
-            return
-        assert time.monotonic() < deadline_s, f"{expected} was answered, and {known} is described"
-        time.sleep(POLL_S)
 
 
 def _removed(bindings: Bindings, number: int) -> ExpireDelegationTokenRequest:

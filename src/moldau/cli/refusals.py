@@ -180,7 +180,8 @@ def _login(error: KafkaError, security: ClientSecurity) -> Refusal | None:
     from moldau.client.protocol.security import ClientLogin
 
     login = security.login
-    where, refused, _ = str(error).partition(_REFUSED_TOKEN if login is not None and login.is_token else _REFUSED_USER)
+    is_token = isinstance(login, ClientLogin) and login.is_token
+    where, refused, _ = str(error).partition(_REFUSED_TOKEN if is_token else _REFUSED_USER)
     if login is None:
         return None
     if error.name == "SASL_AUTHENTICATION_FAILED":
@@ -189,7 +190,7 @@ def _login(error: KafkaError, security: ClientSecurity) -> Refusal | None:
         if not refused:
             return Refusal(str(error), "Look whether this is your broker, and which version it has.")
         user = printable(login.username)
-        if login.is_token:
+        if is_token:
             return Refusal(
                 printable(str(error)),
                 "The delegation token may have expired, or its HMAC is another one: `moldau tokens create`, as its "
