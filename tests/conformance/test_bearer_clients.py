@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -206,8 +207,6 @@ def test_aiokafka_logs_in_with_its_token_provider(world: World) -> None:
 
 
 def java_tool(name: str, *words: str, given: str = "") -> str:
-    import os
-
     command = [java(), "-Xmx256m", "-cp", os.environ["MOLDAU_KAFKA_LIBS"] + "/*", name, *words]
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -220,19 +219,19 @@ def java_tool(name: str, *words: str, given: str = "") -> str:
     ids=["settings", "jaas"],
 )
 def test_kafkas_java_client_logs_in(world: World, tmp_path: Path, is_jaas: bool) -> None:
-    """The same files of settings serve our own client, but for two lines that name classes of Java."""
+    """The same settings serve our own client."""
     given = world.properties(**{"sasl.oauthbearer.scope": "write"})
     if is_jaas:
         for name in ("client.id", "client.secret"):
             del given[f"sasl.oauthbearer.client.credentials.{name}"]
         options = 'clientId="service" clientSecret="service-secret" extension_traceId="1"'
         given["sasl.jaas.config"] = f"{BEARER_MODULE} required {options};"
-    with open_admin(ClusterAccess.from_properties(given)) as admin:
-        assert admin.cluster().brokers
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
     of_java = {"sasl.login.callback.handler.class": handler}
     if not is_jaas:
         of_java["sasl.jaas.config"] = f"{BEARER_MODULE} required;"
+    with open_admin(ClusterAccess.from_properties(given | of_java)) as admin:
+        assert admin.cluster().brokers
     config = tmp_path / "client.properties"
     config.write_text("".join(f"{name}={text}\n" for name, text in (given | of_java).items()))
     words, topic = ("--bootstrap-server", world.servers), f"java-{is_jaas}"

@@ -82,6 +82,34 @@ def test_a_secret_is_the_name_of_its_variable(monkeypatch: pytest.MonkeyPatch) -
         assert b"planted" not in pickle.dumps(page.access)
 
 
+def test_a_page_names_an_issuer_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLIENT_SECRET", "planted")
+    settings = CLUSTER[: CLUSTER.index("  sasl.mechanism")] + (
+        "  sasl.mechanism: OAUTHBEARER\n"
+        "  sasl.oauthbearer.token.endpoint.url: https://issuer.example.org/token\n"
+        "  https.ca.location: issuer.pem\n"
+    )
+    by_names = settings + (
+        "  sasl.oauthbearer.client.credentials.client.id: ${WHO}\n"
+        "  sasl.oauthbearer.client.credentials.client.secret: ${CLIENT_SECRET}\n"
+    )
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    by_jaas = (
+        settings
+        + f"""  sasl.jaas.config: "{module} required clientId='${{WHO}}' clientSecret='${{CLIENT_SECRET}}';"\n"""
+    )
+    for text in (by_names, by_jaas):
+        page = parse(text, CLIENT_SECRET="planted")
+        options = page.access.spark_options()
+        assert options["kafka.sasl.oauthbearer.client.credentials.client.id"] == "alice"
+        assert options["kafka.sasl.oauthbearer.client.credentials.client.secret"] == "${env:CLIENT_SECRET}"
+        assert options["kafka.https.ca.location"] == "/pages/issuer.pem"
+        assert "planted" not in repr(page) + str(options)
+        assert b"planted" not in pickle.dumps(page.access)
+    with pytest.raises(PageError, match="a page has no secret"):
+        parse(by_names.replace("${CLIENT_SECRET}", "planted"))
+
+
 def test_a_page_is_read_where_the_secret_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
     assert "kafka.sasl.password" in parse(CLUSTER).access.spark_options()

@@ -117,6 +117,23 @@ def test_a_login_by_reference_goes_to_tasks_and_the_secret_does_not():
         assert sink.access.security == parsed.access.security
 
 
+def test_a_client_of_an_issuer_is_a_reference_too():
+    bearer = "kafka.sasl.oauthbearer."
+    secret = f"{bearer}client.credentials.client.secret"
+    options = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        f"{bearer}token.endpoint.url": "https://issuer.example.org/token",
+        f"{bearer}client.credentials.client.id": "service",
+        secret: "${env:CLIENT_SECRET}",
+    }
+    parsed = pickle.loads(pickle.dumps(parse(**options)))
+    assert parsed.access.security.login.client_secret.place == "CLIENT_SECRET"
+    with pytest.raises(OptionError, match=f"'{secret}' holds a secret itself") as refused:
+        parse(**{**options, secret: "planted"})
+    assert "planted" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -316,7 +333,7 @@ def test_what_cannot_be_meant_of_a_transaction_is_refused(options, refused):
         ("kafka.max.poll.records", "maxOffsetsPerTrigger"),
         ("kafka.retry.backoff.ms", "retryTimeoutMs"),
         ("kafka.session.timeout.ms", "kafka.group.id"),
-        ("kafka.sasl.kerberos.service.name", "PLAIN and SCRAM"),
+        ("kafka.sasl.kerberos.service.name", "PLAIN, SCRAM and OAUTHBEARER"),
         ("kafka.ssl.trustmanager.algorithm", "PKCS#12"),
     ],
 )
@@ -387,7 +404,7 @@ def read_sink(given: dict[str, str]):
         ("kafka.config.providers", "needs none"),
         ("kafka.retries", "retryTimeoutMs"),
         ("kafka.ssl.keymanager.algorithm", "PKCS#12"),
-        ("kafka.sasl.login.class", "PLAIN and SCRAM"),
+        ("kafka.sasl.login.class", "PLAIN, SCRAM and OAUTHBEARER"),
     ],
 )
 def test_what_no_client_here_has_is_refused_by_the_source_and_the_sink_alike(name, instead):

@@ -59,10 +59,10 @@ What differs: the texts of `--help`; a Java trace on standard error is one sente
 Kafka's come out of a hash map; an absent broker is reported at once, where Kafka tries for a minute (the
 console tools report it and try again until Ctrl-C).
 
-TLS and SASL (PLAIN and SCRAM) are set in the file of `--command-config`, as for Kafka's tools; a JKS store is refused
-with the line that converts it, and passwords may be references (`${env:NAME}`) without `config.providers`.
+TLS and SASL (PLAIN, SCRAM, OAUTHBEARER) are set in the file of `--command-config`, as for Kafka's tools; a JKS store is
+refused with the line that converts it, and passwords may be references (`${env:NAME}`) without `config.providers`.
 
-What is missing: SASL GSSAPI and OAUTHBEARER, groups of the new protocol (KIP-848) in
+What is missing: SASL GSSAPI, groups of the new protocol (KIP-848) in
 `kafka-consumer-groups --describe`, formatters of share groups and of one's own, line readers other than Kafka's own.
 
 | Tool | What it does | Flags |

@@ -23,8 +23,8 @@ _BUFFERS = "the kernel sizes the buffers of a socket: set net.ipv4.tcp_rmem and 
 _ADDRESSES = "every address of a name is tried, in the order of the resolver"
 _REBOOTSTRAP = "where no known broker answers, those of kafka.bootstrap.servers are asked again, for retryTimeoutMs"
 _SECURITY = (
-    "only PLAIN and SCRAM log in, and stores are PEM or PKCS#12: the options of these are kafka.security.protocol, "
-    "kafka.ssl.* and kafka.sasl.*, or profile"
+    "PLAIN, SCRAM and OAUTHBEARER log in, and stores are PEM or PKCS#12: the options of these are "
+    "kafka.security.protocol, kafka.ssl.* and kafka.sasl.*, or profile"
 )
 _ACKNOWLEDGED = "a task is through when all in-sync replicas have acknowledged its records, and a retry doubles none"
 _BATCHES = "rows come in batches of columns, and are sent as they come: up to 512 KiB in a record batch"

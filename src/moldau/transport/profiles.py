@@ -92,7 +92,7 @@ def _flat(table: Mapping[str, object], path: Path, profile: str, prefix: str = "
         elif isinstance(value, bool):
             found[name] = str(value).lower()
         elif isinstance(value, str):
-            is_home = name.endswith(".location") and value.startswith("~/")
+            is_home = name.endswith((".location", ".file")) and value.startswith("~/")
             found[name] = str(Path(value).expanduser()) if is_home else value
         elif isinstance(value, int):
             found[name] = str(value)

@@ -9,9 +9,11 @@ from confluent_kafka import Consumer, Producer
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError
-from moldau.transport.librdkafka import librdkafka_settings
+from moldau.transport.librdkafka import TokenCallback, librdkafka_settings
 from moldau.wire.protocol.jaas import SCRAM_MODULE
 from tests.support.certificates import authority
+from tests.support.issuer import Issuer
+from tests.support.json_web_tokens import claims_of
 
 SERVERS = "b:1,a:9092,[::1]:9092"
 LOGIN = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": "hidden"}
@@ -100,3 +102,45 @@ def test_a_delegation_token_is_refused_before_librdkafka_sends_it_as_a_password(
         librdkafka_settings(access)
     assert refused.value.name == "INVALID_CONFIG"
     assert "hidden" not in str(refused.value)
+
+
+BEARER = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://issuer.example.org/token",
+    "sasl.oauthbearer.client.credentials.client.id": "service",
+    "sasl.oauthbearer.client.credentials.client.secret": "hidden",
+    "sasl.oauthbearer.scope": "write",
+    "sasl.oauthbearer.extensions": "traceId=1,pool=a",
+}
+
+
+def test_the_issuer_of_tokens_is_told(tmp_path: Path) -> None:
+    said = {**BEARER, "https.ca.location": str(authority().write(tmp_path))}
+    told = taken(access_of(security_protocol="SASL_SSL", **said))
+    assert {name: told[name] for name in told if "oauthbearer" in name or "https" in name} == {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://issuer.example.org/token",
+        "sasl.oauthbearer.client.id": "service",
+        "sasl.oauthbearer.client.secret": "hidden",
+        "sasl.oauthbearer.scope": "write",
+        "sasl.oauthbearer.extensions": "traceId=1,pool=a",
+        "https.ca.location": said["https.ca.location"],
+    }
+
+
+def test_a_token_of_ours_is_given_by_a_callback(tmp_path: Path) -> None:
+    with Issuer.running() as issuer:
+        token = issuer.token("alice")
+    path = tmp_path / "token"
+    path.write_text(token)
+    in_file = {**BEARER, "sasl.oauthbearer.token.endpoint.url": f"file://{path}"}
+    accesses = (
+        access_of(security_protocol="SASL_SSL", **in_file),
+        access_of(security_protocol="SASL_SSL", **BEARER).under_token(lambda: token, "alice"),
+    )
+    for access in accesses:
+        callback = taken(access)["oauth_cb"]
+        assert isinstance(callback, TokenCallback)
+        given, ends_s, principal, _extensions = callback("")
+        assert (given, principal) == (token, "")
+        assert 0 <= claims_of(token)["exp"] - ends_s < 1

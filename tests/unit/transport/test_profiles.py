@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.client.protocol.bearer import BearerLogin
 from moldau.client.protocol.secrets import Secret
 from moldau.errors import KafkaError
 from moldau.transport.profiles import profile_access, profiles_path
@@ -37,6 +38,15 @@ security.protocol = "SASL_PLAINTEXT"
 sasl.mechanism = "PLAIN"
 sasl.username = "alice"
 sasl.password = {file = "password"}
+
+[profiles.tokens]
+bootstrap.servers = "e:1"
+security.protocol = "SASL_PLAINTEXT"
+sasl.mechanism = "OAUTHBEARER"
+sasl.oauthbearer.token.endpoint.url = "https://issuer.example.org/token"
+sasl.oauthbearer.client.credentials.client.id = "service"
+sasl.oauthbearer.client.credentials.client.secret = {env = "MOLDAU_TEST_PASSWORD"}
+https.ca.location = "~/issuer.pem"
 
 [profiles.wrong]
 bootstrap.servers = "d:1"
@@ -78,6 +88,15 @@ def test_a_secret_of_a_profile_is_read_again_where_it_is_used(path: Path, profil
     assert password_of(pickle.loads(sent)) == "hidden"
     options = {name.removeprefix("kafka."): text for name, text in access.spark_options().items()}
     assert password_of(ClusterAccess.from_properties(options)) == "hidden"
+
+
+def test_a_profile_names_an_issuer_of_tokens(path: Path) -> None:
+    access = profile_access("tokens")
+    login = access.security.login
+    assert isinstance(login, BearerLogin)
+    assert (login.client_id, login.client_secret) == ("service", Secret.in_environment("MOLDAU_TEST_PASSWORD"))
+    assert login.ca_location == str(Path.home() / "issuer.pem")
+    assert pickle.loads(pickle.dumps(access)) == access
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])

@@ -96,7 +96,7 @@ def setting_of(cluster: Section, name: str, directory: Path) -> str:
     """A setting of a client: a path begins in `directory`, a secret is a reference. Raises PageError."""
     if name in SECRET_SETTINGS:
         return _secret(cluster, name)
-    if name.endswith(".location"):
+    if name.endswith((".location", ".file")):
         return str(cluster.local_path(name, directory))
     return cluster.text(name, may_be_blank=True)
 
