@@ -4,6 +4,7 @@ elections, reassignments, quotas, features and membership."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,14 @@ from moldau.wire.protocol.messages.cluster import (
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
 )
+from moldau.wire.protocol.messages.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -39,7 +48,7 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from tests.support.wire import RawConnection
+from tests.support.wire import RawConnection, row_of
 
 NewTopic = Callable[..., str]
 NewName = Callable[[str], str]
@@ -256,6 +265,23 @@ def test_a_broker_that_is_not_registered(raw: RawConnection) -> None:
 def test_the_broker_that_serves_is_not_forgotten(raw: RawConnection, is_moldau: bool) -> None:
     if is_moldau:  # Apache Kafka forgets its only broker, and the cluster serves nobody any more
         assert raw.ask(UnregisterBrokerRequest(1), 0).error_code == 42
+    raw.assert_alive()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize(
+    "request_message",
+    [
+        CreateDelegationTokenRequest(renewers=(CreatableRenewers("Group", "g"),), max_lifetime_ms=-(2**63)),
+        RenewDelegationTokenRequest(b"x" * 100_000, 2**63 - 1),
+        ExpireDelegationTokenRequest(b"", -1),
+        DescribeDelegationTokenRequest((DescribeDelegationTokenOwner("", ""),) * 1_000),
+    ],
+    ids=["create", "renew", "expire", "describe"],
+)
+def test_no_delegation_token_is_given_to_a_stranger(raw: RawConnection, request_message: Any, version: int) -> None:
+    if version <= row_of(request_message)[1].max_version:
+        assert raw.ask(request_message, version).error_code == 64
     raw.assert_alive()
 
 

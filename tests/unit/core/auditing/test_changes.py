@@ -7,6 +7,7 @@ from typing import Any
 from moldau.core.auditing.changes import Change, changes_of, is_change
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages import acls, client_quotas, cluster, configs, scram, topics
+from moldau.wire.protocol.messages import delegation_tokens as tokens
 
 READING = ("DESCRIBE", "LIST", "FETCH", "FIND", "METADATA", "API_VERSIONS", "OFFSET_FETCH", "OFFSET_FOR")
 
@@ -81,6 +82,26 @@ def test_quotas_and_features() -> None:
     assert rows(ApiKey.UPDATE_FEATURES, update, cluster.UpdateFeaturesResponse(0, 42)) == [
         Change("feature", "metadata.version", 42, "level 29")
     ]
+
+
+def test_tokens_are_named_by_their_ids() -> None:
+    request = tokens.CreateDelegationTokenRequest(
+        renewers=tuple(tokens.CreatableRenewers("User", name) for name in ("ben", "cy"))
+    )
+    created = tokens.CreateDelegationTokenResponse(0, "User", "ann", "User", "dan", 1, 2, 3, "id", b"secret")
+    assert rows(ApiKey.CREATE_DELEGATION_TOKEN, request, created) == [
+        Change("delegation token", "id", 0, "owner User:ann, renewers User:ben, User:cy")
+    ]
+    renewal, renewed = tokens.RenewDelegationTokenRequest(b"secret", 9), tokens.RenewDelegationTokenResponse(0, 9)
+    assert list(changes_of(ApiKey.RENEW_DELEGATION_TOKEN, renewal, renewed, "id") or ()) == [
+        Change("delegation token", "id", 0, "renew, expires at 9")
+    ]
+    for period_ms, error_code, told in ((-1, 0, "remove"), (4, 63, "expires at 5")):
+        end = tokens.ExpireDelegationTokenRequest(b"secret", period_ms)
+        ended = tokens.ExpireDelegationTokenResponse(error_code, 5)
+        assert list(changes_of(ApiKey.EXPIRE_DELEGATION_TOKEN, end, ended, "id") or ()) == [
+            Change("delegation token", "id", error_code, told)
+        ]
 
 
 def test_every_api_of_administration_that_changes_something_has_rows() -> None:

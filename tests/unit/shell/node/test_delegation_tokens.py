@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.errors import KafkaError
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.acls import AclCreation, CreateAclsRequest
+from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.delegation_tokens import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -27,7 +29,8 @@ from tests.unit.shell.node.sasl_listener import ALICE, InVirtualTime, answer, lo
 
 BOB = Credentials("PLAIN", "bob", "other")
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
-TOKENS = {"delegation_token_secret_key": "a secret of the cluster"}
+SECRET_KEY = "a secret of the cluster"
+TOKENS = {"delegation_token_secret_key": SECRET_KEY}
 AUTHORIZED = TOKENS | {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:root"}
 USER, DELEGATION_TOKEN, LITERAL, ALLOW = 7, 6, 3, 3
 DESCRIBE, CREATE_TOKENS, DESCRIBE_TOKENS = 8, 13, 14
@@ -219,6 +222,24 @@ def test_rights_decide_over_tokens_of_others(in_virtual_time: InVirtualTime) -> 
         assert (await logged_in(node, by(made, "SCRAM-SHA-512"))).connection.session.principal == "User:alice"
 
     story(in_virtual_time, tell, **AUTHORIZED)
+
+
+def test_the_secret_key_is_not_shown(in_virtual_time: InVirtualTime, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def tell(node: NodeUnderTest) -> None:
+        client = await logged_in(node)
+        token = await create(client)
+        await logged_in(node, by(token))
+        resource = DescribeConfigsResource(4, "1", None)
+        described = await ask(client, ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest((resource,), True))
+        (row,) = [one for one in described.results[0].configs if one.name == "delegation.token.secret.key"]
+        assert (row.value, row.is_sensitive, row.read_only) == (None, True, True)
+        said = f"{described} {token} {caplog.text} {by(token)}"
+        for secret in (SECRET_KEY, repr(token.hmac)[2:-1], base64.b64encode(token.hmac).decode()):
+            assert secret not in said
+
+    story(in_virtual_time, tell, **TOKENS)
 
 
 def test_a_renewer_that_is_no_user_is_refused(in_virtual_time: InVirtualTime) -> None:

@@ -21,6 +21,7 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
+from moldau.wire.protocol.messages.delegation_tokens import CreateDelegationTokenRequest
 from tests.support.certificates import LOCAL, Authority, authority
 from tests.support.tls_settings import settings_in
 from tests.unit.shell.conftest import Client
@@ -68,6 +69,18 @@ async def test_the_certificate_of_a_client_names_its_principal(start_node: Any, 
     assert nameless.connection.session.principal == "User:ANONYMOUS"
     refused.connection.secured(authority().issue("CN=mallory").der)
     assert refused.wire.is_closed
+
+
+@pytest.mark.asyncio
+async def test_a_token_is_given_to_a_client_with_a_certificate_alone(start_node: Any, tmp_path: Path) -> None:
+    """Nobody knows who has the other end of TLS without one (KIP-48)."""
+    node = await start_node({**settings_in(tmp_path), "delegation.token.secret.key": "k"})
+    known, nameless = node.connect(), node.connect()
+    known.connection.secured(authority().issue("CN=Alice").der)
+    nameless.connection.secured(None)
+    request = CreateDelegationTokenRequest()
+    answers = [await client.ask(ApiKey.CREATE_DELEGATION_TOKEN, 2, request) for client in (known, nameless)]
+    assert [(answer.error_code, answer.principal_name) for answer in answers] == [(0, "CN=Alice"), (64, "ANONYMOUS")]
 
 
 @pytest.mark.asyncio
