@@ -20,8 +20,11 @@ from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardStat
 from moldau.products.pipelines.looking.picture import boxes_and_edges
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.progress import PipelineState
+from moldau.products.service.logins.opened import read_opening
 from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, Box, Edge, draw_plan
 from moldau.spark.query_states import QueryState
+from moldau.testing.cluster import Cluster
+from tests.support.web_console import WebBrowser, token_in
 
 PAGE = """
 name: shop
@@ -194,3 +197,23 @@ def test_the_stream_tells_what_is_new(page: PipelinePage) -> None:
             second = next(line for line in lines if line.startswith(b"data: "))
     assert "away" not in json.loads(first.removeprefix(b"data: "))
     assert "away" in json.loads(second.removeprefix(b"data: "))
+
+
+def test_a_board_with_logins_shows_the_run_to_who_has_a_role(page: PipelinePage, tmp_path: Path) -> None:
+    people = tmp_path / "people.toml"
+    people.write_text('[roles]\nviewer = ["alice"]\n')
+    people.chmod(0o600)
+    users = {name: f"{name}-secret" for name in ("alice", "bob", "pipeline")}
+    with Cluster(security="sasl_plaintext", users=users) as cluster:
+        secured = replace(page, access=cluster.access("pipeline"))
+        with Board(secured, 0, opening=read_opening("127.0.0.1", people)) as board:
+            browser = WebBrowser(board.address.rstrip("/"))
+            assert "shop.lake" not in browser.get("/")[1]
+            assert get(board, "status.json")[0] == get(board, "live")[0] == get(board, "metrics")[0] == 401
+            assert browser.log_in("bob", "bob-secret")[0] == 403
+            status, markup = browser.log_in("alice", "alice-secret")
+            assert (status, browser.url) == (200, board.address)
+            assert "acts as User:pipeline" in markup
+            assert browser.get("/status.json")[0] == 200
+            assert browser.post("/logout", {"csrf": token_in(markup)})[0] == 200
+            assert browser.get("/status.json", accept="text/plain")[0] == 401

@@ -24,6 +24,7 @@ from moldau.cli.pipeline_pages import (
     parameters_of,
     profile_of,
 )
+from moldau.cli.service import LOOPBACK, add_listen_argument, add_login_argument, opening_of
 from moldau.types import hint
 
 if TYPE_CHECKING:
@@ -93,13 +94,16 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     add_page(run)
     add_spark_settings(run)
     run.add_argument("--once", action="store_true", help="process what is there now, then stop")
-    run.add_argument(
+    ways = run.add_mutually_exclusive_group()
+    ways.add_argument(
         "--port",
         type=int32,
         metavar="PORT",
         help="serve the board, a page that shows the run, on http://127.0.0.1:PORT/ (0: a free port), with /metrics "
         "for Prometheus and /status.json; default: not at all",
     )
+    add_listen_argument(ways, "serve the board there")
+    add_login_argument(run)
     run.add_argument(
         "--report",
         type=Path,
@@ -164,10 +168,12 @@ def run_page(arguments: argparse.Namespace) -> int:
         with ExitStack() as stack:
             onlookers: list[Onlooker] = []
             board_port: int | None = None
-            if arguments.port is not None:
+            if arguments.port is not None or arguments.listen is not None:
                 from moldau.products.pipelines.looking.board.board import Board
 
-                board = stack.enter_context(Board(page, arguments.port))
+                opening = opening_of(arguments)
+                host, port = arguments.listen or (LOOPBACK, arguments.port)
+                board = stack.enter_context(Board(page, port, host, opening))
                 print(f"board {board.address}", flush=True)
                 onlookers.append(board)
                 board_port = board.port

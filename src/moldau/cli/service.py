@@ -28,12 +28,12 @@ def add_service_arguments(parser: argparse.ArgumentParser, default_port: int) ->
     add_login_argument(parser)
 
 
-def add_listen_argument(parser: argparse._ActionsContainer) -> None:
+def add_listen_argument(parser: argparse._ActionsContainer, what: str = "listen") -> None:
     parser.add_argument(
         "--listen",
         type=_address,
         metavar="HOST:PORT",
-        help="listen elsewhere than on 127.0.0.1; needs --login, with TLS",
+        help=f"{what}, elsewhere than on 127.0.0.1; needs --login, with TLS",
     )
 
 

@@ -52,6 +52,7 @@ class ClusterSource:
         self._mechanism = mechanism
         self.cluster = str(access)
         self.principal = own_principal(access)
+        self._renewers = [self.principal] if isinstance(login, ClientLogin) else []
         self.note = (
             f"Where the cluster has no delegation tokens, this service reads as {self.principal} for you."
             if settings.acts_without_tokens
@@ -68,7 +69,7 @@ class ClusterSource:
                 admin.cluster()  # the password is tried before anything else is told
                 if role is Role.NOBODY and not subjects:
                     raise LoginRefused(f"{name} has no role here: see [roles] in the file of --login.")
-                token = self._token(admin, own)
+                token = self._token(admin, own) if self._settings.wants_tokens else None
         except KafkaError as error:
             if error.name == _REFUSED:
                 raise LoginRefused(WRONG, is_wrong=True) from None
@@ -103,7 +104,7 @@ class ClusterSource:
     def _token(self, admin: ClusterAdmin, own: ClusterAccess) -> Token | None:
         """None: the service acts under its own name. Raises KafkaError, LoginRefused."""
         try:
-            return Token.exchange(admin, own)
+            return Token.exchange(admin, own, self._access, self._renewers, self._settings.absolute_s)
         except NoTokens:
             if self._settings.acts_without_tokens:
                 return None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import KafkaError, MoldauError
@@ -93,13 +94,14 @@ def entrance_of(
     access: ClusterAccess,
     *,
     ended: Callable[[Person], None] = lambda _: None,
+    asks_cluster: bool = True,
 ) -> Entrance:
     """Of a service with pages for people; machines read its metrics. `name`: of the service; `access`: its own;
-    `ended`: see Gate. Raises LoginFileError."""
+    `ended`: see Gate. `asks_cluster`: for people, under their own names. Raises LoginFileError."""
     settings = opening.settings
     if settings is None:
         return OPEN_HERE
-    source = source_of(access, settings)
+    source = source_of(access, settings, asks_cluster=asks_cluster)
     machines = only_metrics(Callers(read_machines(settings)))
     gate = Gate(name, settings, source, machines=machines, ended=ended)
     return Entrance(gate.admit, tuple(gate.routes()), source.principal, gate)
@@ -125,8 +127,12 @@ def _bearers(settings: LoginSettings) -> Bearers | None:
     return BearerTokens(settings, settings.oidc, settings.oidc.audience).person
 
 
-def source_of(access: ClusterAccess, settings: LoginSettings) -> PasswordSource | OidcSource:
-    """Raises LoginFileError."""
+def source_of(
+    access: ClusterAccess, settings: LoginSettings, *, asks_cluster: bool = True
+) -> PasswordSource | OidcSource:
+    """See `entrance_of`. Raises LoginFileError."""
+    if not asks_cluster:
+        settings = replace(settings, acts_without_tokens=True, wants_tokens=False)
     if settings.source == OIDC:
         require_extra('login.source = "oidc"', "oauth")
         from moldau.products.service.logins.oidc import IssuerSource

@@ -97,6 +97,8 @@ class LoginSettings(msgspec.Struct, frozen=True):
     mechanism: str | None = None
     acts_without_tokens: bool = False
     """Whether the service reads under its own name for those to whom the cluster gives no delegation token."""
+    wants_tokens: bool = True
+    """Whether the service asks the cluster for people; not in the file."""
     idle_s: int = 30 * 60
     absolute_s: int = 12 * 3600
     subjects: tuple[tuple[str, Roles], ...] = ()

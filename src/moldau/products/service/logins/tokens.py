@@ -1,12 +1,40 @@
-"""Delegation tokens of people who logged in: one for each session (KIP-48)."""
+"""Delegation tokens of people who logged in: one for each session (KIP-48).
+
+Its owner is the person. Its renewer is the service, since no request about tokens may come from a token: the service
+renews it while the session lives, and removes it at log-out. It lives no longer than a session may.
+"""
 
 from __future__ import annotations
 
-import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from msgspec.structs import replace
 
 from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.tokens import DelegationToken, create_token, expire_token, renew_token
 from moldau.client.protocol.access import ClusterAccess
-from moldau.errors import MoldauError
+from moldau.client.protocol.secrets import Secret
+from moldau.client.protocol.security import SASL_PASSWORD, ClientLogin
+from moldau.errors import KafkaError, MoldauError
+from moldau.products.service.logins.source import NoAnswer
+from moldau.transport.access import open_admin
+from moldau.wire.protocol.sasl_tokens import SCRAM_HASHES
+
+ABSENT: Final = (
+    "DELEGATION_TOKEN_AUTH_DISABLED",
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+    "UNSUPPORTED_VERSION",
+    "UNSUPPORTED_SASL_MECHANISM",
+)
+"""Errors of a cluster by whose tokens nobody can act."""
+TRIES: Final = 6
+"""Of a new token, which a broker may not know yet; the pauses double from FIRST_PAUSE_S."""
+FIRST_PAUSE_S: Final = 0.05
+_ANSWER_MS: Final = 15_000
+_AT_ONCE: Final = -1
 
 
 class NoTokens(MoldauError):
@@ -14,19 +42,87 @@ class NoTokens(MoldauError):
 
 
 class Token:
-    """Of one session. `access`: to the cluster, by the token."""
+    """Of one session. `access`: to the cluster, by the token. `service`: the access of the service, which renews the
+    token; `lasts_s`: at most."""
 
-    def __init__(self, access: ClusterAccess) -> None:
+    def __init__(self, token: DelegationToken, access: ClusterAccess, service: ClusterAccess) -> None:
         self.access = access
-        self.lasts_s = math.inf
+        self.lasts_s = (token.max_ms - token.issued_ms) / 1_000
+        self._hmac = token.hmac
+        self._service = service
+        self._period_s = (token.expires_ms - token.issued_ms) / 1_000
+        self._renewed_s = time.monotonic()
 
     @classmethod
-    def exchange(cls, admin: ClusterAdmin, own: ClusterAccess) -> Token:
-        """A token of who `own` logs in as, asked for through `admin`. Raises NoTokens, KafkaError."""
-        raise NoTokens("the cluster gives no delegation tokens")
+    def exchange(
+        cls,
+        admin: ClusterAdmin,
+        own: ClusterAccess,
+        service: ClusterAccess,
+        renewers: Sequence[str],
+        lifetime_s: float,
+    ) -> Token:
+        """A token of who `own` logs in as, asked for through `admin`. `renewers`: the principal of the service. Waits
+        for the cluster. Raises NoTokens, NoAnswer, KafkaError where none could be asked for."""
+        login = own.security.login
+        mechanisms = [login.mechanism] if login is not None and login.mechanism in SCRAM_HASHES else [*SCRAM_HASHES]
+        try:
+            made = create_token(admin, renewers=renewers, max_lifetime_ms=int(1_000 * lifetime_s))
+        except KafkaError as error:
+            if error.name in ABSENT:
+                raise NoTokens("the cluster gives no delegation tokens") from None
+            raise
+        try:
+            return cls(made, _usable(made, own, mechanisms), service)
+        except KafkaError as error:
+            cls(made, own, service).end()
+            if error.name in ABSENT:
+                raise NoTokens("the cluster takes no delegation tokens") from None
+            raise NoAnswer(f"The cluster does not take its own token yet: {error.name}. Try again.") from None
 
     def renew(self) -> bool:
+        """False: the token has ended. Asks nothing in the first half of its time."""
+        age_s = time.monotonic() - self._renewed_s
+        if age_s < self._period_s / 2:
+            return True
+        try:
+            with open_admin(self._service, answer_timeout_ms=_ANSWER_MS) as admin:
+                expires_ms = renew_token(admin, self._hmac)
+        except KafkaError as error:
+            return error.is_retriable and age_s < self._period_s
+        self._renewed_s, self._period_s = time.monotonic(), max(1.0, expires_ms / 1_000 - time.time())
         return True
 
     def end(self) -> None:
-        return None
+        """Removes it. Where the cluster does not answer it expires by itself."""
+        with suppress(KafkaError), open_admin(self._service, answer_timeout_ms=_ANSWER_MS) as admin:
+            expire_token(admin, self._hmac, _AT_ONCE)
+
+
+def _usable(token: DelegationToken, own: ClusterAccess, mechanisms: list[str]) -> ClusterAccess:
+    """The access by the token, tried. Raises KafkaError."""
+    for number, mechanism in enumerate(mechanisms):
+        login = ClientLogin(mechanism, token.token_id, Secret.in_memory(SASL_PASSWORD, token.password), is_token=True)
+        access = replace(own, security=replace(own.security, login=login))
+        try:
+            _try(access)
+        except KafkaError as error:
+            if error.name != "UNSUPPORTED_SASL_MECHANISM" or number + 1 == len(mechanisms):
+                raise
+        else:
+            break
+    return access
+
+
+def _try(access: ClusterAccess) -> None:
+    pause_s = FIRST_PAUSE_S
+    for left in reversed(range(TRIES)):
+        try:
+            with open_admin(access, answer_timeout_ms=_ANSWER_MS) as admin:
+                admin.cluster()
+                return
+        except KafkaError as error:
+            if error.name != "SASL_AUTHENTICATION_FAILED" or not left:
+                raise
+        time.sleep(pause_s)
+        pause_s *= 2

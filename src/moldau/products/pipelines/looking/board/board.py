@@ -1,5 +1,4 @@
-"""A run in the browser: what its queries do now and did lately, beside `/metrics` and `/status.json`, on a loopback
-port."""
+"""A run in the browser: what its queries do now and did lately, beside `/metrics` and `/status.json`."""
 
 from __future__ import annotations
 
@@ -13,26 +12,38 @@ from moldau.products.pipelines.looking.board.pages import serve_board
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.progress import PipelineState
+from moldau.products.service.logins.opened import Opening
+
+LOOPBACK = "127.0.0.1"
 
 
 class Board:
     """Serves the board of a page from its constructor to the end of its `with`."""
 
-    def __init__(self, page: PipelinePage, port: int) -> None:
-        """`port`: of 127.0.0.1, 0 for a free one. Raises PipelineFailedError for one that is taken."""
+    def __init__(self, page: PipelinePage, port: int, host: str = LOOPBACK, opening: Opening | None = None) -> None:
+        """`port`: 0 for a free one. `opening`: who may ask, by default programs of this machine. Raises
+        PipelineFailedError for a port that is taken, LoginFileError."""
         self.state = BoardState(page)
+        self._opening = Opening() if opening is None else opening
+        self._host = host
         try:
-            self._listening = socket.create_server(("127.0.0.1", port))
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._listening = socket.create_server((host, port), family=family)
         except (OSError, OverflowError) as error:
             # Python's own text of such an OSError has the number of the error and the address once more
             reason = str(error) if not isinstance(error, OSError) or error.errno is None else os.strerror(error.errno)
-            raise PipelineFailedError(f"127.0.0.1:{port} cannot serve the board: {reason}") from error
+            raise PipelineFailedError(f"{host}:{port} cannot serve the board: {reason}") from error
         self.port: int = self._listening.getsockname()[1]
-        self._served = serve_board(self.state, self._listening)
+        try:
+            self._served = serve_board(self.state, self._listening, self._opening)
+        except BaseException:
+            self._listening.close()
+            raise
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}/"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{self._opening.scheme}://{host}:{self.port}/"
 
     def show(self, states: Sequence[PipelineState]) -> None:
         self.state.note(states)

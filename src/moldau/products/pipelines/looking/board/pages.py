@@ -18,12 +18,12 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.looking.picture import boxes_and_edges
 from moldau.products.pipelines.running.progress import PipelineState
-from moldau.products.service.admission import this_machine
+from moldau.products.service.logins.opened import OPEN_HERE, Entrance, Opening, entrance_of
 from moldau.products.service.look.charts import Chart, draw
 from moldau.products.service.look.pages import STATIC, render_main, templates_in
 from moldau.products.service.look.plan import Box, Edge, draw_plan
 from moldau.products.service.look.words import show_count, show_rate
-from moldau.products.service.people import Role
+from moldau.products.service.people import Person, Role, person_of
 from moldau.products.service.routes import ServedRoute, ServiceRoute
 from moldau.products.service.service import Service, event
 from moldau.products.service.serving import served_in_thread
@@ -33,23 +33,29 @@ HEARTBEAT_S = 10.0
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def serve_board(state: BoardState, listening: socket.socket) -> AbstractContextManager[None]:
-    """The board is served as long as the `with` lasts."""
-    service = Service("pipeline", this_machine)
+def serve_board(state: BoardState, listening: socket.socket, opening: Opening) -> AbstractContextManager[None]:
+    """The board is served as long as the `with` lasts. The run asks the cluster, not the people who look at it. Raises
+    LoginFileError."""
+    entrance = entrance_of("pipeline", opening, state.page.access, asks_cluster=False)
+    service = Service("pipeline", entrance.admit)
+    entrance.join(service)
     service.wake_at_close(state.close)
-    return served_in_thread(service, BoardPages(service, state).app(), listening)
+    app = BoardPages(service, state, entrance).app()
+    return served_in_thread(service, app, listening, opening.tls)
 
 
 class BoardPages:
     """The board's page, its stream, its numbers."""
 
-    def __init__(self, service: Service, state: BoardState) -> None:
+    def __init__(self, service: Service, state: BoardState, entrance: Entrance = OPEN_HERE) -> None:
+        self._entrance = entrance
         self._service = service
         self._state = state
         self._templates = templates_in(_TEMPLATES)
 
     def app(self) -> Any:
         routes: list[ServiceRoute] = [
+            *self._entrance.routes,
             ServedRoute("/", self.page, needs=Role.VIEWER),
             ServedRoute("/live", self.live, needs=Role.VIEWER),
             ServedRoute("/status.json", self.status, needs=Role.VIEWER),
@@ -57,8 +63,8 @@ class BoardPages:
         ]
         return self._service.app(routes, self.no_such_page, lambda: metrics_page(self._state.reports()))
 
-    async def page(self, _: Request) -> Response:
-        return HTMLResponse(await run_in_threadpool(self._render))
+    async def page(self, request: Request) -> Response:
+        return HTMLResponse(await run_in_threadpool(self._render, person_of(request)))
 
     async def no_such_page(self, request: Request, _: Exception) -> Response:
         return PlainTextResponse("there is no such page; / is the board", 404)
@@ -86,8 +92,9 @@ class BoardPages:
             version = newer
             yield event("main", json.dumps(await run_in_threadpool(self._render_main)))
 
-    def _render(self) -> str:
-        return self._templates.get_template("board.html").render(self._values())
+    def _render(self, person: Person) -> str:
+        who = {"person": person, "service_principal": self._entrance.acts_as}
+        return self._templates.get_template("board.html").render(self._values() | who)
 
     def _render_main(self) -> str:
         return render_main(self._templates, "board.html", self._values())
