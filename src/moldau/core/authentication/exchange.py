@@ -17,7 +17,7 @@ class Accepted(msgspec.Struct, frozen=True):
     delegation_token: str = ""
     """The id of the delegation token that proves it; "": a password."""
     lifetime_ms: int | None = None
-    """How long that token holds from now on."""
+    """How long the delegation or bearer token holds from now on; None: the client has none."""
 
 
 class AuthenticationRefusedError(MoldauError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from moldau.core.authentication.exchange import Exchange
 from moldau.core.authentication.plain import PlainExchange, PlainUsers
 from moldau.core.authentication.scram import ScramExchange, ScramUsers
@@ -9,7 +11,7 @@ from moldau.core.authentication.settings import SaslSettings
 from moldau.core.authentication.token_logins import TokenLogins
 from moldau.core.authentication.users import ScramDirectory
 from moldau.ports import Random
-from moldau.wire.protocol.sasl_tokens import PLAIN, SCRAM_NUMBERS, scram_nonce
+from moldau.wire.protocol.sasl_tokens import OAUTHBEARER, PLAIN, SCRAM_NUMBERS, scram_nonce
 
 NONCE_BYTES = 24
 
@@ -24,10 +26,13 @@ class ListenerMechanisms:
         random: Random,
         node_secret: bytes,
         tokens: TokenLogins | None = None,
+        new_bearer_exchange: Callable[[SaslSettings], Exchange] | None = None,
     ) -> None:
         """`node_secret`: random bytes, the same for all listeners of a node. `tokens`: None where the node has no
-        delegation tokens."""
+        delegation tokens. `new_bearer_exchange`: that of OAUTHBEARER by the settings in force, where a listener may
+        offer it."""
         self._tokens = tokens
+        self._new_bearer_exchange = new_bearer_exchange
         self._random = random
         self._directory = directory
         self._node_secret = node_secret
@@ -48,6 +53,8 @@ class ListenerMechanisms:
         """See Mechanisms."""
         if mechanism == PLAIN:
             return PlainExchange(self._plain)
+        if mechanism == OAUTHBEARER and self._new_bearer_exchange is not None:
+            return self._new_bearer_exchange(self._settings)
         nonce = scram_nonce(self._random.random_bytes(NONCE_BYTES))
         return ScramExchange(self._scram[mechanism], nonce, self._tokens)
 
@@ -60,6 +67,8 @@ class ListenerMechanisms:
         if token_id:
             return mechanism in self.names and self._tokens is not None and self._tokens.still_holds(token_id)
         username = principal.partition(":")[2]
+        if mechanism == OAUTHBEARER:
+            return mechanism in self.names  # until its token expires: nobody here knows the users of the issuer
         if mechanism == PLAIN:
             return mechanism in self.names and username in self._plain
         return mechanism in self.names and self._directory.find(username, SCRAM_NUMBERS[mechanism]) is not None

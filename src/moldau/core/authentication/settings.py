@@ -8,13 +8,14 @@ from typing import Final, Protocol
 
 import msgspec
 
+from moldau.core.authentication.bearer_settings import BearerSettings, bearer_settings, check_handlers
 from moldau.core.config.listeners import Endpoint
-from moldau.core.config.setting import invalid_config
-from moldau.wire.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
-from moldau.wire.protocol.sasl_tokens import PASSWORD_MECHANISMS, PLAIN, SCRAM_HASHES, Credentials
+from moldau.core.config.setting import SettingValue, invalid_config
+from moldau.wire.protocol.jaas import BEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
+from moldau.wire.protocol.sasl_tokens import MECHANISMS, OAUTHBEARER, PLAIN, SCRAM_HASHES, Credentials
 from moldau.wire.protocol.security_protocols import has_sasl
 
-_MODULES: Final = {PLAIN: PLAIN_MODULE, **dict.fromkeys(SCRAM_HASHES, SCRAM_MODULE)}
+_MODULES: Final = {PLAIN: PLAIN_MODULE, **dict.fromkeys(SCRAM_HASHES, SCRAM_MODULE), OAUTHBEARER: BEARER_MODULE}
 _ENABLED: Final = "sasl.enabled.mechanisms"
 _JAAS: Final = "sasl.jaas.config"
 _MAX_REAUTH: Final = "connections.max.reauth.ms"
@@ -74,6 +75,15 @@ class NodeSettings(Protocol):
         """See BrokerSettings."""
         ...
 
+    @property
+    def moldau_oauthbearer_allowed_urls(self) -> tuple[str, ...]:
+        """See BrokerSettings."""
+        ...
+
+    def value_at(self, listener_name: str, mechanism: str, name: str) -> SettingValue:
+        """See BrokerSettings."""
+        ...
+
     def protocol_of(self, listener: str) -> str:
         """The security protocol of a listener."""
         ...
@@ -87,6 +97,8 @@ class SaslSettings(msgspec.Struct, frozen=True):
     """Of PLAIN, by user."""
     max_session_ms: Mapping[str, int]
     """By mechanism; 0: for ever."""
+    bearer: BearerSettings | None = None
+    """None: the listener does not offer OAUTHBEARER."""
 
     def __repr__(self) -> str:
         return f"SaslSettings({', '.join(self.mechanisms)})"
@@ -94,6 +106,7 @@ class SaslSettings(msgspec.Struct, frozen=True):
 
 def check_sasl(settings: NodeSettings) -> None:
     """Raises INVALID_CONFIG where a listener cannot authenticate its clients, or this node cannot log in at others."""
+    check_handlers(settings.texts)
     for name in (endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)):
         if has_sasl(settings.protocol_of(name)):
             sasl_settings(name, settings)
@@ -127,11 +140,15 @@ def sasl_settings(listener: str, settings: NodeSettings) -> SaslSettings:
         if module is None:
             raise invalid_config(f"listener {listener} offers PLAIN and has no users: set {prefix}plain.{_JAAS}")
         passwords = {key.removeprefix(_USER): value for key, value in module.options.items() if key.startswith(_USER)}
+    bearer = None
+    if OAUTHBEARER in mechanisms:
+        module = login_module(listener, OAUTHBEARER, settings.texts)
+        bearer = bearer_settings(listener, settings, {} if module is None else module.options)
     session_ms = {}
     for mechanism in mechanisms:
         own = settings.texts.get(f"{prefix}{mechanism.lower()}.{_MAX_REAUTH}", settings.texts.get(prefix + _MAX_REAUTH))
         session_ms[mechanism] = max(0, settings.connections_max_reauth_ms if own is None else int(own))
-    return SaslSettings(mechanisms, passwords, session_ms)
+    return SaslSettings(mechanisms, passwords, session_ms, bearer)
 
 
 def login_at(listener: str, settings: NodeSettings) -> Credentials | None:
@@ -171,6 +188,6 @@ def login_module(listener: str, mechanism: str, texts: Mapping[str, str]) -> Log
 
 
 def _check_mechanism(setting: str, mechanism: str) -> None:
-    if mechanism not in PASSWORD_MECHANISMS:
+    if mechanism not in MECHANISMS:
         why = " (Kerberos is not served)" if mechanism == "GSSAPI" else ""
-        raise invalid_config(f"{setting}: {mechanism} is not served{why}; choose from {', '.join(PASSWORD_MECHANISMS)}")
+        raise invalid_config(f"{setting}: {mechanism} is not served{why}; choose from {', '.join(MECHANISMS)}")

@@ -45,12 +45,31 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
         "the same on every node of a cluster; without it there are no delegation tokens")]
     # of SASL: those without a listener's prefix; see core/authentication/settings.py
     sasl_enabled_mechanisms: Annotated[tuple[str, ...], Row("list", "GSSAPI", "", PER_BROKER,
-        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; a listener with SASL must name those that it offers")]
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; a listener with SASL must name those that it offers")]
     sasl_jaas_config: Annotated[str | None, Row("password", None, "", PER_BROKER,
         "as in Kafka, only with the prefix of a listener and a mechanism: listener.name.LISTENER.MECHANISM.")]
     sasl_mechanism_controller_protocol: Annotated[str, Row("string", "GSSAPI", "", READ_ONLY)]
     sasl_mechanism_inter_broker_protocol: Annotated[str, Row("string", "GSSAPI", "", PER_BROKER)]
+    sasl_server_callback_handler_class: Annotated[str | None, Row("class", None, "", READ_ONLY,
+        "with the prefix of a listener and OAUTHBEARER: OAuthBearerValidatorCallbackHandler, the default there")]
     sasl_server_max_receive_size: Annotated[int, Row("int", "524288", "", READ_ONLY)]
+    # of OAUTHBEARER: see core/authentication/bearer_settings.py
+    moldau_oauthbearer_allowed_urls: Annotated[tuple[str, ...], Row("list", "", "", READ_ONLY,
+        "the whole URLs from which keys and tokens may be fetched; of Kafka a system property")]
+    sasl_oauthbearer_allow_unverified_audience: Annotated[bool, Row("boolean", "false", "", READ_ONLY)]
+    sasl_oauthbearer_allow_unverified_issuer: Annotated[bool, Row("boolean", "false", "", READ_ONLY)]
+    sasl_oauthbearer_clock_skew_seconds: Annotated[int, Row("int", "30", "", READ_ONLY)]
+    sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], Row("list", "", "", READ_ONLY)]
+    sasl_oauthbearer_expected_issuer: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[int, Row("long", "3600000", "", READ_ONLY)]
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Annotated[int, Row("long", "10000", "", READ_ONLY)]
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Annotated[int, Row("long", "100", "", READ_ONLY)]
+    sasl_oauthbearer_jwks_endpoint_url: Annotated[str | None, Row("string", None, "", READ_ONLY,
+        "file: (read again within 5 s of a change), or https: and in moldau.oauthbearer.allowed.urls")]
+    sasl_oauthbearer_jwt_validator_class: Annotated[str, Row("class",
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", "", READ_ONLY)]
+    sasl_oauthbearer_scope_claim_name: Annotated[str, Row("string", "scope", "", READ_ONLY)]
+    sasl_oauthbearer_sub_claim_name: Annotated[str, Row("string", "sub", "", READ_ONLY)]
     # of TLS: those without a listener's prefix; see `tls_of`
     ssl_allow_dn_changes: Annotated[bool, Row("boolean", "false", "", READ_ONLY,
         "whether the certificate of a node that runs may become that of another subject")]
@@ -93,12 +112,19 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
         """As the metadata has it: 0 is PLAINTEXT, 1 SSL."""
         return SECURITY_PROTOCOLS.index(self.protocol_of(listener_name))
 
+    def value_at(self, listener_name: str, mechanism: str, name: str) -> SettingValue:
+        """The value of the setting `name`, a field of this class, for a mechanism of SASL at a listener: that with the
+        nearest prefix, as in Kafka. Raises error 40."""
+        prefix = f"listener.name.{listener_name.lower()}."
+        names = (f"{prefix}{mechanism.lower()}.{name}", f"{prefix}{name}", name)
+        return typed_setting(name, next((self.texts[each] for each in names if each in self.texts), None))
+
     def tls_of(self, listener_name: str) -> TlsSettings | None:
         """The settings of TLS for those who listen there, and for those who connect there; None: its protocol has no
         TLS. Raises error 40 for what cannot be together."""
         if not has_tls(self.protocol_of(listener_name)) and not (listener_name == HTTP and self.moldau_http_tls):
             return None
-        return tls_settings(listener_name, self.texts, _typed)
+        return tls_settings(listener_name, self.texts, typed_setting)
 
 
 _ROWS: dict[str, Row] = {
@@ -108,8 +134,9 @@ _ROWS: dict[str, Row] = {
 }
 
 
-def _typed(name: str, text: str | None) -> SettingValue:
-    """The value of `text`, or of the default. Raises error 40."""
+def typed_setting(name: str, text: str | None) -> SettingValue:
+    """The value of `text` as that of the setting `name`, a field of SecuritySettings; None: of its default. Raises
+    error 40."""
     row = _ROWS[name]
     chosen = row.default if text is None else text
     return None if chosen is None else parse_value(name, row.kind, chosen)

@@ -201,6 +201,7 @@ class Node:
         self._audit = start_audit(settings, self.doors.workers, self.log, self._background)
         if tls.is_used:
             self._background().spawn(tls.watch(self.doors.workers))
+        await self._authentication.load_keys(self._background().spawn)
         for endpoint in settings.listeners:
             asked, certified = self._authentication.of_listener(endpoint.name, group), tls.principal_of(endpoint.name)
             factory = partial(group.new_connection, endpoint.name, asked, certified)

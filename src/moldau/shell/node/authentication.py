@@ -17,6 +17,7 @@ from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.reply import Authenticator
 from moldau.shell.node.doors import Doors
+from moldau.shell.node.issuer_keys import IssuerKeys, Spawn
 from moldau.telemetry import Telemetry
 from moldau.wire.protocol.security_protocols import has_sasl
 
@@ -39,6 +40,17 @@ class NodeAuthentication:
         self._quorum: QuorumRole | None = None
         self._shared: tuple[bytes, ScramDirectory, FailedAttempts] | None = None
         """By all listeners: the node's secret, the users, the failed attempts."""
+        self._keys: IssuerKeys | None = None
+
+    async def load_keys(self, spawn: Spawn) -> None:
+        """Before `of_listener`: reads the keys by which tokens are checked, and keeps them fresh in the background.
+        Raises INVALID_CONFIG where they cannot be had."""
+        settings = self._settings
+        names = [endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)]
+        secured = [sasl_settings(name, settings) for name in names if has_sasl(settings.protocol_of(name))]
+        if secured:
+            self._keys = IssuerKeys(self._doors.clock, self._doors.workers, self._log, self._telemetry, spawn)
+            await self._keys.load(each.bearer for each in secured if each.bearer is not None)
 
     def of_listener(self, name: str, group: ConnectionGroup) -> Authenticator | None:
         """What the connections of the listener meet first; None: they need not authenticate."""
@@ -51,7 +63,8 @@ class NodeAuthentication:
         secret, directory, attempts = self._shared
         of_listener, key = sasl_settings(name, self._settings), self._settings.delegation_token_secret_key
         tokens = None if key is None else TokenLogins(key, directory, self._doors.clock.now_ms)
-        mechanisms = ListenerMechanisms(of_listener, directory, self._doors.random, secret, tokens)
+        exchange = None if self._keys is None else self._keys.new_exchange
+        mechanisms = ListenerMechanisms(of_listener, directory, self._doors.random, secret, tokens, exchange)
         self._listeners[name] = mechanisms
         if group not in self._groups:
             self._groups.append(group)

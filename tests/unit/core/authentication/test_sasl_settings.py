@@ -54,7 +54,7 @@ def test_a_listener_may_have_mechanisms_and_sessions_of_its_own() -> None:
     ("changed", "words"),
     [
         ({}, "listener SASL: sasl.enabled.mechanisms: GSSAPI is not served (Kerberos is not served)"),
-        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "OAUTHBEARER is not served; choose from PLAIN"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARERS"}, "OAUTHBEARERS is not served; choose from PLAIN"),
         ({"sasl.enabled.mechanisms": ""}, "names no mechanism"),
         (ENABLED, "offers PLAIN and has no users: set listener.name.sasl.plain.sasl.jaas.config"),
         (ENABLED | {"listener.name.sasl.plain.sasl.jaas.config": "x"}, "Login module control flag not specified"),

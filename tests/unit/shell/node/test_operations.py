@@ -50,6 +50,9 @@ ONLY_WITH_AN_AUDIT_LOG = {
 }
 ONLY_WHERE_IT_IS_SET = {
     "moldau_certificate_expiry_days",
+    "moldau_issuer_keys",
+    "moldau_issuer_key_refreshes_total",
+    "moldau_issuer_key_failed_refreshes_total",
     "moldau_listener_connections_limit",
     "moldau_listener_connections_waiting",
     "moldau_listener_connection_creation_rate_limit",

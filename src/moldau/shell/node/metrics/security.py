@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.quotas.connections import UNLIMITED
 from moldau.shell.network.audit import DROPPED, EVENTS, NOT_WRITTEN
+from moldau.shell.node.issuer_keys import FAILED_REFRESHES, KEYS, REFRESHES
 from moldau.shell.node.tls import CERTIFICATE_END
 from moldau.transport.exposition import Samples, labels_text
 
@@ -25,6 +26,10 @@ LISTENER_ROWS: tuple[tuple[str, str, tuple[str, ...], str, str], ...] = (
      "listener.name.NAME.max.connection.creation.rate, where it is set", "ConnectionQuotas"),
     ("moldau_certificate_expiry_days", "gauge", ("listener",),
      "Days until the listener's own certificate ends; negative: it has ended", "NodeTls"),
+    ("moldau_issuer_keys", "gauge", ("url",), "Keys of an issuer of tokens that can be used", "IssuerKeys"),
+    ("moldau_issuer_key_refreshes_total", "counter", ("url",), "Times that the keys were read", "IssuerKeys"),
+    ("moldau_issuer_key_failed_refreshes_total", "counter", ("url",),
+     "Times that they could not be read; those of before stay in use", "IssuerKeys"),
     ("moldau_audit_events_total", "counter", ("event",), "Events of the audit log", "Audit"),
     ("moldau_audit_dropped_events_total", "counter", (),
      "Events that were not written: the queue was full, or the disk", "Audit"),
@@ -52,6 +57,13 @@ def add_security(node: NodeStatus, out: Samples) -> None:
     for listener, end_ms in telemetry.labels_of(CERTIFICATE_END):
         days = round((end_ms - now_ms) / _DAY_MS, 3)
         out.add("moldau_certificate_expiry_days", days, labels_text(listener=listener))
+    for name, key in (
+        ("moldau_issuer_keys", KEYS),
+        ("moldau_issuer_key_refreshes_total", REFRESHES),
+        ("moldau_issuer_key_failed_refreshes_total", FAILED_REFRESHES),
+    ):
+        for url, count in telemetry.labels_of(key):
+            out.add(name, count, labels_text(url=url))
     for kind, count in telemetry.labels_of(EVENTS):
         out.add("moldau_audit_events_total", count, labels_text(event=kind))
     for name, key in (("dropped_events", DROPPED), ("refusals_left_out", NOT_WRITTEN)):

@@ -1,0 +1,67 @@
+"""SASL OAUTHBEARER (RFC 7628, KIP-255): one token, and its judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedError
+from moldau.errors import MoldauError, ProtocolError
+from moldau.wire.protocol.sasl_tokens import BEARER_ERROR_TAKEN, BearerError, decode_bearer, encode_bearer_error
+
+_INVALID: Final = encode_bearer_error(BearerError("invalid_token"))
+
+
+class TokenRefusedError(MoldauError):
+    """The token lets nobody in. The text, with words of the token in it, is for the log only."""
+
+
+class UnknownKeyError(TokenRefusedError):
+    """No key has the id that the token names: the issuer may have a new one."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"no key of the issuer has its kid {key_id!r}")
+        self.key_id = key_id
+
+
+class Bearer(msgspec.Struct, frozen=True):
+    """Whose token it is. `expires_at_ms`: since the epoch."""
+
+    subject: str
+    expires_at_ms: int
+
+
+class BearerExchange:
+    """See Exchange. A refused token is answered in the exchange, with no reason; the client takes note, and only then
+    is refused."""
+
+    def __init__(self, check: Callable[[str], Bearer], now_ms: Callable[[], int]) -> None:
+        """`check`: raises TokenRefusedError; `now_ms`: since the epoch."""
+        self._check = check
+        self._now_ms = now_ms
+        self._reason = ""
+
+    def evaluate(self, token: bytes) -> bytes | Accepted:
+        """See Exchange."""
+        if self._reason:
+            if token != BEARER_ERROR_TAKEN:
+                raise AuthenticationRefusedError(f"{self._reason}; then a message that takes no note of it")
+            raise AuthenticationRefusedError(self._reason, _INVALID.decode())
+        try:
+            first = decode_bearer(token)
+        except ProtocolError as error:
+            raise AuthenticationRefusedError(str(error)) from None
+        try:
+            bearer = self._check(first.token)
+        except TokenRefusedError as error:
+            self._reason = f"refused token: {error}"
+            return _INVALID
+        if first.authorization_id not in ("", bearer.subject):
+            told = (
+                f"Authentication failed: Client requested an authorization id ({first.authorization_id}) that is "
+                f"different from the token's principal name ({bearer.subject})"
+            )
+            raise AuthenticationRefusedError(told, told)
+        return Accepted(bearer.subject, lifetime_ms=max(0, bearer.expires_at_ms - self._now_ms()))

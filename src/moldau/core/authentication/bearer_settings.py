@@ -1,0 +1,188 @@
+"""What the settings say of OAUTHBEARER at a listener: whose tokens it accepts, and where the keys come from (KIP-768).
+
+Stricter than Apache Kafka in one thing: a listener without `sasl.server.callback.handler.class` accepts signed tokens
+there as well. Kafka's default accepts tokens without a signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from moldau.core.config.setting import SettingValue, invalid_config
+from moldau.wire.protocol.sasl_tokens import OAUTHBEARER
+
+HANDLER: Final = "sasl.server.callback.handler.class"
+_CLASSES: Final = "org.apache.kafka.common.security.oauthbearer."
+VALIDATOR_HANDLER: Final = f"{_CLASSES}OAuthBearerValidatorCallbackHandler"
+_VALIDATORS: Final = (f"{_CLASSES}DefaultJwtValidator", f"{_CLASSES}BrokerJwtValidator")
+_VALIDATOR: Final = "sasl.oauthbearer.jwt.validator.class"
+_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_AUDIENCE, _ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
+_ANY_AUDIENCE, _ANY_ISSUER = "sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"
+_SKEW: Final = "sasl.oauthbearer.clock.skew.seconds"
+_CLAIMS: Final = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name")
+_TIMES: Final = (
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+)
+ALLOWED_URLS: Final = "moldau.oauthbearer.allowed.urls"
+
+
+class SettingsAtListeners(Protocol):
+    """What this module asks of the settings of a node."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What was set, as it was written."""
+        ...
+
+    @property
+    def moldau_oauthbearer_allowed_urls(self) -> tuple[str, ...]:
+        """See SecuritySettings."""
+        ...
+
+    def value_at(self, listener_name: str, mechanism: str, name: str) -> SettingValue:
+        """See SecuritySettings."""
+        ...
+
+
+class TokenRules(msgspec.Struct, frozen=True):
+    """What a token must say."""
+
+    audiences: tuple[str, ...]
+    """The token names one of them; empty: any token of the issuer is for this cluster."""
+    issuer: str | None
+    """None: any."""
+    skew_s: int
+    """How far the clocks of the issuer and of this node may be apart."""
+    scope_claim: str
+    subject_claim: str
+    """The claim with the name of the user."""
+
+
+class KeySource(msgspec.Struct, frozen=True):
+    """Where the keys of the issuer are, and how often they are read. Listeners with the same source share it."""
+
+    url: str
+    """`file:`, or `https:`; `http:` on the loopback only."""
+    refresh_ms: int
+    backoff_ms: int
+    max_backoff_ms: int
+    tls: tuple[tuple[str, str], ...] = ()
+    """Settings of TLS (`ssl.truststore.location`), from the options of the login module; secrets may be in them."""
+
+    def __repr__(self) -> str:
+        return f"KeySource({self.url})"
+
+
+class BearerSettings(msgspec.Struct, frozen=True):
+    """Of one listener."""
+
+    rules: TokenRules
+    keys: KeySource
+
+
+def check_handlers(texts: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIG for a callback handler of a server that is not known: to pass over it could let in whom it
+    would refuse."""
+    for name, text in texts.items():
+        if (name == HANDLER or name.endswith(f".{HANDLER}")) and text.strip():
+            is_of_bearer = name.startswith("listener.name.") and name.endswith(f".{OAUTHBEARER.lower()}.{HANDLER}")
+            if text.strip() != VALIDATOR_HANDLER or not is_of_bearer:
+                raise invalid_config(
+                    f"{name}: {text.strip()} is not served; only listener.name.LISTENER.{OAUTHBEARER.lower()}.{HANDLER}"
+                    f"={VALIDATOR_HANDLER} is, and tokens without a signature are never accepted"
+                )
+
+
+def bearer_settings(listener: str, settings: SettingsAtListeners, options: Mapping[str, str]) -> BearerSettings:
+    """Of the listener of this name, which offers OAUTHBEARER; `options`: of its login module. Raises INVALID_CONFIG
+    where it could verify no token, in Kafka's words where it refuses the same."""
+
+    def value(name: str) -> SettingValue:
+        return settings.value_at(listener, OAUTHBEARER, name)
+
+    if value(_VALIDATOR) not in _VALIDATORS:
+        raise invalid_config(f"{_VALIDATOR} must be {' or '.join(_VALIDATORS)}: no other is known")
+    url = value(_URL)
+    if not url:
+        raise invalid_config(
+            f'listener {listener}: OAUTHBEARER requires "{_URL}" to be set, so that signatures can be verified'
+        )
+    audiences, issuer = value(_AUDIENCE), value(_ISSUER)
+    _require(listener, "aud", _AUDIENCE, audiences, waiver=_ANY_AUDIENCE, is_waived=value(_ANY_AUDIENCE))
+    _require(listener, "iss", _ISSUER, issuer, waiver=_ANY_ISSUER, is_waived=value(_ANY_ISSUER))
+    refresh_ms, backoff_ms, max_backoff_ms = (_at_least(1, name, value(name)) for name in _TIMES)
+    skew_s = _at_least(0, _SKEW, value(_SKEW))
+    scope_claim, subject_claim = (_claim_name(name, value(name)) for name in _CLAIMS)
+    tls = tuple(each for each in options.items() if each[0].startswith("ssl."))
+    check_fetched_url(_URL, str(url), settings.moldau_oauthbearer_allowed_urls)
+    return BearerSettings(
+        TokenRules(
+            audiences if isinstance(audiences, tuple) else (), _text(issuer), skew_s, scope_claim, subject_claim
+        ),
+        KeySource(str(url), refresh_ms, backoff_ms, max_backoff_ms, tls),
+    )
+
+
+def check_fetched_url(name: str, url: str, allowed: tuple[str, ...]) -> None:
+    """Raises INVALID_CONFIG for a URL from which a node fetches nothing: keys or tokens. `name`: of the setting;
+    `allowed`: the whole URLs that may be reached over the network (CVE-2025-27817); a `file:` needs no entry."""
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        raise invalid_config(f"{name} contains a URL that is malformed") from None
+    if parts.scheme == "file":
+        if parts.netloc or not parts.path.startswith("/"):
+            raise invalid_config(f"{name}: a file is named by its whole path, as in file:/etc/moldau/jwks.json")
+        return
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
+        raise invalid_config(f"{name} must be a file:, https: or http: URL")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise invalid_config(f"{name} may have no user, no password and no fragment")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise invalid_config(f"{name}: http: is for the loopback only, since anyone between could change what is read")
+    if url not in allowed:
+        raise invalid_config(
+            f"{name}: {url} cannot be accessed due to restrictions; to allow it, add it to {ALLOWED_URLS}"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _require(
+    listener: str, claim: str, name: str, value: SettingValue, *, waiver: str, is_waived: SettingValue
+) -> None:
+    if not value and is_waived is not True:
+        raise invalid_config(
+            f'listener {listener}: OAUTHBEARER requires "{name}" to be configured so that the token\'s "{claim}" claim '
+            f'can be verified. Set "{name}", or "{waiver}" to true to accept any'
+        )
+
+
+def _at_least(least: int, name: str, value: SettingValue) -> int:
+    if not isinstance(value, int) or value < least:
+        raise invalid_config(f"The OAuth configuration option {name} value must be at least {least}")
+    return value
+
+
+def _claim_name(name: str, value: SettingValue) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise invalid_config(f"The OAuth configuration option {name} value is required")
+    return value.strip()
+
+
+def _text(value: SettingValue) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,44 @@
+"""When the keys of an issuer are fetched: now and then, sooner after a failure, and once for a key that is unknown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.core.authentication.bearer_settings import KeySource
+
+MIN_INTERVAL_S: Final = 10
+"""Between two fetches because of unknown keys: strangers can name as many as they like."""
+_MAX_DOUBLINGS: Final = 20
+
+
+class KeyRefresh:
+    """Of one source. All times are those of a clock that never goes back."""
+
+    def __init__(self, source: KeySource, now_ms: int) -> None:
+        """The keys were fetched at `now_ms`."""
+        self._source = source
+        self._failures = 0
+        self.last_ms = now_ms
+        """When the last fetch ended."""
+        self.due_ms = now_ms + source.refresh_ms
+        """When the next fetch begins."""
+
+    def fetched(self, now_ms: int) -> None:
+        """There are new keys, or the same again."""
+        self._failures, self.last_ms, self.due_ms = 0, now_ms, now_ms + self._source.refresh_ms
+
+    def failed(self, now_ms: int) -> None:
+        """The keys of before stay in use; the pauses double, up to the greatest."""
+        pause_ms = self._source.backoff_ms << min(self._failures, _MAX_DOUBLINGS)
+        self._failures += 1
+        self.last_ms = now_ms
+        self.due_ms = now_ms + min(pause_ms, max(self._source.backoff_ms, self._source.max_backoff_ms))
+
+    def key_is_unknown(self, now_ms: int) -> bool:
+        """A token names a key that is not there. Whether the next fetch is earlier because of it; after a failure the
+        pause decides."""
+        wanted_ms = max(now_ms, self.last_ms + 1_000 * MIN_INTERVAL_S)
+        if self._failures or wanted_ms >= self.due_ms:
+            return False
+        self.due_ms = wanted_ms
+        return True
