@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
 import ssl
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
@@ -50,7 +54,8 @@ sha256 = "{kept}"
 ssl.keystore.type = "PEM"
 ssl.keystore.location = "server.pem"
 """
-READ, WRITE, DELETE = "Read", "Write", "Delete"
+AT_ONCE = {"connection.failed.authentication.delay.ms": 0}
+"""The broker answers wrong passwords without its delay."""
 
 
 class Secured:
@@ -270,3 +275,48 @@ def test_an_issuer_that_is_away_is_one_clear_answer(secured: Secured, issued: tu
     assert refused(client.get_subjects) == (503, 503)
     del issuer.faults["/.well-known/openid-configuration"]
     assert "sales-eu-value" in client.get_subjects()
+
+
+def test_a_thousand_wrong_passwords_from_ten_addresses_cost_little(tmp_path: Path) -> None:
+    """The broker hears of few of them, and a user who knows the password gets on, also from one of the addresses."""
+    with Cluster(security="sasl_plaintext", users=PASSWORDS, settings=AT_ONCE) as cluster:
+        login = tmp_path / "people.toml"
+        login.write_text(PEOPLE.format(kept=KEPT).partition("[tls]")[0])
+        login.chmod(0o600)
+        registry = SchemaRegistry(cluster.access(), login=login)
+        port = int(registry.url.rpartition(":")[2])
+
+        def ask(address: str, name: str, password: str) -> int:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(address, 0))
+            user = base64.b64encode(f"{name}:{password}".encode()).decode()
+            connection.request("GET", "/subjects", headers={"Authorization": f"Basic {user}"})
+            status = connection.getresponse().status
+            connection.close()
+            return status
+
+        def guess(number: int) -> int:
+            return ask(f"127.0.0.{number % 10 + 2}", ("ada", "vera", "x")[number % 3], f"wrong {number}")
+
+        assert ask("127.0.0.2", "vera", PASSWORDS["vera"]) == 200
+        with ThreadPoolExecutor(10) as threads:
+            statuses = Counter(threads.map(guess, range(1_000)))
+        assert set(statuses) <= {401, 429, 503}
+        assert statuses[401] <= 10 * 30  # five of each address at first, and one after each pause
+        assert ask("127.0.0.2", "vera", PASSWORDS["vera"]) == 200  # known
+        assert ask("127.0.0.99", "ada", PASSWORDS["ada"]) == 200
+        registry.close()
+
+
+def test_a_login_while_the_cluster_restarts_is_one_clear_answer(tmp_path: Path) -> None:
+    login = tmp_path / "people.toml"
+    login.write_text(PEOPLE.format(kept=KEPT).partition("[tls]")[0])
+    login.chmod(0o600)
+    with Cluster(security="sasl_plaintext", users=PASSWORDS, data_dir=tmp_path / "data") as cluster:
+        registry = SchemaRegistry(cluster.access(), login=login)
+        user = {"basic.auth.user.info": f"ada:{PASSWORDS['ada']}", "max.retries": 0}
+        client = SchemaRegistryClient({"url": registry.url, **user})
+        cluster.kill()
+        assert refused(client.get_subjects) == (503, 503)
+        cluster.restart()
+        assert client.get_subjects() == []
+        registry.close()

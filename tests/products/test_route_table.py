@@ -321,3 +321,11 @@ def test_a_stolen_cookie_is_worth_nothing_after_log_out(running: Running) -> Non
     for row in TABLE:
         if row.service == "console" and row.method == "GET" and row.least is not NOBODY:
             assert running.ask("console", "GET", row.called, {"cookie": cookie})[0] == 401
+
+
+def test_machines_read_the_metrics_alone_of_the_web_console(running: Running) -> None:
+    for row in TABLE:
+        if row.service == "console" and row.method == "GET":
+            headers = {"authorization": f"Bearer {TOKENS['admin'][0]}"}
+            expected = 200 if row.route == "/metrics" else 403
+            assert running.ask("console", "GET", row.called, headers)[0] == expected, row

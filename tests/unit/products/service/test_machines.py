@@ -10,7 +10,14 @@ import pytest
 from starlette.requests import Request
 
 from moldau.products.service.admission import Refusal
-from moldau.products.service.logins.machines import MAX_MACHINES, Callers, admit_callers, only_metrics, read_machines
+from moldau.products.service.logins.machines import (
+    MAX_MACHINES,
+    SLOW_S,
+    Callers,
+    admit_callers,
+    only_metrics,
+    read_machines,
+)
 from moldau.products.service.logins.passwords import KnownPasswords
 from moldau.products.service.logins.settings import LoginFileError, read_login_file
 from moldau.products.service.logins.source import LoginRefused, NoAnswer
@@ -120,6 +127,23 @@ def test_a_cluster_that_does_not_answer_is_503(tmp_path: Path) -> None:
 
     callers = callers_of(tmp_path, passwords=KnownPasswords(check))
     assert [found(callers, basic("ann", "right")) for _ in range(20)] == [503] * 20
+
+
+def test_guesses_that_a_broker_answers_late_are_bounded(tmp_path: Path) -> None:
+    now_s = [0.0]
+
+    def check(name: str, password: str) -> Person:
+        now_s[0] += SLOW_S
+        raise NoAnswer("later")
+
+    known = KnownPasswords(check, lambda: now_s[0])
+    path = tmp_path / "people.toml"
+    path.write_text(FILE)
+    path.chmod(0o600)
+    callers = Callers(read_machines(read_login_file(path)), known, clock=lambda: now_s[0])
+    statuses = [found(callers, basic("ann", "guess")) for _ in range(100)]
+    assert statuses[:5] == [503] * 5
+    assert statuses.count(429) > 80
 
 
 def test_a_service_without_pages_asks_who_it_is(tmp_path: Path) -> None:

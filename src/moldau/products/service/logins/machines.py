@@ -39,6 +39,9 @@ MAX_MACHINES: Final = 1_000
 MAX_TRIES: Final = 4
 """Passwords and tokens that are tried at the same time. MAX_WAITING more wait; others get 503."""
 MAX_WAITING: Final = 16
+SLOW_S: Final = 3.0
+"""A login without an answer for so long counts as a wrong one: brokers take their time to refuse a password, and longer
+with each one of this service, so guesses would keep all places of MAX_TRIES."""
 METRICS: Final = "/metrics"
 PRINCIPAL: Final = "Machine:"
 """Before the name of a machine: it is no user of the cluster."""
@@ -72,12 +75,17 @@ class Callers:
     `bearers`: tokens that are no machine's. Used from the loop of one service."""
 
     def __init__(
-        self, machines: Mapping[str, Machine], passwords: KnownPasswords | None = None, bearers: Bearers | None = None
+        self,
+        machines: Mapping[str, Machine],
+        passwords: KnownPasswords | None = None,
+        bearers: Bearers | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._machines = machines
         self._digests = {name: machine.digests for name, machine in machines.items()}
         self._passwords = passwords
         self._bearers = bearers
+        self._clock = clock
         self._attempts = Attempts()
         self._tries = asyncio.Semaphore(MAX_TRIES)
         self._waiting = 0
@@ -104,7 +112,8 @@ class Callers:
 
     async def _tried(self, ask: Callable[[], Person] | None, name: str, address: str) -> Person | Refusal:
         """`name`: what failures are counted by, beside the address."""
-        wait_s = self._attempts.wait_s(address, name, time.monotonic())
+        began_s = self._clock()
+        wait_s = self._attempts.wait_s(address, name, began_s)
         if wait_s > 0:
             return Refusal(429, "too many wrong logins: try again later", (("retry-after", str(int(wait_s) + 1)),))
         try:
@@ -112,9 +121,11 @@ class Callers:
         except LoginRefused as refused:
             if not refused.is_wrong:
                 return Refusal(403, str(refused))
-            self._attempts.failed(address, name, time.monotonic())
+            self._attempts.failed(address, name, self._clock())
             return unauthorized()
         except NoAnswer as silent:
+            if self._clock() - began_s >= SLOW_S:
+                self._attempts.failed(address, name, self._clock())
             return Refusal(503, str(silent), (("retry-after", "1"),))
 
     async def _within_bounds(self, ask: Callable[[], Person] | None) -> Person:
