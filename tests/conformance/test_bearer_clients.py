@@ -22,7 +22,7 @@ from moldau.transport.librdkafka import librdkafka_settings
 from moldau.wire.protocol.jaas import BEARER_MODULE
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, java
-from tests.support.bearer_brokers import allowed_in_java, bearer_apache_kafka
+from tests.support.bearer_brokers import allowed_in_java, bearer_apache_kafka, bearer_moldau
 from tests.support.issuer import Issuer
 
 pytestmark = pytest.mark.slow
@@ -53,9 +53,9 @@ class World:
         return ClusterAccess.from_properties(self.properties(**more))
 
 
-@pytest.fixture(scope="module", params=[pytest.param("apache", marks=NEEDS_APACHE_KAFKA)])
+@pytest.fixture(scope="module", params=["moldau", pytest.param("apache", marks=NEEDS_APACHE_KAFKA)])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    start = {"apache": bearer_apache_kafka}[request.param]
+    start = {"moldau": bearer_moldau, "apache": bearer_apache_kafka}[request.param]
     with Issuer.running(kind="RSA") as issuer, start(tmp_path_factory.mktemp("bearer"), issuer) as servers:
         yield World(servers, issuer)
 
