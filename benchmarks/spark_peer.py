@@ -16,7 +16,7 @@ SPARK_VERSION = "4.2.0"
 JARS = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
     ("org.apache.spark", "spark-avro_2.13", "4.1.1"),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK_VERSION),
     ("org.apache.kafka", "kafka-clients", "3.9.1"),
     ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
@@ -43,7 +43,8 @@ def fetch_connector(cache: Path) -> str:
             subprocess.run(copy, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise PeerError(f"Spark's Kafka connector cannot be fetched: {error}") from error
-    return ",".join(str(path) for path in sorted(folder.glob("*.jar")))
+    # the folder may have jars of an older list, too
+    return ",".join(str(folder / f"{artifact}-{version}.jar") for _, artifact, version in JARS)
 
 
 def spark_python(cache: Path) -> str:

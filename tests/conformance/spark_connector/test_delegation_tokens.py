@@ -9,7 +9,8 @@ import secrets
 import pytest
 
 from tests.conformance.spark_connector.needed import NEEDED, NEEDS_CONNECTOR
-from tests.conformance.spark_connector.tokens import LIFETIME_MS, cluster_with_tokens, faults, run_job
+from tests.conformance.spark_connector.tokens import LIFETIME_MS, SETTINGS, USER, faults, run_job
+from tests.support.cluster_with_tokens import cluster_with_tokens
 
 pytestmark = NEEDS_CONNECTOR
 
@@ -27,6 +28,6 @@ pytestmark = NEEDS_CONNECTOR
 def test_a_stream_outlives_the_tokens_that_it_began_with(broker: str) -> None:
     password = secrets.token_hex(8)
     python, jars = (os.environ[name] for name in NEEDED)
-    with cluster_with_tokens(broker, password) as (servers, access):
+    with cluster_with_tokens(broker, {USER: password}, SETTINGS) as (servers, access):
         run = run_job(access, servers, password, LIFETIME_MS * 1.5 / 1_000, python, jars)
     assert faults(run, password) == []

@@ -14,27 +14,23 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from benchmarks.peers import CACHE, ApacheKafka, fetch_kafka
+from benchmarks.peers import CACHE
 from moldau.client.admin.tokens import DelegationToken, describe_tokens
 from moldau.client.admin.topics import create_topic
 from moldau.client.protocol.access import ClusterAccess
-from moldau.testing import Cluster
 from moldau.transport.access import open_admin
 from moldau.wire.protocol.jaas import SCRAM_MODULE, LoginModule, encode_jaas_config
-from tests.differential.oracle import MECHANISM, settings_with_users
+from tests.support.cluster_with_tokens import cluster_with_tokens
 
-USER, OWN = "alice", "admin"
+USER = "alice"
 LIFETIME_MS = 30_000
 """Spark gets a new token after a third of it."""
 SETTINGS = {
-    "delegation.token.secret.key": "sesame",
     "delegation.token.expiry.time.ms": str(LIFETIME_MS),
     "delegation.token.expiry.check.interval.ms": "1000",
 }
@@ -116,36 +112,6 @@ def run_job(
     return Run(told["tokens"], left, told["written"], told["read"], output.count(BY_TOKEN), output)
 
 
-@contextmanager
-def cluster_with_tokens(broker: str, password: str) -> Iterator[tuple[str, ClusterAccess]]:
-    """`broker`: moldau or kafka. Gives the bootstrap servers, and the access of the super user."""
-    if broker == "moldau":
-        with Cluster(security="sasl_plaintext", users={USER: password}, settings=SETTINGS) as cluster:
-            yield cluster.bootstrap_servers, cluster.access()
-        return
-    own_password = secrets.token_hex(8)
-    with tempfile.TemporaryDirectory(prefix="moldau-tokens-") as folder:
-        passwords = {USER: password, OWN: own_password}
-        peer = ApacheKafka("apache", Path(folder), libraries=fetch_kafka(CACHE), passwords=passwords)
-        peer.settings = settings_with_users(OWN, own_password, "SASL_PLAINTEXT") | SETTINGS
-        peer.settings["allow.everyone.if.no.acl.found"] = "true"
-        peer.start()
-        try:
-            yield peer.bootstrap_servers, ClusterAccess.from_properties(_login(peer.bootstrap_servers, own_password))
-        finally:
-            peer.stop()
-
-
-def _login(bootstrap_servers: str, password: str) -> Mapping[str, str]:
-    return {
-        "bootstrap.servers": bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": MECHANISM,
-        "sasl.username": OWN,
-        "sasl.password": password,
-    }
-
-
 def main(words: list[str]) -> int:
     from benchmarks.spark_peer import fetch_connector, spark_python
 
@@ -155,7 +121,7 @@ def main(words: list[str]) -> int:
     asked: Any = parser.parse_args(words)
     jars, python = fetch_connector(CACHE), spark_python(CACHE)
     password = secrets.token_hex(8)
-    with cluster_with_tokens(asked.broker, password) as (servers, access):
+    with cluster_with_tokens(asked.broker, {USER: password}, SETTINGS) as (servers, access):
         run = run_job(access, servers, password, asked.minutes * 60, python, jars)
     wrong = faults(run, password)
     print(f"{asked.broker}: {run.written} records, {len(run.tokens)} tokens, {run.logins} logins by a token")

@@ -94,6 +94,10 @@ def test_a_token_of_another_owner_takes_a_right_that_the_refusal_names(run: Run)
     assert run(None, *line.split())[0] == 0
     token = created(run, "eve", "--owner", "ann")
     assert (token["owner"], token["requester"]) == ("User:ann", "User:eve")
+    for owner in ("ann", "eve"):  # who has asked for a token sees it, and does not renew it
+        assert token["token_id"] in run("eve", "tokens", "list", "--owner", owner)[1]
+    code, _, err = run("eve", "tokens", "renew", token["token_id"])
+    assert (code, "Specified Principal is not valid Owner/Renewer." in err) == (1, True)
     assert run(None, "acls", "remove", *line.split()[2:])[0] == 0
 
 

@@ -137,7 +137,9 @@ def _described(
 
 
 def _users_of(token: DelegationTokenRecord) -> Iterator[str]:
+    """Who may describe it without a further right: also who asked for it, which does not let renew or end it."""
     yield token.owner
+    yield token.requester
     yield from token.renewers
 
 
