@@ -14,16 +14,26 @@ from urllib.parse import urlsplit
 import msgspec
 
 from moldau.core.config.setting import SettingValue, invalid_config
+from moldau.wire.protocol.jaas import LoginModule
 from moldau.wire.protocol.sasl_tokens import OAUTHBEARER
 
 HANDLER: Final = "sasl.server.callback.handler.class"
+LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 _CLASSES: Final = "org.apache.kafka.common.security.oauthbearer."
 VALIDATOR_HANDLER: Final = f"{_CLASSES}OAuthBearerValidatorCallbackHandler"
+_HANDLERS: Final = {HANDLER: VALIDATOR_HANDLER, LOGIN_HANDLER: f"{_CLASSES}OAuthBearerLoginCallbackHandler"}
 _VALIDATORS: Final = (f"{_CLASSES}DefaultJwtValidator", f"{_CLASSES}BrokerJwtValidator")
 _VALIDATOR: Final = "sasl.oauthbearer.jwt.validator.class"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _AUDIENCE, _ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
 _ANY_AUDIENCE, _ANY_ISSUER = "sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_ASSERTION: Final = "sasl.oauthbearer.assertion.file"
+_CLIENT: Final = (
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+)
+_OF_NODES: Final = (_TOKEN_URL, *_CLIENT, _ASSERTION, "sasl.oauthbearer.scope")
 _SKEW: Final = "sasl.oauthbearer.clock.skew.seconds"
 _CLAIMS: Final = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name")
 _TIMES: Final = (
@@ -81,6 +91,17 @@ class KeySource(msgspec.Struct, frozen=True):
         return f"KeySource({self.url})"
 
 
+class NodeBearer(msgspec.Struct, frozen=True):
+    """Where a node has the tokens from with which it logs in at others. Secrets are in it: it is not shown."""
+
+    properties: Mapping[str, str]
+    """By the names of a client's settings: `client.protocol.bearer` reads both."""
+    module: LoginModule | None
+
+    def __repr__(self) -> str:
+        return f"NodeBearer({self.properties.get(_TOKEN_URL)})"
+
+
 class BearerSettings(msgspec.Struct, frozen=True):
     """Of one listener."""
 
@@ -89,16 +110,18 @@ class BearerSettings(msgspec.Struct, frozen=True):
 
 
 def check_handlers(texts: Mapping[str, str]) -> None:
-    """Raises INVALID_CONFIG for a callback handler of a server that is not known: to pass over it could let in whom it
+    """Raises INVALID_CONFIG for a callback handler that is not known: to pass over one of a server could let in whom it
     would refuse."""
     for name, text in texts.items():
-        if (name == HANDLER or name.endswith(f".{HANDLER}")) and text.strip():
-            is_of_bearer = name.startswith("listener.name.") and name.endswith(f".{OAUTHBEARER.lower()}.{HANDLER}")
-            if text.strip() != VALIDATOR_HANDLER or not is_of_bearer:
-                raise invalid_config(
-                    f"{name}: {text.strip()} is not served; only listener.name.LISTENER.{OAUTHBEARER.lower()}.{HANDLER}"
-                    f"={VALIDATOR_HANDLER} is, and tokens without a signature are never accepted"
-                )
+        for base, served in _HANDLERS.items():
+            if (name == base or name.endswith(f".{base}")) and text.strip():
+                is_of_bearer = name.startswith("listener.name.") and name.endswith(f".{OAUTHBEARER.lower()}.{base}")
+                if text.strip() != served or not is_of_bearer:
+                    raise invalid_config(
+                        f"{name}: {text.strip()} is not served; only "
+                        f"listener.name.LISTENER.{OAUTHBEARER.lower()}.{base}"
+                        f"={served} is, and tokens without a signature are never accepted"
+                    )
 
 
 def bearer_settings(listener: str, settings: SettingsAtListeners, options: Mapping[str, str]) -> BearerSettings:
@@ -129,6 +152,22 @@ def bearer_settings(listener: str, settings: SettingsAtListeners, options: Mappi
         ),
         KeySource(str(url), refresh_ms, backoff_ms, max_backoff_ms, tls),
     )
+
+
+def node_bearer(listener: str, settings: SettingsAtListeners, module: LoginModule | None) -> NodeBearer:
+    """By which tokens this node logs in at the listener of other nodes; `module`: its login module. Raises
+    INVALID_CONFIG where it could have none."""
+    values = {name: settings.value_at(listener, OAUTHBEARER, name) for name in _OF_NODES}
+    properties = {name: str(value) for name, value in values.items() if value}
+    url, options = properties.get(_TOKEN_URL), {} if module is None else module.options
+    if url is None:
+        raise invalid_config(f"{_TOKEN_URL} must say where this node has tokens from for the listener {listener}")
+    check_fetched_url(_TOKEN_URL, url, settings.moldau_oauthbearer_allowed_urls)
+    if not url.startswith("file:") and _ASSERTION not in properties:
+        for name, option in zip(_CLIENT, ("clientId", "clientSecret"), strict=True):
+            if name not in properties and not options.get(option):
+                raise invalid_config(f"{name} must be set for the listener {listener}, or {_ASSERTION}")
+    return NodeBearer(properties, module)
 
 
 def check_fetched_url(name: str, url: str, allowed: tuple[str, ...]) -> None:

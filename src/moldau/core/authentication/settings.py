@@ -8,7 +8,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from moldau.core.authentication.bearer_settings import BearerSettings, bearer_settings, check_handlers
+from moldau.core.authentication.bearer_settings import (
+    BearerSettings,
+    NodeBearer,
+    bearer_settings,
+    check_handlers,
+    node_bearer,
+)
 from moldau.core.config.listeners import Endpoint
 from moldau.core.config.setting import SettingValue, invalid_config
 from moldau.wire.protocol.jaas import BEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas_config
@@ -151,7 +157,7 @@ def sasl_settings(listener: str, settings: NodeSettings) -> SaslSettings:
     return SaslSettings(mechanisms, passwords, session_ms, bearer)
 
 
-def login_at(listener: str, settings: NodeSettings) -> Credentials | None:
+def login_at(listener: str, settings: NodeSettings) -> Credentials | NodeBearer | None:
     """As whom this node logs in at the listener of this name of other nodes; None where that has no SASL. Raises
     INVALID_CONFIG."""
     if not has_sasl(settings.protocol_of(listener)):
@@ -164,6 +170,8 @@ def login_at(listener: str, settings: NodeSettings) -> Credentials | None:
     _check_mechanism(setting, mechanism)
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_JAAS}"
     module = login_module(listener, mechanism, settings.texts)
+    if mechanism == OAUTHBEARER:
+        return node_bearer(listener, settings, module)
     if module is None:
         raise invalid_config(f"{name} must say as whom this node logs in at the listener {listener} of other nodes")
     username, password = module.options.get("username", ""), module.options.get("password", "")

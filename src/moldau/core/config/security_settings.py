@@ -58,6 +58,11 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
         "the whole URLs from which keys and tokens may be fetched; of Kafka a system property")]
     sasl_oauthbearer_allow_unverified_audience: Annotated[bool, Row("boolean", "false", "", READ_ONLY)]
     sasl_oauthbearer_allow_unverified_issuer: Annotated[bool, Row("boolean", "false", "", READ_ONLY)]
+    sasl_login_callback_handler_class: Annotated[str | None, Row("class", None, "", READ_ONLY,
+        "with the prefix of a listener and OAUTHBEARER: OAuthBearerLoginCallbackHandler, the default there")]
+    sasl_oauthbearer_assertion_file: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    sasl_oauthbearer_client_credentials_client_id: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    sasl_oauthbearer_client_credentials_client_secret: Annotated[str | None, Row("password", None, "", READ_ONLY)]
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Row("int", "30", "", READ_ONLY)]
     sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], Row("list", "", "", READ_ONLY)]
     sasl_oauthbearer_expected_issuer: Annotated[str | None, Row("string", None, "", READ_ONLY)]
@@ -68,8 +73,11 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
         "file: (read again within 5 s of a change), or https: and in moldau.oauthbearer.allowed.urls")]
     sasl_oauthbearer_jwt_validator_class: Annotated[str, Row("class",
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", "", READ_ONLY)]
+    sasl_oauthbearer_scope: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     sasl_oauthbearer_scope_claim_name: Annotated[str, Row("string", "scope", "", READ_ONLY)]
     sasl_oauthbearer_sub_claim_name: Annotated[str, Row("string", "sub", "", READ_ONLY)]
+    sasl_oauthbearer_token_endpoint_url: Annotated[str | None, Row("string", None, "", READ_ONLY,
+        "of a node's own tokens; https: and in moldau.oauthbearer.allowed.urls, or a file:///")]
     # of TLS: those without a listener's prefix; see `tls_of`
     ssl_allow_dn_changes: Annotated[bool, Row("boolean", "false", "", READ_ONLY,
         "whether the certificate of a node that runs may become that of another subject")]

@@ -10,6 +10,7 @@ from moldau.core.authorization.settings import SUPER_USERS, allows_without_acls,
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.session import ANONYMOUS
+from moldau.wire.protocol.sasl_tokens import Credentials
 from moldau.wire.protocol.security_protocols import has_sasl
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def principals_of_nodes(settings: BrokerSettings) -> dict[str, str]:
         tls = settings.tls_of(listener)
         if has_sasl(settings.protocol_of(listener)):
             login = None if settings.is_alone else login_at(listener, settings)  # alone it need not say
-            if login is not None:
+            if isinstance(login, Credentials):  # the name in a token is the issuer's matter
                 found[listener] = f"User:{login.username}"
         elif tls is None or tls.client_auth == "none":
             found[listener] = ANONYMOUS
