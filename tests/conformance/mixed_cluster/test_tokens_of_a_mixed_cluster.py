@@ -19,7 +19,9 @@ from moldau.wire.protocol.messages.delegation_tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
-from tests.conformance.mixed_cluster.test_secured_mixed_cluster import (
+from tests.support.apache_kafka import NEEDS_APACHE_KAFKA
+from tests.support.cluster_of_three import SEPARATE_ROLES, ClusterOfThree, cluster_of_three
+from tests.support.secured_mixed_cluster import (
     BROKERS,
     SCRAM,
     Asking,
@@ -28,8 +30,6 @@ from tests.conformance.mixed_cluster.test_secured_mixed_cluster import (
     create_alice,
     settings,
 )
-from tests.support.apache_kafka import NEEDS_APACHE_KAFKA
-from tests.support.cluster_of_three import SEPARATE_ROLES, ClusterOfThree, cluster_of_three
 from tests.support.tls_settings import trusting
 
 pytestmark = [*NEEDS_APACHE_KAFKA, pytest.mark.timeout(600)]
