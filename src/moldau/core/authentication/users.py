@@ -35,9 +35,10 @@ class ScramDirectory:
         """Whether nothing is committed yet."""
         return self._kept is None
 
-    def changed(self, kept: UnservedRecords) -> None:
-        """`kept` holds other credentials than before."""
-        self._kept, self._is_known = kept, False
+    def changed(self, kept: UnservedRecords, *, of_users: bool = True) -> None:
+        """`kept` holds other credentials than before; `of_users`: other ones of users, not of delegation tokens
+        alone."""
+        self._kept, self._is_known = kept, self._is_known and not of_users
 
     def find(self, name: str, mechanism: int) -> UserScramCredentialRecord | None:
         """The credential of a user, None where there is none. `mechanism`: as KIP-554 numbers them."""

@@ -30,6 +30,11 @@ def unserved_key(record: msgspec.Struct) -> Hashable | None:
     return None
 
 
+def is_of_user(key: Hashable) -> bool:
+    """Whether what is kept under this key is a credential of a user."""
+    return isinstance(key, tuple) and key[0] == "scram"
+
+
 def kept_of(record: msgspec.Struct) -> msgspec.Struct | None:
     """The record that is in force after `record`; None where that removes one."""
     return None if isinstance(record, _REMOVALS) else record

@@ -118,3 +118,17 @@ def test_a_bearer_asks_for_no_other_identity(first: bytes) -> None:
     begun = ScramExchange(ScramUsers("SCRAM-SHA-256", cluster.users.directory), "server", cluster.logins)
     with pytest.raises(AuthenticationRefusedError, match="authorization id"):
         begun.evaluate(first)
+
+
+def test_a_change_of_tokens_alone_changes_nothing_of_unknown_users() -> None:
+    """Each change of users has all credentials looked at once more."""
+    cluster = Cluster()
+    cluster.users.add("ann", "pencil")
+    cluster.users.add("ben", "pencil", iterations=8_192)
+    directory = cluster.users.directory
+    assert directory.shapes(1) == ((4_096, 20), (8_192, 20))
+    cluster.users.kept["scram", 1, "ann"] = cluster.users.kept["scram", 1, "ben"]
+    directory.changed(cluster.users.kept, of_users=False)
+    assert directory.shapes(1) == ((4_096, 20), (8_192, 20))
+    directory.changed(cluster.users.kept)
+    assert directory.shapes(1) == ((8_192, 20),)

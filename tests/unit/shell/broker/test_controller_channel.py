@@ -26,7 +26,7 @@ from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.types import Uuid
-from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal
+from moldau.wire.protocol.envelopes import decode_enclosed_answer, decode_principal, encode_enclosed, encode_principal
 from moldau.wire.protocol.headers import RequestHeader, encode_request_header
 from moldau.wire.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from moldau.wire.protocol.messages.broker_lifecycle import (
@@ -41,6 +41,11 @@ from moldau.wire.protocol.messages.client_quotas import (
     AlterQuotaOperation,
 )
 from moldau.wire.protocol.messages.cluster import DescribeQuorumPartition, DescribeQuorumRequest, DescribeQuorumTopic
+from moldau.wire.protocol.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from moldau.wire.protocol.messages.envelope import EnvelopeRequest
 from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest
 from moldau.wire.protocol.messages.partitions import ListPartitionReassignmentsRequest
@@ -417,6 +422,28 @@ def test_what_only_brokers_of_apache_kafka_hand_on_is_answered_too() -> None:
         assert [row.error_code for row in created.results] == [54, 54]
         deleted = await answer_to(DeleteAclsRequest((DeleteAclsFilter(2, "orders", 3, None, None, 1, 1),)))
         assert [row.error_code for row in deleted.filter_results] == [54]
+
+    tell(story)
+
+
+def test_a_controller_gives_a_session_by_a_token_no_tokens() -> None:
+    """The principal in the envelope says how the client has logged in, whatever the broker has checked (KIP-48)."""
+
+    async def story(world: World) -> None:
+        leader, codes = await world.leader(), []
+        for is_by_token in (True, False):
+            principal = encode_principal("User:ada", is_by_token=is_by_token)
+            assert decode_principal(principal) == ("User:ada", is_by_token)
+            for message in (
+                CreateDelegationTokenRequest(None, None),
+                RenewDelegationTokenRequest(b"x"),
+                ExpireDelegationTokenRequest(b"x", -1),
+            ):
+                enclosed = encode_enclosed(message, "c")
+                envelope = enveloped(request_data=enclosed, request_principal=principal)
+                answer = await world.ask_directly(leader, envelope)
+                codes.append(decode_enclosed_answer(message, answer.response_data).error_code)
+        assert codes == [64, 64, 64, 61, 61, 61]
 
     tell(story)
 
