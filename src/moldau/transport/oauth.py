@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.protocol.bearer import (
-    FILE,
     HTTPS_CA_LOCATION,
     OAUTH_ASSERTION_FILE,
     OAUTH_CLIENT_SECRET,
@@ -167,7 +166,7 @@ class TokenSource:
 
     def _of_file(self) -> Granted:
         """Read for each login: who writes it decides when another one is there."""
-        path = self._login.endpoint[len(FILE) :]
+        path = self._login.path
         token = read_text(path, TOKEN_ENDPOINT).strip()
         try:
             check_token(token)

@@ -142,8 +142,9 @@ def test_a_file_with_a_token_is_read_for_each_login(issuer: Issuer, tmp_path: Pa
     path.write_text("no token\n")
     with pytest.raises(KafkaError, match="characters that a bearer token cannot have"):
         source(f"file://{path}").current()
-    with pytest.raises(KafkaError, match=r"token\.endpoint\.url: cannot read /nowhere"):
-        source("file:///nowhere").current()
+    for url in ("file:///nowhere", "file:/nowhere"):
+        with pytest.raises(KafkaError, match=r"token\.endpoint\.url: cannot read /nowhere"):
+            source(url).current()
 
 
 FAULTS: list[tuple[Fault, type[KafkaError], str]] = [

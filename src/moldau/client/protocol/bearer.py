@@ -44,7 +44,7 @@ BEARER_SETTINGS: Final = (
     OAUTH_ASSERTION_FILE,
     HTTPS_CA_LOCATION,
 )
-FILE: Final = "file://"
+FILE: Final = "file:"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 MAX_TOKEN_CHARACTERS: Final = 32 << 10
 """A longer token is not taken: brokers read little before a login."""
@@ -77,8 +77,8 @@ class BearerLogin(msgspec.Struct, frozen=True):
                 raise AccessError(OAUTH_CLIENT_ID, f"must be set, or {OAUTH_ASSERTION_FILE}")
             if self.client_secret is None:
                 raise AccessError(OAUTH_CLIENT_SECRET, "must be set")
-        if not self.endpoint.lower().startswith(("https://", "http://", FILE)):
-            raise AccessError(TOKEN_ENDPOINT, f"must begin with https:// or {FILE}")
+        if not self.endpoint.lower().startswith(("https://", "http://", f"{FILE}/")):
+            raise AccessError(TOKEN_ENDPOINT, f"must begin with https:// or {FILE}/")
         try:
             encode_bearer(BearerToken("x", dict(self.extensions)))
         except ValueError as error:
@@ -100,6 +100,12 @@ class BearerLogin(msgspec.Struct, frozen=True):
     def is_file(self) -> bool:
         """The token is the content of a file."""
         return self.endpoint.lower().startswith(FILE)
+
+    @property
+    def path(self) -> str:
+        """Of the file with the token: of `file:/PATH` or `file:///PATH`."""
+        path = self.endpoint[len(FILE) :]
+        return path.removeprefix("//") if path.startswith("///") else path
 
     def properties(self) -> dict[str, str]:
         """The settings that say it, the secret as its reference. Raises AccessError for a secret in memory."""
