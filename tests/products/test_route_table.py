@@ -1,233 +1,37 @@
-"""Who may call which route of which service: the table, and every row called over HTTP as each role.
+"""Who may call which route of which service: every row of the table, called over HTTP as each role.
 
-A route that is not in the table fails the test. `least`: the role that a row needs; `of`: whether a role on the subject
-of the path is enough (SUBJECT), a role on any subject (ANY), or none but a role for everything (ALL).
+A route that is not in the table (`tests/support/route_table.py`) fails the test.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
-import re
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-from moldau.client.protocol.access import ClusterAccess
-from moldau.products.console.service import Console
-from moldau.products.pipelines.looking.board.pages import BoardPages
-from moldau.products.pipelines.looking.board.state import BoardState
-from moldau.products.pipelines.page.page import parse_page
-from moldau.products.service.logins.opened import Opening, callers_entrance, read_opening
-from moldau.products.service.people import Role
-from moldau.products.service.routes import ANY_SUBJECT, ServedFiles, ServedRoute
-from moldau.products.service.service import Service
-from moldau.products.service.serving import served_in_thread
+from moldau.products.service.routes import ANY_SUBJECT, ServedRoute
 from moldau.testing import Cluster
-from moldau.transport.http_authorization import new_secret
-from tests.support.schema_registry import SchemaRegistry
-
-NOBODY, VIEWER, EDITOR, ADMIN = Role
-SUBJECT, ANY, ALL = "a role on the subject", "a role on any subject", "a role for everything"
-S, V = "/subjects/{subject:path}", "/subjects/{subject:path}/versions/{version}"
-SCHEMA = {"schema": '"string"'}
-WAIT_S = 60
-
-
-@dataclass(frozen=True)
-class Row:
-    """`path`: as it is called, where it is not the route's; `body`: of a POST or PUT, as JSON or as a form."""
-
-    service: str
-    method: str
-    route: str
-    least: Role
-    of: str = ALL
-    path: str = ""
-    body: Mapping[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.service} {self.method} {self.route}"
-
-    @property
-    def called(self) -> str:
-        return self.path or re.sub(r"\{(\w+)(:\w+)?\}", lambda found: NAMES[found[1]], self.route)
-
-
-NAMES = {"subject": "orders-value", "version": "1", "id": "1", "topic": "orders", "group": "g", "broker": "1"}
-NAMES |= {"pipeline": "p"}
-
-
-def pages(service: str, *routes: str, path: str = "") -> list[Row]:
-    return [Row(service, "GET", route, VIEWER, ALL, path) for route in routes]
-
-
-TABLE = [
-    # the web console
-    *pages("console", "/", "/topics", "/topics/{topic}", "/topics/{topic}/tail", "/topics/{topic}/records"),
-    *pages("console", "/topics/{topic}/records.jsonl", "/topics/{topic}/stream", "/groups", "/groups/{group:any}"),
-    *pages("console", "/pipelines", "/pipelines/{pipeline:any}", "/brokers", "/brokers/{broker}", "/live", "/metrics"),
-    Row("console", "GET", "/me", NOBODY),
-    Row("console", "GET", "/login", NOBODY),
-    Row("console", "POST", "/login", NOBODY, body={"name": "x", "password": "y"}),
-    Row("console", "POST", "/logout", NOBODY),
-    Row("console", "POST", "/logout-everywhere", NOBODY),
-    Row("console", "GET", "/static", NOBODY, path="/static/style.css"),
-    # the board of a pipeline
-    *pages("board", "/", "/live", "/status.json", "/metrics"),
-    Row("board", "GET", "/static", NOBODY, path="/static/style.css"),
-    # the registry
-    Row("registry", "GET", "/", VIEWER, ANY),
-    Row("registry", "GET", "/contexts", VIEWER, ANY),
-    Row("registry", "GET", "/subjects", VIEWER, ANY),
-    Row("registry", "GET", f"{V}/schema", VIEWER, SUBJECT),
-    Row("registry", "GET", f"{V}/referencedby", VIEWER, SUBJECT),
-    Row("registry", "GET", V, VIEWER, SUBJECT),
-    Row("registry", "DELETE", V, EDITOR, SUBJECT),
-    Row("registry", "GET", f"{S}/versions", VIEWER, SUBJECT),
-    Row("registry", "POST", f"{S}/versions", EDITOR, SUBJECT, body=SCHEMA),
-    Row("registry", "POST", S, VIEWER, SUBJECT, body=SCHEMA),
-    Row("registry", "DELETE", S, EDITOR, SUBJECT),
-    Row("registry", "GET", "/schemas", VIEWER, ANY),
-    Row("registry", "GET", "/schemas/types", VIEWER, ANY),
-    Row("registry", "GET", "/schemas/ids/{id}/schema", VIEWER, ANY),
-    Row("registry", "GET", "/schemas/ids/{id}/subjects", VIEWER, ANY),
-    Row("registry", "GET", "/schemas/ids/{id}/versions", VIEWER, ANY),
-    Row("registry", "GET", "/schemas/ids/{id}", VIEWER, ANY),
-    Row("registry", "POST", f"/compatibility{V}", VIEWER, SUBJECT, body=SCHEMA),
-    Row("registry", "POST", f"/compatibility{S}/versions", VIEWER, SUBJECT, body=SCHEMA),
-    Row("registry", "GET", "/config", VIEWER, ANY),
-    Row("registry", "PUT", "/config", ADMIN, body={"compatibility": "BACKWARD"}),
-    Row("registry", "DELETE", "/config", ADMIN),
-    Row("registry", "GET", "/config/{subject:path}", VIEWER, SUBJECT),
-    Row("registry", "PUT", "/config/{subject:path}", ADMIN, SUBJECT, body={"compatibility": "NONE"}),
-    Row("registry", "DELETE", "/config/{subject:path}", ADMIN, SUBJECT),
-    Row("registry", "GET", "/mode", VIEWER, ANY),
-    Row("registry", "GET", "/mode/{subject:path}", VIEWER, SUBJECT),
-    Row("registry", "GET", "/metrics", VIEWER),
-]
-SERVICES = ("console", "board", "registry")
-WHO = {"nobody": NOBODY, "viewer": VIEWER, "editor": EDITOR, "admin": ADMIN}
-USERS = {name: f"{name}'s" for name in WHO if name != "nobody"}
-TOKENS = {name: new_secret() for name in (*USERS, "prefixed")}
-"""Of machines: a secret, and what the file has of it."""
-PEOPLE = '[login]\nwithout_tokens = "service"\nmechanism = "SCRAM-SHA-512"\n[roles]\n'
-PEOPLE += "".join(f'{name} = ["{name}"]\n' for name in USERS)
-PEOPLE += "".join(f'[machines.{name}]\nrole = "{name}"\nsha256 = "{TOKENS[name][1]}"\n' for name in USERS)
-PEOPLE += f'[machines.prefixed]\nsubjects = {{"orders-" = "admin"}}\nsha256 = "{TOKENS["prefixed"][1]}"\n'
-
-
-class Running:
-    """All services over one cluster. `routes`: as each service has them, by method and path."""
-
-    def __init__(self, cluster: Cluster, directory: Path, life: ExitStack) -> None:
-        self.routes: dict[str, dict[tuple[str, str], ServedRoute | ServedFiles]] = {}
-        self.ports: dict[str, int] = {}
-        self.cookies: dict[str, str] = {}
-        self._life = life
-        login = directory / "people.toml"
-        login.write_text(PEOPLE)
-        login.chmod(0o600)
-        opening = read_opening("127.0.0.1", login)
-        console = Console(cluster.access(), opening)
-        self._serve("console", console.service, console.app())
-        life.callback(console.desks.close)
-        self._serve_board(opening, cluster.access(), directory)
-        registry = SchemaRegistry(cluster.access(), login=login)
-        life.callback(registry.close)
-        self.ports["registry"] = int(registry.url.rpartition(":")[2])
-        self._note("registry", registry.service)
-
-    def _serve_board(self, opening: Opening, access: ClusterAccess, directory: Path) -> None:
-        page = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\n"
-        page += "flows: {f: select * from o}\ntargets: {t: {from: f, path: out}}\n"
-        state = BoardState(parse_page(page, file_name="p.yaml", directory=directory))
-        service = Service("board", callers_entrance(opening, access).admit)
-        service.wake_at_close(state.close)
-        self._serve("board", service, BoardPages(service, state).app())
-
-    def _serve(self, name: str, service: Service, app: object) -> None:
-        listening = self._life.enter_context(socket.create_server(("127.0.0.1", 0)))
-        listening.setblocking(False)
-        self.ports[name] = listening.getsockname()[1]
-        self._life.enter_context(served_in_thread(service, app, listening))  # type: ignore[arg-type]
-        self._note(name, service)
-
-    def _note(self, name: str, service: Service) -> None:
-        found = self.routes[name] = {}
-        for route in service.routes:
-            methods = {"GET"} if isinstance(route, ServedFiles) else (route.methods or set()) - {"HEAD"}
-            found |= {(method, route.path): route for method in methods}
-
-    def ask(
-        self, service: str, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
-    ) -> tuple[int, Mapping[str, str]]:
-        """The status and the headers. Of a stream nothing is read."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[service], timeout=WAIT_S)
-        try:
-            connection.request(method, path, body, dict(headers))
-            answer = connection.getresponse()
-            return answer.status, {name.lower(): text for name, text in answer.getheaders()}
-        finally:
-            connection.close()
-
-    def page(self, path: str, headers: Mapping[str, str]) -> tuple[str, str]:
-        """The text, and the cookies that come with it."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports["console"], timeout=WAIT_S)
-        connection.request("GET", path, headers=dict(headers))
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        cookies = [value.partition(";")[0] for name, value in answer.getheaders() if name.lower() == "set-cookie"]
-        connection.close()
-        return text, "; ".join(cookies)
-
-    def log_in(self, name: str) -> str:
-        """The cookie of a new session."""
-        page, form_cookie = self.page("/login", {})
-        body = urlencode({"name": name, "password": USERS[name], "csrf": token_in(page), "next": "/"})
-        status, headers = self.ask("console", "POST", "/login", {**FORM, "cookie": form_cookie}, body.encode())
-        assert status == HTTPStatus.SEE_OTHER
-        return headers["set-cookie"].partition(";")[0]
-
-    def call(self, row: Row, who: str) -> int:
-        """The status of the row's request as this one."""
-        headers: dict[str, str] = {}
-        body = None
-        if row.service != "console":
-            if who != "nobody":
-                headers["authorization"] = f"Bearer {TOKENS[who][0]}"
-            body = json.dumps(row.body).encode() if row.body else None
-        else:
-            fields = dict(row.body)
-            if who != "nobody":
-                headers["cookie"] = self.session(who)
-                if row.route.startswith("/logout"):
-                    del self.cookies[who]
-                fields["csrf"] = token_in(self.page("/me", headers)[0])
-            if row.method == "POST":
-                headers |= FORM
-                body = urlencode(fields).encode()
-        return self.ask(row.service, row.method, row.called, headers, body)[0]
-
-    def session(self, who: str) -> str:
-        if who not in self.cookies:
-            self.cookies[who] = self.log_in(who)
-        return self.cookies[who]
-
-
-FORM = {"content-type": "application/x-www-form-urlencoded"}
-
-
-def token_in(page: str) -> str:
-    found = re.search('name="csrf" value="([^"]+)"', page)
-    assert found is not None, page
-    return found[1]
+from tests.support.route_table import (
+    ALL,
+    ANY,
+    FORM,
+    NOBODY,
+    SCHEMA,
+    SERVICES,
+    SUBJECT,
+    TABLE,
+    TOKENS,
+    USERS,
+    VIEWER,
+    WHO,
+    Row,
+    Running,
+    token_in,
+)
 
 
 @pytest.fixture(scope="module")
