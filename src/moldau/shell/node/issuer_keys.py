@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -38,12 +38,31 @@ KEYS = "moldau.server:type=IssuerKeys,name=Keys"
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 Stamp = tuple[int, int, int]
+Fetch = Callable[[KeySource, Workers], Awaitable[bytes]]
+
+
+async def fetch_keys(source: KeySource, workers: Workers) -> bytes:
+    """The document at an http or https URL. Raises FetchError; INVALID_CONFIG where a store of certificates is bad."""
+    from moldau.core.authentication.key_set import MAX_KEY_SET_BYTES
+    from moldau.transport.http_fetch import HttpRequest, fetch
+
+    context = await workers.run(partial(_context, source)) if source.url.startswith("https:") else None
+    return await fetch(HttpRequest(source.url), MAX_KEY_SET_BYTES, context)
 
 
 class IssuerKeys:
     """Of all issuers; one per node, used on its loop. Costs a node whose listeners take no tokens nothing."""
 
-    def __init__(self, clock: Clock, workers: Workers, log: EventLog, telemetry: Telemetry, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        workers: Workers,
+        log: EventLog,
+        telemetry: Telemetry,
+        spawn: Spawn,
+        fetch: Fetch = fetch_keys,
+    ) -> None:
+        self._fetch = fetch
         self._clock = clock
         self._workers = workers
         self._log = log
@@ -65,7 +84,7 @@ class IssuerKeys:
                     await source.refresh()
                 except MoldauError as error:
                     raise invalid_config(f"OAUTHBEARER: no keys from {settings.keys.url}: {error}") from None
-                self._spawn(source.keep())
+                self._keep(settings.keys, source)
 
     def new_exchange(self, settings: SaslSettings) -> Exchange:
         """Of a listener that offers OAUTHBEARER. Where a running node was told to offer it, its keys are read from here
@@ -76,19 +95,24 @@ class IssuerKeys:
         source = self._sources.get(bearer.keys)
         if source is None:
             source = self._new(bearer.keys)  # the operator may change the mechanisms, and not where keys come from
-            self._spawn(source.keep())
+            self._keep(bearer.keys, source)
         return BearerExchange(partial(source.check, bearer.rules), self._clock.now_ms)
 
     def _new(self, source: KeySource) -> SourceKeys:
-        found = SourceKeys(source, self._clock, self._workers, self._log, self._telemetry)
-        self._sources[source] = found
-        return found
+        return SourceKeys(source, self._clock, self._workers, self._log, self._telemetry, self._fetch)
+
+    def _keep(self, source: KeySource, keys: SourceKeys) -> None:
+        self._sources[source] = keys
+        self._spawn(keys.keep())
 
 
 class SourceKeys:
     """The keys of one source."""
 
-    def __init__(self, source: KeySource, clock: Clock, workers: Workers, log: EventLog, telemetry: Telemetry) -> None:
+    def __init__(
+        self, source: KeySource, clock: Clock, workers: Workers, log: EventLog, telemetry: Telemetry, fetch: Fetch
+    ) -> None:
+        self._fetch = fetch
         self._source = source
         self._clock = clock
         self._workers = workers
@@ -97,16 +121,15 @@ class SourceKeys:
         self._keys: KeySet | None = None
         self._refresh = KeyRefresh(source, clock.monotonic_ms())
         self._sooner = asyncio.Event()
-        self._tls: SSLContext | None = None
         self._is_file = source.url.startswith("file:")
         self._stamp: Stamp | None = None
 
     def check(self, rules: TokenRules, token: str) -> Bearer:
         """See check_web_token. A token whose key is unknown may bring the next fetch forward."""
-        from moldau.core.authentication.web_tokens import check_web_token
-
         if self._keys is None:
             raise TokenRefusedError("the keys of the issuer are not there yet")
+        from moldau.core.authentication.web_tokens import check_web_token
+
         try:
             return check_web_token(token, self._keys, rules, self._clock.now_ms())
         except UnknownKeyError:
@@ -133,7 +156,7 @@ class SourceKeys:
         """Reads the keys, once. Raises MoldauError; then those of before stay."""
         from moldau.core.authentication.key_set import parse_key_set
 
-        data = await (self._read() if self._is_file else self._fetch())
+        data = await (self._read() if self._is_file else self._fetch(self._source, self._workers))
         if data is not None:
             keys = await self._workers.run(partial(parse_key_set, data))
             self._keys = keys
@@ -155,14 +178,6 @@ class SourceKeys:
     def _due_ms(self) -> int:
         due_ms = self._refresh.due_ms
         return min(due_ms, self._refresh.last_ms + LOOK_AGAIN_MS) if self._is_file else due_ms
-
-    async def _fetch(self) -> bytes:
-        from moldau.core.authentication.key_set import MAX_KEY_SET_BYTES
-        from moldau.transport.http_fetch import HttpRequest, fetch
-
-        if self._tls is None and self._source.url.startswith("https:"):
-            self._tls = await self._workers.run(partial(_context, self._source))
-        return await fetch(HttpRequest(self._source.url), MAX_KEY_SET_BYTES, self._tls)
 
     async def _read(self) -> bytes | None:
         path = unquote(urlsplit(self._source.url).path)
