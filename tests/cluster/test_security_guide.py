@@ -39,8 +39,7 @@ def run(words: list[str], directory: Path) -> str:
 def test_the_guide_runs_as_it_stands(tmp_path: Path) -> None:
     held = {9092: held_port(), 9093: held_port()}
     # logins have a test of their own, and the commands of tokens name an id that a reader fills in
-    text = PAGE.read_text(encoding="utf-8").partition("
-## Logins for the web console")[0]
+    text = PAGE.read_text(encoding="utf-8").partition("## Logins for the web console")[0]
     for port, one in held.items():
         text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{port_of(one)}")
     broker: RunningBroker | None = None
