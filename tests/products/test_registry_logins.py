@@ -200,6 +200,9 @@ def test_our_own_client_logs_in(secured: Secured, tmp_path: Path) -> None:
         with pytest.raises(RegistryError, match=r"answered 403: .* (denied operation|no editor)") as error:
             registry.register("stock-value", SALE, "AVRO")
         assert text not in str(error.value)
+    stranger = Registry(secured.url, 1, RegistrySecurity.from_properties({"ssl.ca.location": secured.ca}))
+    with pytest.raises(RegistryError, match="answered 401: Unauthorized"):
+        stranger.check(1)
     unsafe = Registry(secured.url, 1, RegistrySecurity())
     with pytest.raises(RegistryError, match="does not answer"):
         unsafe.newest("sales-eu-value")

@@ -50,6 +50,10 @@ class UnknownSchemaError(RegistryError):
     """There is no such schema, subject or version, or none in the form that was asked for."""
 
 
+class RegistryDeniedError(RegistryError):
+    """It asks for a login, or the login may not do this."""
+
+
 class RegistryUnreachableError(RegistryError):
     """The registry does not answer, or not now."""
 
@@ -131,11 +135,14 @@ class Registry(msgspec.Struct, frozen=True):
         return cls(url, patience_ms, security)
 
     def check(self, timeout_ms: int) -> None:
-        """Raises RegistryUnreachableError where nobody answers at the address for so long."""
+        """Raises RegistryUnreachableError where nobody answers at the address for so long, RegistryDeniedError where
+        the login is refused."""
         try:
             msgspec.structs.replace(self, patience_ms=timeout_ms)._ask("/schemas/types", tuple[str, ...])
         except RegistryUnreachableError as error:
             raise RegistryUnreachableError(f"{error} (tried for {timeout_ms / 1_000:g} s)") from error
+        except RegistryDeniedError:
+            raise
         except RegistryError:
             pass  # a registry that does not know this path has answered
 
@@ -189,6 +196,8 @@ class Registry(msgspec.Struct, frozen=True):
             reason = f"{self.url}{path} answered {error.code}: {_message(error)}"
             if error.code == 404 or (error.code == 422 and body is None):
                 raise UnknownSchemaError(reason) from error
+            if error.code in (401, 403):
+                raise RegistryDeniedError(reason) from error
             if http_retries.may_pass(error.code):
                 raise RegistryUnreachableError(reason) from error
             raise RegistryError(reason) from error
