@@ -145,6 +145,7 @@ def test_keys_come_over_tls_from_an_authority_of_the_settings(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
+        ("hang", "no answer within 10 s"),
         ("redirect", "redirects are not followed"),
         ("huge", "more than 1048576 bytes"),
         ("not_json", "no JSON object"),

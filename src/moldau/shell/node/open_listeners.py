@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from moldau.core.authentication.settings import sasl_settings
+from moldau.wire.protocol.sasl_tokens import OAUTHBEARER, PLAIN
 from moldau.wire.protocol.security_protocols import PLAINTEXT, SASL_PLAINTEXT
 
 if TYPE_CHECKING:
@@ -24,12 +25,19 @@ def warn_of_open_listeners(settings: BrokerSettings, log: EventLog) -> None:
                 f"whoever reaches {_listed(open_to_all)} may read, write and change everything: without TLS or SASL, "
                 "and without authorizer.class.name. Bind it to a loopback address, or see docs/operate/acls.md",
             )
-    bare = [name for name in reachable if _takes_bare_passwords(settings, name)]
+    bare = [name for name in reachable if _takes_in_plain_text(PLAIN, settings, name)]
     if bare:
         log.warn(
             "passwords in plain text",
             f"passwords cross the network in plain text to {_listed(bare)}: PLAIN over SASL_PLAINTEXT. Use SASL_SSL, "
             "or SCRAM alone",
+        )
+    bearer = [name for name in reachable if _takes_in_plain_text(OAUTHBEARER, settings, name)]
+    if bearer:
+        log.warn(
+            "tokens in plain text",
+            f"tokens cross the network in plain text to {_listed(bearer)}, and whoever reads one may use it: "
+            "OAUTHBEARER over SASL_PLAINTEXT. Use SASL_SSL",
         )
     http = settings.moldau_http_listener
     if http and not _is_loopback(http.rpartition(":")[0]):
@@ -49,9 +57,9 @@ def _http_settings(settings: BrokerSettings) -> tuple[tuple[str, bool], ...]:
     )
 
 
-def _takes_bare_passwords(settings: BrokerSettings, name: str) -> bool:
+def _takes_in_plain_text(mechanism: str, settings: BrokerSettings, name: str) -> bool:
     is_bare = settings.protocol_of(name) == SASL_PLAINTEXT
-    return is_bare and "PLAIN" in sasl_settings(name, settings).mechanisms
+    return is_bare and mechanism in sasl_settings(name, settings).mechanisms
 
 
 def _is_loopback(host: str) -> bool:

@@ -16,6 +16,13 @@ SASL = {
     "inter.broker.listener.name": "SASL",
     "listener.name.sasl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="secret";',
 }
+BEARER = {
+    **SASL,
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "file:/keys.json",
+    "sasl.oauthbearer.expected.audience": "kafka",
+    "sasl.oauthbearer.expected.issuer": "https://issuer",
+}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,8 @@ SASL = {
         ({"listeners": "PLAINTEXT://10.0.0.1:9092", "authorizer.class.name": STANDARD_AUTHORIZER}, None),
         ({**SASL, "listeners": "SASL://10.0.0.1:9092", "sasl.enabled.mechanisms": "PLAIN"}, "passwords cross"),
         ({**SASL, "listeners": "SASL://127.0.0.1:9092", "sasl.enabled.mechanisms": "PLAIN"}, None),
+        ({**BEARER, "listeners": "SASL://10.0.0.1:9092"}, "tokens cross the network in plain text to listener SASL"),
+        ({**BEARER, "listeners": "SASL://127.0.0.1:9092"}, None),
     ],
 )
 def test_only_a_listener_off_the_loopback_address_is_told(
