@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client.admin.tokens import describe_tokens
+from moldau.client.admin.tokens import create_token, describe_tokens, expire_token
+from moldau.products.service.logins.tokens import Token
 from moldau.testing import allow
 from moldau.testing.cluster import Cluster
 from moldau.transport.access import open_admin
@@ -90,6 +91,28 @@ def test_the_token_of_a_session_is_the_persons_and_gone_after_log_out(cluster: C
     cluster.wait_for(lambda: len(tokens_of(cluster, "alice")) <= len(before))
 
 
+def test_the_service_renews_a_token_in_the_second_half_of_its_time(cluster: Cluster) -> None:
+    now_s = [0.0]
+    with open_admin(cluster.access("alice")) as admin:
+        made = create_token(admin, renewers=["User:console"])
+        token = Token(made, cluster.access("alice"), cluster.access("console"), lambda: now_s[0])
+
+        def expires_ms() -> int:
+            [found] = [each for each in describe_tokens(admin, ["User:alice"]) if each.token_id == made.token_id]
+            return found.expires_ms
+
+        now_s[0] = token.lasts_s / 7 * 0.4  # a token holds for a day, and a week with its renewals
+        assert token.renew()
+        assert expires_ms() == made.expires_ms
+        now_s[0] = token.lasts_s / 7 * 0.6
+        assert token.renew()
+        assert expires_ms() > made.expires_ms
+        token.end()
+        assert made.token_id not in tokens_of(cluster, "alice")
+        now_s[0] *= 2
+        assert not token.renew()
+
+
 def test_a_service_that_stops_gives_its_tokens_back(cluster: Cluster, tmp_path: Path) -> None:
     before = tokens_of(cluster, "carol")
     with console_of(cluster.access("console"), tmp_path, ROLES) as address:
@@ -99,8 +122,6 @@ def test_a_service_that_stops_gives_its_tokens_back(cluster: Cluster, tmp_path: 
 
 
 def test_a_person_whose_token_was_removed_at_the_cluster_sees_nothing_more(cluster: Cluster, console: str) -> None:
-    from moldau.client.admin.tokens import expire_token
-
     browser = logged_in(console, "alice")
     with open_admin(cluster.access("alice")) as admin:
         for token in describe_tokens(admin, ["User:alice"]):

@@ -7,7 +7,7 @@ renews it while the session lives, and removes it at log-out. It lives no longer
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -45,13 +45,20 @@ class Token:
     """Of one session. `access`: to the cluster, by the token. `service`: the access of the service, which renews the
     token; `lasts_s`: at most."""
 
-    def __init__(self, token: DelegationToken, access: ClusterAccess, service: ClusterAccess) -> None:
+    def __init__(
+        self,
+        token: DelegationToken,
+        access: ClusterAccess,
+        service: ClusterAccess,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.access = access
         self.lasts_s = (token.max_ms - token.issued_ms) / 1_000
         self._hmac = token.hmac
         self._service = service
         self._period_s = (token.expires_ms - token.issued_ms) / 1_000
-        self._renewed_s = time.monotonic()
+        self._clock = clock
+        self._renewed_s = clock()
 
     @classmethod
     def exchange(
@@ -82,7 +89,7 @@ class Token:
 
     def renew(self) -> bool:
         """False: the token has ended. Asks nothing in the first half of its time."""
-        age_s = time.monotonic() - self._renewed_s
+        age_s = self._clock() - self._renewed_s
         if age_s < self._period_s / 2:
             return True
         try:
@@ -90,7 +97,7 @@ class Token:
                 expires_ms = renew_token(admin, self._hmac)
         except KafkaError as error:
             return error.is_retriable and age_s < self._period_s
-        self._renewed_s, self._period_s = time.monotonic(), max(1.0, expires_ms / 1_000 - time.time())
+        self._renewed_s, self._period_s = self._clock(), max(1.0, expires_ms / 1_000 - time.time())
         return True
 
     def end(self) -> None:
