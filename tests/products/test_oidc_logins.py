@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 from collections.abc import Callable, Iterator
@@ -9,11 +10,17 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.client.protocol.access import ClusterAccess
 from moldau.testing.cluster import Cluster
+from moldau.wire.protocol.jaas import BEARER_MODULE
 from tests.support.certificates import authority
-from tests.support.issuer import Client, Fault, Issuer, Person
+from tests.support.held_port import held_port, port_of
+from tests.support.issuer import AUDIENCE, Client, Fault, Issuer, Person
 from tests.support.json_web_tokens import Forgery
+from tests.support.running_broker import RunningBroker
 from tests.support.web_console import WebBrowser, console_of, sentence_in
 
 FILE = """
@@ -30,6 +37,7 @@ client.id = "console"
 client.secret = {{file = "oidc-secret"}}
 ca = "{ca}"
 """
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 NOT_VALID = "The token of the issuer is not valid."
 
 
@@ -175,3 +183,53 @@ def test_an_issuer_in_trouble_gets_one_clear_answer_and_no_session(
     assert browser.get("/topics", accept="text/plain")[0] == 401
     issuer.faults.clear()
     assert log_in(browser, issuer)[0] == 200
+
+
+@pytest.mark.slow
+def test_the_token_is_passed_on_to_the_cluster_where_the_person_acts(issuer: Issuer, tmp_path: Path) -> None:
+    (tmp_path / "jwks.json").write_text(json.dumps(issuer.jwks()))
+    (tmp_path / "token").write_text(issuer.token("console"))
+    (tmp_path / "oidc-secret").write_text("PLANTED-client-secret\n")
+    prefix = "listener.name.oauth.oauthbearer.sasl"
+    with held_port() as plain, held_port() as bearer:
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port_of(plain)},OAUTH://127.0.0.1:{port_of(bearer)}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OAUTH:SASL_PLAINTEXT",
+            "log.dirs": str(tmp_path / "data"),
+            "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+            f"{prefix}.jaas.config": f"{BEARER_MODULE} required;",
+            f"{prefix}.server.callback.handler.class": HANDLER,
+            "sasl.oauthbearer.jwks.endpoint.url": f"file:{tmp_path / 'jwks.json'}",
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "sasl.oauthbearer.expected.issuer": issuer.url,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:alice",
+        }
+        config = tmp_path / "node.properties"
+        config.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
+        broker = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
+        try:
+            admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port_of(plain)}"})
+            admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(60)
+            producer = Producer({"bootstrap.servers": f"127.0.0.1:{port_of(plain)}"})
+            producer.produce("orders", b"coffee")
+            assert producer.flush(60) == 0
+            access = ClusterAccess.from_properties(
+                {
+                    "bootstrap.servers": f"127.0.0.1:{port_of(bearer)}",
+                    "security.protocol": "SASL_PLAINTEXT",
+                    "sasl.mechanism": "OAUTHBEARER",
+                    "sasl.oauthbearer.token.endpoint.url": f"file://{tmp_path / 'token'}",
+                }
+            )
+            text = FILE.format(issuer=issuer.url, ca=authority().write(tmp_path))
+            text = text.replace('without_tokens = "service"\n', "").replace('"alice"', '"*"')
+            with console_of(access, tmp_path, text) as address:
+                alice, bob = browser_of(address, tmp_path), browser_of(address, tmp_path)
+                status, page = log_in(alice, issuer)
+                assert (status, "acts as" in page) == (200, False)
+                assert "coffee" in alice.get("/topics/orders/records")[1]
+                assert log_in(bob, issuer, "bob")[0] == 200
+                assert bob.get("/topics/orders/records")[0] == 404  # no ACL lets bob know of it
+        finally:
+            broker.stop()
