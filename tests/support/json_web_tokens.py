@@ -128,8 +128,13 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def is_signed_by(key: SigningKey, token: str) -> bool:
+    """By this key, and with the algorithm that the header names."""
     data, _, signature = token.rpartition(".")
-    return key.verify(data.encode(), _bytes64(signature))
+    try:
+        header = json.loads(_bytes64(data.partition(".")[0]))
+        return header["alg"] == key.algorithm and key.verify(data.encode(), _bytes64(signature))
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _json64(value: Claims) -> str:

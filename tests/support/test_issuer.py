@@ -67,8 +67,9 @@ def test_an_assertion_takes_the_place_of_a_secret() -> None:
         form = {"grant_type": "client_credentials", "client_assertion_type": ASSERTION}
         answer = _ask(issuer.token_url, {**form, "client_assertion": signed(key, claims)})
         assert _subject(issuer, answer["access_token"]) == "signer"
-        with pytest.raises(HTTPError, match="401"):
-            _ask(issuer.token_url, {**form, "client_assertion": signed(SigningKey("RSA"), claims)})
+        for wrong in (signed(SigningKey("RSA"), claims), signed(key, claims, {"alg": "ES256"}), "a.b.c", "x"):
+            with pytest.raises(HTTPError, match="401"):
+                _ask(issuer.token_url, {**form, "client_assertion": wrong})
 
 
 def test_a_person_logs_in_with_a_code_and_its_proof() -> None:
