@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from moldau.client.admin.tokens import describe_tokens
+from moldau.client.protocol.access import ClusterAccess
+from moldau.transport.access import open_admin
 from moldau.wire.protocol.jaas import SCRAM_MODULE, LoginModule, encode_jaas_config
 from tests.conformance.kafka_tools.runner import Ran, Tool, run_kafkas, run_ours
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA
@@ -17,6 +21,7 @@ from tests.support.cluster_with_tokens import cluster_with_tokens
 
 pytestmark = NEEDS_APACHE_KAFKA
 USERS = ("alice", "bob", "eve")
+KNOWN_S = 30.0
 TOOL = "kafka-delegation-tokens"
 SHOWN = (
     (r"tokenId : [\w-]{22}", "tokenId : TOKENTOKENTOKENTOKENTO"),
@@ -29,8 +34,8 @@ SHOWN = (
 class Users:
     """The files of client settings, and the tools that take them."""
 
-    def __init__(self, servers: str, folder: Path, passwords: dict[str, str]) -> None:
-        self.servers, self.folder = servers, folder
+    def __init__(self, servers: str, access: ClusterAccess, folder: Path, passwords: dict[str, str]) -> None:
+        self.servers, self.access, self.folder = servers, access, folder
         for user, password in passwords.items():
             self.write(user, {"username": user, "password": password})
 
@@ -46,12 +51,19 @@ class Users:
         config = str(self.folder / user)
         return tool([TOOL, "--bootstrap-server", self.servers, "--command-config", config, *words], "")
 
+    def wait_until_known(self, hmac: str) -> None:
+        """Apache Kafka's broker knows of a token a moment after its controller has answered."""
+        deadline_s = time.monotonic() + KNOWN_S
+        with open_admin(self.access) as admin:
+            while hmac not in [token.password for token in describe_tokens(admin)]:
+                assert time.monotonic() < deadline_s
+
 
 @pytest.fixture(scope="module", params=["moldau", "kafka"])
 def users(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
     passwords = {user: secrets.token_hex(8) for user in USERS}
-    with cluster_with_tokens(request.param, passwords) as (servers, _):
-        yield Users(servers, tmp_path_factory.mktemp("users"), passwords)
+    with cluster_with_tokens(request.param, passwords) as (servers, access):
+        yield Users(servers, access, tmp_path_factory.mktemp("users"), passwords)
 
 
 def shown(ran: Ran) -> tuple[int, str, str]:
@@ -68,6 +80,7 @@ def life_of_a_token(users: Users, tool: Tool) -> list[tuple[int, str, str]]:
     made = users.run(tool, "alice", "--create", *words)
     found = re.search(r"[A-Za-z0-9+/]{86}==", made[1])
     assert found is not None, made
+    users.wait_until_known(found[0])
     hmac = ("--hmac", found[0])
     steps = [
         made,
@@ -92,6 +105,7 @@ def test_both_tools_print_the_same_of_the_life_of_a_token(users: Users) -> None:
 def test_a_token_of_one_tool_logs_in_with_the_other(users: Users, maker: Tool, user: Tool) -> None:
     made = users.run(maker, "alice", "--create", "--max-life-time-period", "-1")
     row = made[1].rstrip().rpartition("\n")[2].split()
+    users.wait_until_known(row[1])
     users.write("token", {"username": row[0], "password": row[1], "tokenauth": "true"})
     asked = users.run(user, "token", "--create", "--max-life-time-period", "-1")
     # it is in, and a token makes no token
