@@ -73,9 +73,7 @@ def test_a_person_logs_in_sees_who_that_is_and_logs_out(console: str, fresh: Chr
     assert "orders" not in text_of(fresh)
 
 
-def test_the_live_page_is_live_with_a_session(
-    console: str, fresh: Chrome, wait: Callable[[Chrome, str], None]
-) -> None:
+def test_the_live_page_is_live_with_a_session(console: str, fresh: Chrome, wait: Callable[[Chrome, str], None]) -> None:
     fresh.get(f"{console}/login")
     log_in(fresh, "alice-secret")
     fresh.get(f"{console}/topics")

@@ -1,6 +1,7 @@
 """One HTTPS request to an issuer of tokens: a bounded time for all of it, a bounded answer, and no redirect.
 
-For clients that block their thread. HTTP without TLS reaches the loopback only.
+It blocks its thread; a node and other users of an event loop give it a thread. HTTP without TLS reaches the loopback
+only.
 """
 
 from __future__ import annotations
@@ -91,11 +92,20 @@ def https_context(ca_pem: str | None) -> ssl.SSLContext:
 class HttpsClient:
     """Asks with one context. May be used in any thread."""
 
-    def __init__(self, context: ssl.SSLContext | None, dialer: Dialer = TCP, *, timeout_ms: int = TIMEOUT_MS) -> None:
-        """`context`: None where only the loopback is asked, over HTTP."""
+    def __init__(
+        self,
+        context: ssl.SSLContext | None,
+        dialer: Dialer = TCP,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        ca_setting: str = CA_LOCATION,
+    ) -> None:
+        """`context`: None where only the loopback is asked, over HTTP. `ca_setting`: names the authorities of the
+        context, for the sentence that one is missing."""
         self._context = context
         self._dialer = dialer
         self._timeout_ms = timeout_ms
+        self._ca_setting = ca_setting
 
     def get(self, address: HttpAddress, *, max_bytes: int = MAX_ANSWER_BYTES) -> Answer:
         """The answer of status 200. Raises HttpFailedError."""
@@ -124,7 +134,7 @@ class HttpsClient:
         except TimeoutError:
             raise self._late() from None
         except KafkaError as error:  # refused in TLS 1.3, behind the handshake
-            raise _unreached(error) from error
+            raise self._unreached(error) from error
         except OSError as error:
             raise HttpFailedError(f"ended the connection: {error.strerror or error}", is_transient=True) from error
         finally:
@@ -137,7 +147,7 @@ class HttpsClient:
         try:
             return dialer.dial(address.host, address.port, self._left_ms(deadline_ms))
         except KafkaError as error:
-            raise _unreached(error) from error
+            raise self._unreached(error) from error
 
     def _exchange(
         self,
@@ -195,6 +205,18 @@ class HttpsClient:
     def _late(self) -> HttpFailedError:
         return HttpFailedError("did not answer in time", is_transient=True)
 
+    def _unreached(self, error: KafkaError) -> HttpFailedError:
+        if isinstance(error, TlsRefusedError):
+            cause = error.__cause__
+            if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in UNKNOWN_AUTHORITY:
+                unknown = "has a certificate of an authority that is not trusted here"
+                told = f"{unknown}; name that authority by {self._ca_setting}"
+                return HttpFailedError(told, is_transient=False)
+            if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in WRONG_HOST:
+                return HttpFailedError("has a certificate of another host", is_transient=False)
+            return HttpFailedError(f"cannot be asked: {error}", is_transient=False)
+        return HttpFailedError(f"cannot be asked: {error}", is_transient=True)
+
 
 def refused(status: int, detail: str = "") -> HttpFailedError:
     """The answer had another status than 200."""
@@ -206,18 +228,6 @@ def refused(status: int, detail: str = "") -> HttpFailedError:
 
 def _too_long(max_bytes: int) -> HttpFailedError:
     return HttpFailedError(f"answered more than {max_bytes} bytes", is_transient=False)
-
-
-def _unreached(error: KafkaError) -> HttpFailedError:
-    if isinstance(error, TlsRefusedError):
-        cause = error.__cause__
-        if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in UNKNOWN_AUTHORITY:
-            told = f"has a certificate of an authority that is not trusted here; name that authority by {CA_LOCATION}"
-            return HttpFailedError(told, is_transient=False)
-        if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in WRONG_HOST:
-            return HttpFailedError("has a certificate of another host", is_transient=False)
-        return HttpFailedError(f"cannot be asked: {error}", is_transient=False)
-    return HttpFailedError(f"cannot be asked: {error}", is_transient=True)
 
 
 def _is_loopback(host: str) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from moldau.core.authentication.key_set import KeySet
 
+TRUST_STORE: Final = "ssl.truststore.location"
 LOOK_AGAIN_MS: Final = 5_000
 """Between two looks at a file."""
 REFRESHES = "moldau.server:type=IssuerKeys,name=Refreshes"
@@ -42,12 +43,18 @@ Fetch = Callable[[KeySource, Workers], Awaitable[bytes]]
 
 
 async def fetch_keys(source: KeySource, workers: Workers) -> bytes:
-    """The document at an http or https URL. Raises FetchError; INVALID_CONFIG where a store of certificates is bad."""
+    """The document at an http or https URL. Raises NoKeysError; INVALID_CONFIG where a store of certificates is bad."""
     from moldau.core.authentication.key_set import MAX_KEY_SET_BYTES
-    from moldau.transport.http_fetch import HttpRequest, fetch
+    from moldau.transport.https_request import HttpFailedError, HttpsClient, parse_address
 
     context = await workers.run(partial(_context, source)) if source.url.startswith("https:") else None
-    return await fetch(HttpRequest(source.url), MAX_KEY_SET_BYTES, context)
+    https, address = HttpsClient(context, ca_setting=TRUST_STORE), parse_address(source.url)
+    try:
+        # not one of the workers, which the disk needs
+        answer = await asyncio.to_thread(https.get, address, max_bytes=MAX_KEY_SET_BYTES)
+    except HttpFailedError as error:
+        raise NoKeysError(f"the issuer {error}") from error
+    return answer.body
 
 
 class IssuerKeys:
@@ -185,13 +192,13 @@ class SourceKeys:
             stamp, data = await self._workers.run(partial(_read_changed, path, self._stamp))
         except OSError as error:
             self._stamp = None
-            raise KeyFileError(f"the file cannot be read: {error.strerror}") from None
+            raise NoKeysError(f"the file cannot be read: {error.strerror}") from None
         self._stamp = stamp
         return data
 
 
-class KeyFileError(MoldauError):
-    """The file with the keys cannot be read."""
+class NoKeysError(MoldauError):
+    """The document with the keys cannot be read."""
 
 
 def _refuse(_: str) -> Bearer:

@@ -182,6 +182,7 @@ def test_machines_read_the_metrics_alone_of_a_service_with_pages(tmp_path: Path)
         (f'[machines.p]\nsubjects = ["a"]\nsha256 = "{KEPT}"', "must be like"),
         ("\n".join(f'[machines.m{n}]\nsha256 = "{KEPT}"' for n in range(MAX_MACHINES + 1)), "more than 1000"),
     ],
+    ids=range(8),
 )
 def test_a_file_that_is_wrong_is_told_without_its_secrets(tmp_path: Path, table: str, told: str) -> None:
     with pytest.raises(LoginFileError, match=told) as refused:

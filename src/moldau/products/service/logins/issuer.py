@@ -6,7 +6,6 @@ one that the token asks for; its issuer, audience and times.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import ssl
@@ -23,11 +22,11 @@ from joserfc.jwk import KeySet
 from moldau.products.service.logins.settings import USER, LoginFileError, LoginSettings, OidcSettings
 from moldau.products.service.logins.source import LoginRefused, NoAnswer
 from moldau.products.service.people import How, Person
-from moldau.transport.http_fetch import FetchError, HttpRequest, fetch
+from moldau.transport.https_request import HttpFailedError, HttpsClient, parse_address, refused
 
 MAX_BYTES: Final = 256 << 10
 """Of an answer of the issuer."""
-TIMEOUT_S: Final = 10.0
+TIMEOUT_MS: Final = 10_000
 KEYS_LAST_S: Final = 300.0
 SKEW_S: Final = 60
 """How far the clocks of the issuer and of this machine may be apart."""
@@ -42,11 +41,12 @@ class Issuer:
 
     def __init__(self, path: Path, settings: OidcSettings) -> None:
         self._settings = settings
-        self._tls = _context(path, settings)
+        self._https = HttpsClient(_context(path, settings), timeout_ms=TIMEOUT_MS, ca_setting="oidc.ca")
         self._lock = threading.Lock()
         self._known: dict[str, Any] = {}
         self._keys: KeySet | None = None
-        self._keys_s = 0.0
+        self._keys_s = self._next_try_s = 0.0
+        self._failure: str | None = None
 
     def claims(self, token: str, audience: str, **exactly: str) -> dict[str, Any]:
         """Of a valid token for this audience. `exactly`: values of more claims. Raises LoginRefused, NoAnswer."""
@@ -76,18 +76,32 @@ class Issuer:
         return name
 
     def _key_set(self, *, is_new: bool) -> KeySet:
-        """Those of the issuer; fetched again for a token that the known ones do not explain, at most once a second."""
+        """Those of the issuer; fetched again for a token that the known ones do not explain, at most once a second.
+        After a failure the known ones serve. The issuer is then left alone for as long as the failure took: requests do
+        not wait for a silent one, one after the other. Raises NoAnswer."""
         with self._lock:
-            age_s = time.monotonic() - self._keys_s
-            if self._keys is None or age_s > KEYS_LAST_S or (is_new and age_s > 1):
-                found = self.ask(self.endpoint("jwks_uri"))
+            now_s = time.monotonic()
+            age_s = now_s - self._keys_s
+            if self._keys is not None and age_s <= KEYS_LAST_S and not (is_new and age_s > 1):
+                return self._keys
+            if self._failure is None or now_s >= self._next_try_s:
                 try:
-                    usable = [key for key in found["keys"] if key.get("kty") in ALGORITHMS]
-                    self._keys = KeySet.import_key_set({"keys": usable})
-                except (JoseError, ValueError, TypeError, KeyError, AttributeError):
-                    raise NoAnswer("The keys of the issuer cannot be read.") from None
-                self._keys_s = time.monotonic()
+                    self._keys, self._failure, self._keys_s = self._fetched_keys(), None, now_s
+                except NoAnswer as error:
+                    self._failure = str(error)
+                    self._next_try_s = 2 * time.monotonic() - now_s
+            if self._keys is None:
+                raise NoAnswer(str(self._failure))
             return self._keys
+
+    def _fetched_keys(self) -> KeySet:
+        """Raises NoAnswer."""
+        found = self.ask(self.endpoint("jwks_uri"))
+        try:
+            usable = [key for key in found["keys"] if key.get("kty") in ALGORITHMS]
+            return KeySet.import_key_set({"keys": usable})
+        except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+            raise NoAnswer("The keys of the issuer cannot be read.") from None
 
     def endpoint(self, name: str) -> str:
         """Of the issuer's configuration, which is asked for once. Raises NoAnswer."""
@@ -102,15 +116,22 @@ class Issuer:
             raise NoAnswer(f"The issuer names no {name} by https.")
         return address
 
-    def ask(self, url: str, headers: tuple[tuple[str, str], ...] = (), body: bytes | None = None) -> dict[str, Any]:
+    def ask(self, url: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> dict[str, Any]:
         """Raises NoAnswer; LoginRefused where the issuer refuses a code."""
         try:
-            data = asyncio.run(fetch(HttpRequest(url, headers, body), MAX_BYTES, self._tls, TIMEOUT_S))
-            found = json.loads(data)
-        except FetchError as error:
-            if error.is_lasting and body is not None:
-                raise LoginRefused(REFUSED) from None
-            raise NoAnswer(f"The issuer does not answer: {error}.") from error
+            address = parse_address(url)
+        except ValueError as error:
+            raise NoAnswer(f"An address of the issuer {error}.") from None
+        method = "GET" if body is None else "POST"
+        try:
+            answer = self._https.request(method, address, headers or {}, body or b"", max_bytes=MAX_BYTES)
+            if body is not None and 400 <= answer.status < 500:
+                raise LoginRefused(REFUSED)
+            if answer.status != 200:
+                raise refused(answer.status)
+            found = json.loads(answer.body)
+        except HttpFailedError as error:
+            raise NoAnswer(f"The issuer {error}.") from error
         except (ValueError, RecursionError):
             raise NoAnswer("The answer of the issuer is no JSON.") from None
         if not isinstance(found, dict):

@@ -122,7 +122,7 @@ class IssuerSource:
         except KafkaError as error:
             raise NoAnswer(f"The secret of this service cannot be read: {error.message}") from error
         user = base64.b64encode(f"{self._oidc.client_id}:{secret}".encode()).decode()
-        headers = (("Authorization", f"Basic {user}"), ("Content-Type", "application/x-www-form-urlencoded"))
+        headers = {"Authorization": f"Basic {user}", "Content-Type": "application/x-www-form-urlencoded"}
         return self._issuer.ask(self._issuer.endpoint("token_endpoint"), headers, urlencode(form).encode())
 
     def _claims(self, token: str, nonce: str) -> dict[str, Any]:
