@@ -74,9 +74,12 @@ class Person(msgspec.Struct, frozen=True):
 
     def role_on(self, subject: str | None) -> Role:
         """The role for a subject of a registry; None: for all that is no subject."""
-        if subject is None:
-            return self.role
-        return max([self.role, *(role for prefix, role in self.subjects if subject.startswith(prefix))])
+        return role_for(self.role, self.subjects, subject)
+
+
+def role_for(everywhere: Role, prefixes: Sequence[tuple[str, Role]], subject: str | None) -> Role:
+    """The greatest role that covers a subject; None: all that is no subject."""
+    return max([everywhere, *(role for prefix, role in prefixes if (subject or "").startswith(prefix))])
 
 
 NOBODY: Final = Person("User:ANONYMOUS", Role.NOBODY, How.NOT)

@@ -14,7 +14,7 @@ import msgspec
 
 from moldau.products.registry.core.records import SchemaValue
 from moldau.products.registry.core.refusals import denied
-from moldau.products.service.people import Person, Role
+from moldau.products.service.people import Person, Role, role_for
 
 
 class Operation(enum.Enum):
@@ -45,7 +45,7 @@ class Rights(msgspec.Struct, frozen=True):
 
     def role(self, subject: str | None) -> Role:
         """For the subject; of None: for what belongs to all subjects together."""
-        return max([self.everywhere, *(role for prefix, role in self.prefixes if (subject or "").startswith(prefix))])
+        return role_for(self.everywhere, self.prefixes, subject)
 
     def may(self, operation: Operation, subject: str | None) -> bool:
         return self.role(subject) >= operation.role
