@@ -9,7 +9,7 @@ service puts the Person into the request: `person_of(request)`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 import msgspec
