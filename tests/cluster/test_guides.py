@@ -67,16 +67,27 @@ def run_line(line: str, address: str, directory: Path) -> None:
 
 
 def test_each_example_is_of_a_kind_that_is_run() -> None:
-    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml", "json", "toml"}
+    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml", "json", "toml", "properties"}
     assert len(PYTHON) >= 14
     assert len(SHELL) >= 4
 
 
-def test_the_profile_of_the_guide_is_read(tmp_path: Path) -> None:
-    (block,) = (block for block in blocks() if block.language == "toml")
+PROFILES = [block for block in blocks() if block.language == "toml" and block.text.startswith("[profiles.")]
+
+
+@pytest.mark.parametrize("block", PROFILES, ids=lambda block: block.id)
+def test_a_profile_of_the_guides_is_read(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "profiles.toml"
     file.touch(mode=0o600)
     file.write_text(block.text)
+    name = block.text.partition("]")[0].removeprefix("[profiles.")
+    assert profile_properties(file, name)["bootstrap.servers"].startswith("kafka-1.example.org:909")
+
+
+def test_secrets_of_a_profile_are_references(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.toml"
+    file.touch(mode=0o600)
+    file.write_text(PROFILES[0].text)
     properties = profile_properties(file, "production")
     assert properties["security.protocol"] == "SASL_SSL"
     assert properties["sasl.password"] == "${env:KAFKA_PASSWORD}"

@@ -21,7 +21,7 @@ from moldau.wire.protocol.messages.transactions import (
 from tests.support.brokers import Brokers, run_brokers
 
 COUNT = 20
-SHORT_S = 0.2
+SHORT_S = 0.5
 """Less than `replica.lag.time.max.ms`: who stands still for so long stays in sync."""
 
 

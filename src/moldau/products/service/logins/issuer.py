@@ -28,6 +28,8 @@ MAX_BYTES: Final = 256 << 10
 """Of an answer of the issuer."""
 TIMEOUT_MS: Final = 10_000
 KEYS_LAST_S: Final = 300.0
+SLOW_S: Final = 5.0
+"""A failed fetch of keys that took so long is not repeated at once."""
 SKEW_S: Final = 60
 """How far the clocks of the issuer and of this machine may be apart."""
 ALGORITHMS: Final = {"RSA": ("RS256", "PS256"), "EC": ("ES256", "ES384", "ES512")}
@@ -77,7 +79,7 @@ class Issuer:
 
     def _key_set(self, *, is_new: bool) -> KeySet:
         """Those of the issuer; fetched again for a token that the known ones do not explain, at most once a second.
-        After a failure the known ones serve. The issuer is then left alone for as long as the failure took: requests do
+        After a failure the known ones serve. A slow failure leaves the issuer alone for as long as it took: requests do
         not wait for a silent one, one after the other. Raises NoAnswer."""
         with self._lock:
             now_s = time.monotonic()
@@ -89,7 +91,8 @@ class Issuer:
                     self._keys, self._failure, self._keys_s = self._fetched_keys(), None, now_s
                 except NoAnswer as error:
                     self._failure = str(error)
-                    self._next_try_s = 2 * time.monotonic() - now_s
+                    took_s = time.monotonic() - now_s
+                    self._next_try_s = now_s + (2 * took_s if took_s >= SLOW_S else 0)
             if self._keys is None:
                 raise NoAnswer(str(self._failure))
             return self._keys
