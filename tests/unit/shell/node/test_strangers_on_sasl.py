@@ -169,7 +169,9 @@ def held() -> list[object]:
     return [each for each in gc.get_objects() if isinstance(each, ServerConnection | LongFrame)]
 
 
-@pytest.mark.parametrize("how", ["logged in", "refused", "left", "late"])
+@pytest.mark.parametrize(
+    "how", ["logged in", *(pytest.param(how, marks=pytest.mark.slow) for how in ("refused", "left", "late"))]
+)
 def test_a_connection_that_has_ended_is_freed_without_the_collector(in_virtual_time: InVirtualTime, how: str) -> None:
     async def tell(node: NodeUnderTest) -> None:
         gc.collect()

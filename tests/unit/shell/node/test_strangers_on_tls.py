@@ -232,7 +232,9 @@ def held() -> list[object]:
     return [each for each in gc.get_objects() if isinstance(each, TlsTransport | ServerConnection)]
 
 
-@pytest.mark.parametrize("how", ["half", "garbage", "served", "broken later"])
+@pytest.mark.parametrize(
+    "how", ["served", *(pytest.param(how, marks=pytest.mark.slow) for how in ("half", "garbage", "broken later"))]
+)
 def test_a_connection_that_has_ended_is_freed_without_the_collector(
     in_virtual_time: InVirtualTime, tmp_path: Path, how: str
 ) -> None:
