@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -20,6 +19,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from moldau.cli import pipeline as pipeline_command
+from moldau.cli.commands import build_parser
 from moldau.cli.main import main
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import MoldauError
@@ -353,9 +353,7 @@ retry_timeout: 2 seconds
         thread = threading.Thread(target=take_the_broker_away)
         thread.start()
         try:
-            code = pipeline_command.run_page(
-                argparse.Namespace(file=page, once=False, port=None, report=None, set=[], spark=[], profile=None)
-            )
+            code = pipeline_command.run_page(build_parser().parse_args(["pipeline", "run", str(page)]))
         finally:
             thread.join(240)
     shown = capsys.readouterr()
