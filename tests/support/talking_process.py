@@ -81,6 +81,10 @@ class TalkingProcess:
         except subprocess.TimeoutExpired:
             return None
 
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self._process.terminate()
+
     def kill(self) -> int:
         """Its exit code; that of one that had ended stays."""
         self._process.kill()

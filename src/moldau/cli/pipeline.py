@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.cli import pipeline_runs, warm_up
 from moldau.cli.arguments import Subparsers, at_least_one, int32
-from moldau.cli.output import print_rows
+from moldau.cli.output import CommandError, print_rows
 from moldau.cli.pipeline_pages import (
     add_page,
     add_pages,
@@ -28,6 +28,7 @@ from moldau.cli.service import LOOPBACK, add_listen_argument, add_login_argument
 from moldau.types import hint
 
 if TYPE_CHECKING:
+    from moldau.cli.served_pages.boards import Boards
     from moldau.products.pipelines.page.page import PipelinePage
     from moldau.products.pipelines.running.runner import Onlooker
 
@@ -119,7 +120,11 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "started anew; one that cannot be run, or that its checkpoint does not take, is named, and what runs of it "
         "goes on. A process that fails is started again, after 1 s, then 2 s, at most 60 s. SIGTERM and Ctrl-C stop "
         "all of them.",
-        examples=("moldau pipeline serve pages", "moldau pipeline serve pages --boards"),
+        examples=(
+            "moldau pipeline serve pages",
+            "moldau pipeline serve pages --boards",
+            "moldau pipeline serve pages --listen 0.0.0.0:4040 --login people.toml",
+        ),
     )
     serve.add_argument("directory", type=Path, metavar="DIR", help="where the pages are")
     serve.add_argument(
@@ -127,6 +132,8 @@ def _add_runs(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="serve the board of each page on a free port of 127.0.0.1; `moldau page` links the boards",
     )
+    add_listen_argument(serve, "serve the boards there, each on a port of its own from PORT on (0: free ones)")
+    add_login_argument(serve)
     add_parameters(serve)
     add_spark_settings(serve)
     serve.set_defaults(run=serve_pages)
@@ -202,17 +209,30 @@ def serve_pages(arguments: argparse.Namespace) -> int:
 
         given = {"--set": arguments.set, "--spark": arguments.spark}
         words = [word for flag, pairs in given.items() for name, value in pairs for word in (flag, f"{name}={value}")]
-        if arguments.boards:
-            words += ["--port", "0"]
         if arguments.profile is not None:
             words += ["--profile", arguments.profile]
         found = PageDirectory(arguments.directory, parameters_of(arguments), profile=profile_of(arguments))
-        return serve_directory(found, words)
+        return serve_directory(found, words, boards)
 
+    boards = _boards_of(arguments)
     if not arguments.directory.is_dir():
         print(f"moldau pipeline: {arguments.directory} is no directory", file=sys.stderr)
         return 2
     return exit_code_of(serve)
+
+
+def _boards_of(arguments: argparse.Namespace) -> Boards | None:
+    """Of the pages of a directory. Raises CommandError where they would be open to others, before a page is run."""
+    from moldau.cli.served_pages.boards import Boards
+
+    if not arguments.boards and arguments.listen is None:
+        if arguments.login is not None:
+            raise CommandError("--login is for the boards: add --boards, or --listen HOST:PORT")
+        return None
+    opening = opening_of(arguments)
+    host, port = arguments.listen or (LOOPBACK, 0)
+    login = [] if arguments.login is None else ["--login", str(arguments.login)]
+    return Boards(host, port, opening.scheme, login)
 
 
 def _through_spark(arguments: argparse.Namespace, action: Callable[[PipelinePage, argparse.Namespace], int]) -> int:

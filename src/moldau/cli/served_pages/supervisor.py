@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from moldau.cli.served_pages.boards import Boards
 from moldau.cli.served_pages.directory import Finding, PageDirectory
 from moldau.products.pipelines.page.page import PipelinePage
 
@@ -29,16 +30,16 @@ _NO_PAGE = 2
 """The exit code of a run whose page cannot be meant: as long as its file stays as it is, so does the code."""
 
 
-def serve_directory(found: PageDirectory, words: Sequence[str]) -> int:
+def serve_directory(found: PageDirectory, words: Sequence[str], boards: Boards | None = None) -> int:
     """Runs until Ctrl-C or SIGTERM: then each page ends after the batch that is being written. `words`: arguments that
-    each run gets. Gives the exit code."""
-    return asyncio.run(_serve(found, words))
+    each run gets. `boards`: where their boards listen; None: there are none. Gives the exit code."""
+    return asyncio.run(_serve(found, words, boards))
 
 
-async def _serve(found: PageDirectory, words: Sequence[str]) -> int:
+async def _serve(found: PageDirectory, words: Sequence[str], boards: Boards | None) -> int:
     loop = asyncio.get_running_loop()
     pages: dict[Path, ServedPage] = {}
-    following = loop.create_task(_follow(found, pages, words))
+    following = loop.create_task(_follow(found, pages, words, boards))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, following.cancel)  # also while a changed page is waited for
     with suppress(asyncio.CancelledError):
@@ -47,7 +48,9 @@ async def _serve(found: PageDirectory, words: Sequence[str]) -> int:
     return 0
 
 
-async def _follow(found: PageDirectory, pages: dict[Path, ServedPage], words: Sequence[str]) -> None:
+async def _follow(
+    found: PageDirectory, pages: dict[Path, ServedPage], words: Sequence[str], boards: Boards | None = None
+) -> None:
     """Takes what changes, until it is cancelled. A page that stops slowly holds up its own file alone."""
     start_one = asyncio.Lock()
     taking: dict[Path, asyncio.Task[None]] = {}
@@ -57,7 +60,7 @@ async def _follow(found: PageDirectory, pages: dict[Path, ServedPage], words: Se
             taking = {file: task for file, task in taking.items() if not task.done()}
             for finding in found.look(list(taking)):
                 if finding.file not in pages:
-                    pages[finding.file] = ServedPage(finding.file, start_one, words)
+                    pages[finding.file] = ServedPage(finding.file, start_one, words, boards)
                 task = group.create_task(take(pages[finding.file], finding, tuple(leaving)))
                 taking[finding.file] = task
                 if finding.is_gone:
@@ -80,17 +83,18 @@ async def take(served: ServedPage, finding: Finding, leaving: Collection[asyncio
     if finding.page is not None:
         served.start(finding.page)
     else:
-        served.tell("is gone, and has stopped")
+        served.leave()
 
 
 class ServedPage:
     """The process of one page, and those that take its place."""
 
-    def __init__(self, file: Path, start_one: asyncio.Lock, words: Sequence[str]) -> None:
+    def __init__(self, file: Path, start_one: asyncio.Lock, words: Sequence[str], boards: Boards | None = None) -> None:
         """`start_one`: held by the one page that starts: a start of Spark takes all cores for seconds."""
         self._file = file
         self._start_one = start_one
         self._words = words
+        self._boards = boards
         self._process: Process | None = None
         self._ending: Process | None = None
         self._keeping: asyncio.Task[None] | None = None
@@ -100,7 +104,9 @@ class ServedPage:
         return self._keeping is not None and not self._keeping.done()
 
     def start(self, page: PipelinePage) -> None:
-        self.tell(f"runs {page.name}: {', '.join(query.name for query in page.queries)}")
+        address = self._boards.address(self._file) if self._boards is not None else None
+        board = f"; board {address}" if address is not None else ""
+        self.tell(f"runs {page.name}: {', '.join(query.name for query in page.queries)}{board}")
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def stop(self) -> None:
@@ -121,6 +127,12 @@ class ServedPage:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+    def leave(self) -> None:
+        """Its file is gone, and its process has stopped."""
+        if self._boards is not None:
+            self._boards.leave(self._file)
+        self.tell("is gone, and has stopped")
 
     def tell(self, what: str) -> None:
         print(f"{self._file.name}: {what}", flush=True)
@@ -146,8 +158,9 @@ class ServedPage:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _begin(self) -> Process:
+        words = [*self._words, *(self._boards.words(self._file) if self._boards is not None else ())]
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "moldau.cli.served_pages.driver", str(self._file), *self._words),
+            *(sys.executable, "-m", "moldau.cli.served_pages.driver", str(self._file), *words),
             stdin=PIPE,
             stdout=PIPE,
             start_new_session=True,  # Ctrl-C is for the supervisor
