@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import threading
@@ -22,6 +23,11 @@ from moldau.transport.service_tls import LOOK_AGAIN_S, ServiceTls
 MAX_CONNECTIONS = 100
 IDLE_CHECK_S = 30.0
 END_WITHIN_S = 10.0
+LAST_ANSWERS_S = 1
+"""For answers that are being sent when the service stops."""
+LAST_WORDS_S = 0.5
+"""After this time of the end, connections whose answer is whole are cut: a client with TLS that only keeps its
+connection does not answer the alert that ends it."""
 
 
 def serve(
@@ -59,12 +65,32 @@ def serve(
     if idle_exit_s:
         threading.Thread(target=end_when_idle, name="idle", daemon=True).start()
     try:
-        asyncio.run(server.serve([listening]))
+        with _ended_by_sigterm(server):
+            asyncio.run(server.serve([listening]))
     except KeyboardInterrupt:
         pass
     finally:
         service.close()
         close()
+
+
+@contextmanager
+def _ended_by_sigterm(server: uvicorn.Server) -> Iterator[None]:
+    """uvicorn raises a signal once more when it has ended: the process would die of it, and close nothing else. A
+    second SIGTERM kills."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -100,7 +126,7 @@ class _Server(uvicorn.Server):
                 ws="none",
                 limit_concurrency=MAX_CONNECTIONS,
                 timeout_keep_alive=5,
-                timeout_graceful_shutdown=1,
+                timeout_graceful_shutdown=LAST_ANSWERS_S,
             )
         )
         self._service = service
@@ -122,5 +148,13 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.close()
+        cut = asyncio.get_running_loop().call_later(LAST_WORDS_S, self._cut_idle)
         await super().shutdown(sockets)
+        cut.cancel()
         await self._service.end()
+
+    def _cut_idle(self) -> None:
+        for connection in list(self.server_state.connections):
+            transport = connection.transport
+            if transport is not None and transport.is_closing():
+                transport.abort()
