@@ -6,6 +6,7 @@ import http.client
 import urllib.parse
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,13 @@ def test_wrong_passwords_are_slowed_down(console: str) -> None:
     assert answers[:5] == [403] * 5
     assert answers.count(429) >= 10
     assert int(browser.headers["retry-after"]) >= 1
+
+
+def test_logins_of_one_address_at_the_same_time_all_get_in(console: str) -> None:
+    browsers = {name: WebBrowser(console) for name in ("alice", "bob", "carol")}
+    with ThreadPoolExecutor(len(browsers)) as threads:
+        answers = [threads.submit(each.log_in, name, f"{name}-secret") for name, each in browsers.items()]
+    assert [answer.result()[0] for answer in answers] == [200] * len(browsers)
 
 
 @pytest.mark.slow

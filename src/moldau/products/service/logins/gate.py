@@ -28,15 +28,13 @@ from moldau.products.service.logins.forms import is_same_origin, local_path, rea
 from moldau.products.service.logins.sessions import Session, Sessions, is_same
 from moldau.products.service.logins.settings import CLUSTER, LoginSettings
 from moldau.products.service.logins.source import Login, LoginRefused, NoAnswer, OidcSource, PasswordSource
+from moldau.products.service.logins.turns import MAX_TRIES, Turns
 from moldau.products.service.look.pages import templates_in
 from moldau.products.service.people import NOBODY, Person, Role, person_of, put_admitted
 from moldau.products.service.routes import ServedRoute
 
 LOGIN, LOGOUT, EVERYWHERE, ME = "/login", "/logout", "/logout-everywhere", "/me"
 OIDC_START, OIDC_BACK = "/login/oidc", "/login/oidc/back"
-MAX_TRIES = 64
-"""Logins that are tried at the same time, one of each address; others get 503. A broker answers a wrong password late,
-up to 10 s: that must not keep a right one waiting."""
 MAX_NAME, MAX_PASSWORD = 255, 4_096
 SWEEP_S = 30.0
 WRONG = "The name or the password is wrong."
@@ -70,7 +68,7 @@ class Gate:
         self._sessions = Sessions(settings.idle_s)
         self._attempts = Attempts()
         self._key = secrets.token_bytes(32)
-        self._trying: set[str] = set()
+        self._turns = Turns()
         self._threads = ThreadPoolExecutor(MAX_TRIES, thread_name_prefix="login")
         self._sweeping: asyncio.Task[None] | None = None
         self._giving_back: set[asyncio.Future[None]] = set()
@@ -157,17 +155,24 @@ class Gate:
         name, address = form.get("name", "").strip(), _address(request)
         wait_s = self._attempts.wait_s(address, name[:MAX_NAME], time.monotonic())
         if wait_s > 0:
-            told = f"Too many wrong logins. Try again in {wait_s:.0f} s."
-            answer = self._login_page(request, then, told, 429)
-            answer.headers["retry-after"] = str(int(wait_s) + 1)
-            return answer
+            return self._too_many_wrong(request, then, wait_s)
         try:
-            login = await self._tried(name, form, address)
+            async with self._turns.of(address):
+                # those before it in the line may have been wrong
+                wait_s = self._attempts.wait_s(address, name[:MAX_NAME], time.monotonic())
+                if wait_s > 0:
+                    return self._too_many_wrong(request, then, wait_s)
+                login = await self._tried(name, form, address)
         except LoginRefused as refused:
             return self._login_page(request, then, str(refused), refused.status)
         except NoAnswer as silent:
             return self._login_page(request, then, str(silent), 503)
         return self._logged_in(request, login, then)
+
+    def _too_many_wrong(self, request: Request, then: str, wait_s: float) -> Response:
+        answer = self._login_page(request, then, f"Too many wrong logins. Try again in {wait_s:.0f} s.", 429)
+        answer.headers["retry-after"] = str(int(wait_s) + 1)
+        return answer
 
     async def _tried(self, name: str, form: Mapping[str, str], address: str) -> Login:
         """Raises LoginRefused, NoAnswer."""
@@ -176,11 +181,6 @@ class Gate:
             raise LoginRefused("This service has no passwords.")
         if not name or len(name) > MAX_NAME or not 0 < len(form.get("password", "")) <= MAX_PASSWORD:
             raise LoginRefused(WRONG)
-        if address in self._trying:
-            raise LoginRefused("One login of your address is being tried. Try again in a moment.", 429)
-        if len(self._trying) >= MAX_TRIES:
-            raise NoAnswer("Too many logins at once. Try again in a moment.")
-        self._trying.add(address)
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, source.log_in, name, form["password"])
@@ -188,8 +188,6 @@ class Gate:
             if refused.is_wrong:
                 self._attempts.failed(address, name, time.monotonic())
             raise
-        finally:
-            self._trying.discard(address)
 
     def _logged_in(self, request: Request, login: Login, then: str) -> Response:
         """A new session, whatever the browser had before."""
