@@ -93,6 +93,21 @@ def test_logging_out_everywhere_ends_what_other_browsers_have(console: str) -> N
     assert [browser.get("/", accept="text/plain")[0] for browser in browsers] == [401, 401, 200]
 
 
+@pytest.mark.parametrize("way", ["/logout", "/logout-everywhere"])
+def test_an_open_stream_ends_with_its_session(cluster: Cluster, console: str, way: str) -> None:
+    """That of a session that goes on tells the new topic."""
+    browser, other = WebBrowser(console), WebBrowser(console)
+    browser.log_in("alice", "alice-secret")
+    other.log_in("bob", "bob-secret")
+    with browser.stream("/live?path=/topics") as ended, other.stream("/live?path=/topics") as goes_on:
+        for stream in (ended, goes_on):
+            assert any(line == b"event: main\n" for line in iter(stream.readline, b""))
+        assert browser.post(way, {"csrf": token_in(browser.get("/me")[1])})[0] == 200
+        topic = cluster.topic("told-later").encode()
+        assert not any(topic in line for line in iter(ended.readline, b""))
+        assert any(topic in line for line in iter(goes_on.readline, b""))
+
+
 @pytest.mark.parametrize(
     ("fields", "headers"),
     [

@@ -215,5 +215,9 @@ def test_a_board_with_logins_shows_the_run_to_who_has_a_role(page: PipelinePage,
             assert (status, browser.url) == (200, board.address)
             assert "acts as User:pipeline" in markup
             assert browser.get("/status.json")[0] == 200
-            assert browser.post("/logout", {"csrf": token_in(markup)})[0] == 200
+            with browser.stream("/live") as stream:
+                assert any(line == b"event: main\n" for line in iter(stream.readline, b""))
+                assert browser.post("/logout", {"csrf": token_in(markup)})[0] == 200
+                board.show([state("lake", trouble="told after the log-out")])
+                assert not any(b"told after" in line for line in iter(stream.readline, b""))
             assert browser.get("/status.json", accept="text/plain")[0] == 401

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlencode
 
 from moldau.client.protocol.access import ClusterAccess
@@ -58,6 +59,11 @@ class WebBrowser:
         _, page = self.get(f"/login?{urlencode({'next': then})}")
         fields = {"csrf": token_in(page), "name": name, "password": password, "next": then}
         return self.post("/login", fields)
+
+    def stream(self, path: str) -> BinaryIO:
+        """An open stream of events; the caller closes it."""
+        answer: BinaryIO = self._opener.open(self.address + path, timeout=60)
+        return answer
 
     def _ask(self, path: str, data: bytes | None, headers: Mapping[str, str]) -> tuple[int, str]:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
