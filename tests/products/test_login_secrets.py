@@ -1,24 +1,35 @@
-"""Where a password is after a login at the web console: nowhere, also not in the memory of its process."""
+"""Where a password is after a login at a service: nowhere, also not in the memory of its process."""
 
 from __future__ import annotations
 
+import base64
+import http.client
 import re
+import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from moldau.testing.cluster import Cluster
 from tests.support.secret_hunt import Hunt, forms
 from tests.support.talking_process import TalkingProcess
-from tests.support.web_console import WebBrowser
+from tests.support.web_console import WebBrowser, token_in
 
 pytestmark = pytest.mark.slow
 WAIT_S = 120
 PIECE = 1 << 24
+LATER = 10
+"""Short requests after the last one with a password: memory that is free is used again soon, but not at once."""
 PASSWORD, WRONG = "PLANTED-alice-8c1f5e", "PLANTED-wrong-27ab90"
-USERS = {"alice": PASSWORD, "console": "console-secret"}
+OWN = "console-secret"
+USERS = {"alice": PASSWORD, "console": OWN}
+SETTINGS = {"delegation.token.secret.key": "the key of all tokens", "connection.failed.authentication.delay.ms": 0}
+FORM = "content-type: application/x-www-form-urlencoded"
 
 
 def memory_of(pid: int) -> list[bytes]:
@@ -40,36 +51,121 @@ def memory_of(pid: int) -> list[bytes]:
     return found
 
 
-def test_a_password_is_gone_after_the_login(tmp_path: Path) -> None:
-    people, client = tmp_path / "people.toml", tmp_path / "console.properties"
+class Hunted:
+    """A service in a process, and what was found of passwords. `address`: without the slash at the end."""
+
+    def __init__(self, process: TalkingProcess, address: str) -> None:
+        self.process = process
+        self.address = address
+        self.hunt = Hunt({"the password": PASSWORD, "a wrong password": WRONG})
+
+    def post_at_once(self, browser: WebBrowser, password: str) -> bytes:
+        """The login form as a browser sends it: with its body in the same piece, behind more than a kilobyte of
+        headers. The whole answer."""
+        _, page = browser.get("/login")
+        place = urlsplit(self.address)
+        body = urlencode({"csrf": token_in(page), "name": "alice", "password": password, "next": "/me"})
+        cookies = "; ".join(f"{each.name}={each.value}" for each in browser.cookies)
+        told = f"user-agent: {1_200 * 'm'}\r\nconnection: close\r\ncookie: {cookies}\r\ncontent-length: {len(body)}"
+        with socket.create_connection((place.hostname, place.port or 0), WAIT_S) as connection:
+            connection.sendall(
+                f"POST /login HTTP/1.1\r\nhost: {place.netloc}\r\n{FORM}\r\n{told}\r\n\r\n{body}".encode()
+            )
+            return connection.makefile("rb").read()
+
+    def get(self, path: str, password: str | None = None) -> tuple[int, bytes]:
+        """With Basic as alice, or as nobody."""
+        login = base64.b64encode(f"alice:{password}".encode()).decode()
+        connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=WAIT_S)
+        connection.request("GET", path, headers={} if password is None else {"authorization": f"Basic {login}"})
+        answer = connection.getresponse()
+        told = answer.read() + str(answer.headers).encode()
+        connection.close()
+        return answer.status, told
+
+    def log_in_by_form(self, *paths: str) -> None:
+        """As people do, with the right password and a wrong one; then they look at pages."""
+        browser = WebBrowser(self.address)
+        assert b" 403 " in self.post_at_once(browser, WRONG).partition(b"\r\n")[0]
+        answer = self.post_at_once(browser, PASSWORD)
+        assert b" 303 " in answer.partition(b"\r\n")[0]
+        assert browser.log_in("alice", WRONG)[0] == 403
+        status, page = browser.log_in("alice", PASSWORD)
+        assert status == 200
+        assert WebBrowser(self.address).log_in("alice", WRONG)[0] == 403
+        for path in paths:
+            page += browser.get(path)[1]
+        self.hunt.look_at("page", "pages", page.encode() + answer)
+        self.hunt.look_at("cookie", "cookies", str(list(browser.cookies)).encode())
+
+    def look_at_memory(self) -> None:
+        for _ in range(LATER):
+            self.get("/")
+        pieces = memory_of(self.process.pid)
+        assert any(OWN.encode() in piece for piece in pieces)  # that of the service stays: this is its memory
+        for piece in pieces:
+            self.hunt.look_at("memory", "the process", piece)
+
+
+@contextmanager
+def hunted(tmp_path: Path, *words: str) -> Iterator[Hunted]:
+    """`words`: of the command line, before `--login`. Looks at the files and at the output in the end."""
+    people = tmp_path / "people.toml"
     people.write_text('[roles]\nviewer = ["*"]\n')
-    settings = {"delegation.token.secret.key": "the key of all tokens", "connection.failed.authentication.delay.ms": 0}
-    hunt = Hunt({"the password": PASSWORD, "a wrong password": WRONG})
-    with Cluster(security="sasl_plaintext", users=USERS, settings=settings) as cluster:
-        client.write_text("".join(f"{name}={value}\n" for name, value in cluster.client_properties("console").items()))
-        for path in (people, client):
-            path.chmod(0o600)
-        words = ["page", "--port", "0", "--login", str(people), "--command-config", str(client)]
-        process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words])
-        try:
-            line = process.next_line(time.monotonic() + WAIT_S)
-            assert line is not None, process.output
-            browser = WebBrowser(line.split()[1].rstrip("/"))
-            assert browser.log_in("alice", WRONG)[0] == 403
-            status, page = browser.log_in("alice", PASSWORD)
-            assert status == 200
-            for path in ("/me", "/topics", "/login"):
-                page += browser.get(path)[1]
-            hunt.look_at("page", "pages", page.encode())
-            hunt.look_at("cookie", "cookies", str(list(browser.cookies)).encode())
-            pieces = memory_of(process.pid)
-            assert any(b"console-secret" in piece for piece in pieces)  # that of the service stays: this is its memory
-            for piece in pieces:
-                hunt.look_at("memory", "the process", piece)
-        finally:
-            process.kill()
-        hunt.look_at("log", "output", "".join(process.output).encode())
-    for path in (people, client):
-        hunt.look_at("file", path.name, path.read_bytes())
+    people.chmod(0o600)
+    command = [sys.executable, "-m", "moldau.cli.main", *words, "--port", "0", "--login", str(people)]
+    process = TalkingProcess(command, {"SERVICE_PASSWORD": OWN})
+    try:
+        line = process.next_line(time.monotonic() + WAIT_S)
+        assert line is not None, process.output
+        found = Hunted(process, line.split()[1].rstrip("/"))
+        yield found
+        process.terminate()
+        assert process.live_on(WAIT_S) == 0, process.output
+    finally:
+        process.kill()
+    found.hunt.look_at("log", "output", "".join(process.output).encode())
+    found.hunt.files("file", tmp_path)
     assert forms(PASSWORD)[0] == PASSWORD.encode()
-    assert hunt.found == set()
+    assert found.hunt.found == set()
+
+
+def client_file(tmp_path: Path, cluster: Cluster) -> str:
+    path = tmp_path / "console.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in cluster.client_properties("console").items()))
+    path.chmod(0o600)
+    return str(path)
+
+
+def test_a_password_is_gone_after_the_login(tmp_path: Path) -> None:
+    with (
+        Cluster(security="sasl_plaintext", users=USERS, settings=SETTINGS) as cluster,
+        hunted(tmp_path, "page", "--command-config", client_file(tmp_path, cluster)) as console,
+    ):
+        console.log_in_by_form("/me", "/topics", "/login")
+        console.look_at_memory()
+
+
+def test_a_registry_keeps_no_password_of_its_requests(tmp_path: Path) -> None:
+    with (
+        Cluster(security="sasl_plaintext", users=USERS, settings=SETTINGS) as cluster,
+        hunted(tmp_path, "registry", "--command-config", client_file(tmp_path, cluster)) as registry,
+    ):
+        for password, expected in ((WRONG, 401), (PASSWORD, 200), (PASSWORD, 200), (WRONG, 401)):
+            status, told = registry.get("/subjects", password)
+            assert status == expected
+            registry.hunt.look_at("answer", "an answer", told)
+        registry.look_at_memory()
+
+
+def test_the_board_of_a_run_keeps_no_password(tmp_path: Path) -> None:
+    """It is there before Spark has started."""
+    with Cluster(security="sasl_plaintext", users=USERS, settings=SETTINGS) as cluster:
+        properties = cluster.client_properties("console")
+        properties["sasl.jaas.config"] = properties["sasl.jaas.config"].replace(OWN, "${SERVICE_PASSWORD}")
+        lines = "".join(f"  {name}: '{text}'\n" for name, text in properties.items())
+        page = f"name: shop\ncluster:\n{lines}source: {{topic: {cluster.topic()}, format: string}}\n"
+        (tmp_path / "shop.yaml").write_text(f"{page}sql: select value from source\nsink: {{path: out}}\n")
+        with hunted(tmp_path, "pipeline", "run", str(tmp_path / "shop.yaml")) as board:
+            board.log_in_by_form("/me", "/", "/status.json", "/login")
+            board.look_at_memory()

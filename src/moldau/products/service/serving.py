@@ -17,6 +17,7 @@ import uvicorn
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
+from moldau.products.service.scrubbed import ScrubbedProtocol
 from moldau.products.service.service import Service
 from moldau.transport.service_tls import LOOK_AGAIN_S, ServiceTls
 
@@ -122,7 +123,7 @@ class _Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 lifespan="off",
-                http="h11",
+                http=ScrubbedProtocol,
                 ws="none",
                 limit_concurrency=MAX_CONNECTIONS,
                 timeout_keep_alive=5,

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +28,7 @@ from moldau.products.service.logins.attempts import Attempts
 from moldau.products.service.logins.forms import is_same_origin, local_path, read_form
 from moldau.products.service.logins.sessions import Session, Sessions, is_same
 from moldau.products.service.logins.settings import CLUSTER, LoginSettings
-from moldau.products.service.logins.source import Login, LoginRefused, NoAnswer, OidcSource, PasswordSource
+from moldau.products.service.logins.source import Login, LoginRefused, NoAnswer, OidcSource, PasswordSource, outcome_of
 from moldau.products.service.logins.turns import MAX_TRIES, Turns
 from moldau.products.service.look.pages import templates_in
 from moldau.products.service.people import NOBODY, Person, Role, person_of, put_admitted
@@ -163,31 +164,28 @@ class Gate:
                 if wait_s > 0:
                     return self._too_many_wrong(request, then, wait_s)
                 login = await self._tried(name, form, address)
-        except LoginRefused as refused:
-            return self._login_page(request, then, str(refused), refused.status)
         except NoAnswer as silent:
             return self._login_page(request, then, str(silent), 503)
-        return self._logged_in(request, login, then)
+        if isinstance(login, Login):
+            return self._logged_in(request, login, then)
+        return self._login_page(request, then, str(login), login.status if isinstance(login, LoginRefused) else 503)
 
     def _too_many_wrong(self, request: Request, then: str, wait_s: float) -> Response:
         answer = self._login_page(request, then, f"Too many wrong logins. Try again in {wait_s:.0f} s.", 429)
         answer.headers["retry-after"] = str(int(wait_s) + 1)
         return answer
 
-    async def _tried(self, name: str, form: Mapping[str, str], address: str) -> Login:
-        """Raises LoginRefused, NoAnswer."""
+    async def _tried(self, name: str, form: Mapping[str, str], address: str) -> Login | LoginRefused | NoAnswer:
         source = self._source
         if not isinstance(source, PasswordSource):
-            raise LoginRefused("This service has no passwords.")
+            return LoginRefused("This service has no passwords.")
         if not name or len(name) > MAX_NAME or not 0 < len(form.get("password", "")) <= MAX_PASSWORD:
-            raise LoginRefused(WRONG)
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, source.log_in, name, form["password"])
-        except LoginRefused as refused:
-            if refused.is_wrong:
-                self._attempts.failed(address, name, time.monotonic())
-            raise
+            return LoginRefused(WRONG)
+        log_in = partial(source.log_in, name, form["password"])
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, outcome_of, log_in)
+        if isinstance(found, LoginRefused) and found.is_wrong:
+            self._attempts.failed(address, name, time.monotonic())
+        return found
 
     def _logged_in(self, request: Request, login: Login, then: str) -> Response:
         """A new session, whatever the browser had before."""

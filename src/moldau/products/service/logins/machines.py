@@ -31,7 +31,7 @@ from moldau.products.service.logins.attempts import Attempts
 from moldau.products.service.logins.forms import is_same_origin
 from moldau.products.service.logins.passwords import KnownPasswords
 from moldau.products.service.logins.settings import LoginFileError, LoginSettings
-from moldau.products.service.logins.source import LoginRefused, NoAnswer
+from moldau.products.service.logins.source import LoginRefused, NoAnswer, outcome_of
 from moldau.products.service.people import NOBODY, How, Person, Role
 from moldau.transport.http_authorization import CHALLENGE, is_digest, name_of, parse_authorization
 
@@ -116,28 +116,27 @@ class Callers:
         wait_s = self._attempts.wait_s(address, name, began_s)
         if wait_s > 0:
             return Refusal(429, "too many wrong logins: try again later", (("retry-after", str(int(wait_s) + 1)),))
-        try:
-            return await self._within_bounds(ask)
-        except LoginRefused as refused:
-            if not refused.is_wrong:
-                return Refusal(403, str(refused))
+        found = await self._within_bounds(ask)
+        if isinstance(found, LoginRefused):
+            if not found.is_wrong:
+                return Refusal(403, str(found))
             self._attempts.failed(address, name, self._clock())
             return unauthorized()
-        except NoAnswer as silent:
+        if isinstance(found, NoAnswer):
             if self._clock() - began_s >= SLOW_S:
                 self._attempts.failed(address, name, self._clock())
-            return Refusal(503, str(silent), (("retry-after", "1"),))
+            return Refusal(503, str(found), (("retry-after", "1"),))
+        return found
 
-    async def _within_bounds(self, ask: Callable[[], Person] | None) -> Person:
-        """Raises LoginRefused, NoAnswer."""
+    async def _within_bounds(self, ask: Callable[[], Person] | None) -> Person | LoginRefused | NoAnswer:
         if ask is None:
-            raise LoginRefused("", is_wrong=True)
+            return LoginRefused("", is_wrong=True)
         if self._waiting >= MAX_TRIES + MAX_WAITING:
-            raise NoAnswer("too many logins at once: try again in a moment")
+            return NoAnswer("too many logins at once: try again in a moment")
         self._waiting += 1
         try:
             async with self._tries:
-                return await run_in_threadpool(ask)
+                return await run_in_threadpool(outcome_of, ask)
         finally:
             self._waiting -= 1
 

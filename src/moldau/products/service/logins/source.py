@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -23,6 +23,20 @@ class LoginRefused(MoldauError):
 
 class NoAnswer(MoldauError):
     """Who decides about the login does not answer now."""
+
+
+Found = TypeVar("Found")
+
+
+def outcome_of(ask: Callable[[], Found]) -> Found | LoginRefused | NoAnswer:
+    """What `ask` gives or raises, as a value. The frames of an exception hold the password, and where an awaitable
+    holds the exception they live until Python's collector of cycles comes by."""
+    try:
+        return ask()
+    except LoginRefused as refused:
+        return LoginRefused(str(refused), refused.status, is_wrong=refused.is_wrong)
+    except NoAnswer as silent:
+        return NoAnswer(str(silent))
 
 
 def _nothing() -> None:

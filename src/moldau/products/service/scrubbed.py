@@ -1,0 +1,31 @@
+"""The connections of a service: what clients sent is overwritten once it is read. A request may hold a password, and
+freed memory keeps its bytes until something longer comes to the same place, which may be never."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+PIECE_BYTES = 16 << 10
+"""What is read at once."""
+_ZEROS = bytes(PIECE_BYTES)
+
+
+class ScrubbedProtocol(H11Protocol, asyncio.BufferedProtocol):
+    """HTTP/1.1, which reads into memory of its own."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._piece = memoryview(bytearray(PIECE_BYTES))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._piece
+
+    def buffer_updated(self, nbytes: int) -> None:
+        piece = self._piece[:nbytes]
+        try:
+            self.data_received(piece)  # type: ignore[arg-type]  # h11 copies it
+        finally:
+            piece[:] = _ZEROS[:nbytes]
