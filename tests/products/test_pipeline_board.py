@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from moldau.cli.main import main
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.note import BoardPlace
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardState
 from moldau.products.pipelines.looking.picture import boxes_and_edges
@@ -164,6 +165,12 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(page: PipelinePage) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(MoldauError, match=rf"127\.0\.0\.1:{port} cannot serve the board: Address already in use$"):
             Board(page, port)
+
+
+@pytest.mark.parametrize(("host", "has_place"), [("127.0.0.1", True), ("localhost", True), ("127.0.0.2", False)])
+def test_a_board_tells_its_place_where_the_loopback_leads_to_it(page: PipelinePage, host: str, has_place: bool) -> None:
+    with Board(page, 0, host) as board:
+        assert board.place == (BoardPlace(board.port) if has_place else None)
 
 
 def test_a_trouble_is_noted_when_it_begins_and_their_number_is_bounded(page: PipelinePage) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products.pipelines.core.note import BoardPlace
 from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.runner import Onlooker, run_pipeline
 from moldau.products.pipelines.targets.target import TargetQuery
@@ -151,7 +152,7 @@ def run_page(spark, bootstrap_servers, tmp_path):
                 once=True,
                 console=Console(file=nowhere),
                 onlookers=onlookers,
-                board_port=board_port,
+                board=None if board_port is None else BoardPlace(board_port),
                 retry_first_seconds=0.1,  # what is refused is tried four times more
             )
 

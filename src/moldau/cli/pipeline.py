@@ -29,6 +29,7 @@ from moldau.types import hint
 
 if TYPE_CHECKING:
     from moldau.cli.served_pages.boards import Boards
+    from moldau.products.pipelines.core.note import BoardPlace
     from moldau.products.pipelines.page.page import PipelinePage
     from moldau.products.pipelines.running.runner import Onlooker
 
@@ -174,7 +175,7 @@ def run_page(arguments: argparse.Namespace) -> int:
 
         with ExitStack() as stack:
             onlookers: list[Onlooker] = []
-            board_port: int | None = None
+            place: BoardPlace | None = None
             if arguments.port is not None or arguments.listen is not None:
                 from moldau.products.pipelines.looking.board.board import Board
 
@@ -183,7 +184,7 @@ def run_page(arguments: argparse.Namespace) -> int:
                 board = stack.enter_context(Board(page, port, host, opening))
                 print(f"board {board.address}", flush=True)
                 onlookers.append(board)
-                board_port = board.port
+                place = board.place
             if arguments.report is not None:
                 from moldau.products.pipelines.looking.report import RunReport
 
@@ -192,7 +193,7 @@ def run_page(arguments: argparse.Namespace) -> int:
                 page,
                 once=arguments.once,
                 onlookers=onlookers,
-                board_port=board_port,
+                board=place,
                 settings=dict(arguments.spark),
             )
         return 0

@@ -34,8 +34,8 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 class PipelineFacts(msgspec.Struct, frozen=True):
     """`page`: the name of its page, which may have several queries; `query`: its own name there, empty where the page
-    has one only. `letters`: the topics with its dead letters. `board_port`: of the board of its run; `board_host`:
-    where that is, None: on this machine."""
+    has one only. `letters`: the topics with its dead letters. `board_port`: of the board of its run, `board_tls`:
+    with TLS; `board_host`: where that is, None: on this machine."""
 
     name: str
     page: str
@@ -45,6 +45,7 @@ class PipelineFacts(msgspec.Struct, frozen=True):
     letters: tuple[TopicFacts, ...]
     board_port: int | None
     board_host: str | None
+    board_tls: bool
 
     @property
     def dead_letters(self) -> int | None:
@@ -88,6 +89,7 @@ def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> Pipel
         letters=tuple(letters),
         board_port=note.board_port if note is not None else None,
         board_host=note.host or "another machine" if note is not None and note.host != here else None,
+        board_tls=note is not None and note.board_tls,
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from moldau.client.protocol.access import ClusterAccess
+from moldau.products import console
 from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.cluster import GroupFacts, LagRow, PartitionFacts, TopicFacts
@@ -18,6 +21,7 @@ from moldau.products.console.letters import MAX_LETTERS, LettersWatch
 from moldau.products.console.pipelines import PipelineFacts, picture_of, pipelines_of, standing
 from moldau.products.pipelines.core.note import CommitNote, PipelineNote
 from moldau.products.service.look.history import Series
+from moldau.products.service.look.pages import templates_in
 from moldau.testing import Cluster
 
 
@@ -85,8 +89,14 @@ def test_a_board_is_linked_where_it_is_on_this_machine() -> None:
     here = PipelineNote("shop", socket.gethostname(), 9700)
     elsewhere = PipelineNote("shop", "worker-7", 9700)
     nowhere = PipelineNote("shop", None, 9700)
-    found = pipelines_of([group("moldau.x", note=each) for each in (here, elsewhere, nowhere)], [])
-    assert [each.board_host for each in found] == [None, "worker-7", "another machine"]
+    secured = PipelineNote("shop", socket.gethostname(), 9700, board_tls=True)
+    found = pipelines_of([group("moldau.x", note=each) for each in (here, elsewhere, nowhere, secured)], [])
+    assert [each.board_host for each in found] == [None, "worker-7", "another machine", None]
+    templates = templates_in(Path(console.__file__).parent / "templates")
+    templates.filters.update(when=str, path=str)
+    macros = templates.get_template("macros.html").module
+    links = [re.findall('href="([^"]*)"', macros.board(each)) for each in found]  # type: ignore[attr-defined]
+    assert links == [["http://127.0.0.1:9700/"], [], [], ["https://127.0.0.1:9700/"]]
 
 
 def test_how_a_pipeline_stands_is_told_by_its_lag_and_by_what_was_seen_of_its_commits() -> None:

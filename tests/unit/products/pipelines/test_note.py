@@ -6,7 +6,15 @@ import json
 
 import pytest
 
-from moldau.products.pipelines.core.note import CommitNote, PipelineNote, metadata_of, note_of, others_in, read_notes
+from moldau.products.pipelines.core.note import (
+    BoardPlace,
+    CommitNote,
+    PipelineNote,
+    metadata_of,
+    note_of,
+    others_in,
+    read_notes,
+)
 
 NOTE = PipelineNote("shop.lake", "worker-7", 9700, ("shop.dead-letters",))
 
@@ -25,9 +33,16 @@ def test_what_readers_would_not_take_is_not_written() -> None:
 
 
 def test_a_note_of_the_longest_names_is_one_that_kafkas_brokers_take() -> None:
-    note = note_of("p" * 200, "p" * 301, "h" * 64, 65_535, [f"{number:0249}" for number in range(20)])
+    note = note_of("p" * 200, "p" * 301, "h" * 64, BoardPlace(65_535, True), [f"{number:0249}" for number in range(20)])
     assert len(note.dead_letters) == 4
     assert len(metadata_of((1 << 63) - 1, note.text())) < 4_096
+
+
+def test_a_note_says_whether_the_board_has_tls_where_it_has() -> None:
+    plain, secured = (note_of("shop", "shop.lake", "a", BoardPlace(9700, has_tls), ()) for has_tls in (False, True))
+    assert "tls" not in plain.text()  # as older releases write it
+    assert read_notes([metadata_of(1, secured.text())]).pipeline == secured
+    assert secured.board_tls
 
 
 def test_a_page_and_a_target_of_another_page_may_have_one_name() -> None:

@@ -36,16 +36,24 @@ _Batch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 class PipelineNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """`pipeline`: the name of the query; `page`: that of its page, which older releases do not say. `dead_letters`: the
     topics for its records that do not parse. `board_port`: on the loopback of `host`; None where the run serves no
-    board."""
+    board there. `board_tls`: whether a browser opens it with `https:`."""
 
     pipeline: _Name
     host: _Name | None = None
     board_port: _Port | None = None
     dead_letters: Annotated[tuple[_Name, ...], msgspec.Meta(max_length=MAX_DEAD_LETTERS)] = ()
     page: _Name | None = None
+    board_tls: bool = False
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
+
+
+class BoardPlace(msgspec.Struct, frozen=True):
+    """Where the loopback of a run's machine has its board."""
+
+    port: int
+    has_tls: bool = False
 
 
 class CommitNote(msgspec.Struct, frozen=True):
@@ -60,7 +68,7 @@ class _Metadata(msgspec.Struct):
     note: str | None = None
 
 
-def note_of(page: str, pipeline: str, host: str, board_port: int | None, dead_letters: Iterable[str]) -> PipelineNote:
+def note_of(page: str, pipeline: str, host: str, board: BoardPlace | None, dead_letters: Iterable[str]) -> PipelineNote:
     """As readers take it: a host whose name they would not take is left out, and so are the dead-letter topics behind
     MAX_DEAD_LETTERS or MAX_NAMED."""
     topics: list[str] = []
@@ -68,7 +76,10 @@ def note_of(page: str, pipeline: str, host: str, board_port: int | None, dead_le
         if len(topics) == MAX_DEAD_LETTERS or sum(map(len, topics)) + len(topic) > MAX_NAMED:
             break
         topics.append(topic)
-    return PipelineNote(pipeline, host if re.match(_NAME, host) else None, board_port, tuple(topics), page)
+    named = host if re.match(_NAME, host) else None
+    if board is None:
+        return PipelineNote(pipeline, named, None, tuple(topics), page)
+    return PipelineNote(pipeline, named, board.port, tuple(topics), page, board.has_tls)
 
 
 def metadata_of(batch_id: int, note: str) -> str:

@@ -26,7 +26,7 @@ from moldau.client.blocking.silence import ListeningDialer
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.checkpoints.lease import Lease
 from moldau.products.pipelines.core.failures import PipelineFailedError
-from moldau.products.pipelines.core.note import note_of
+from moldau.products.pipelines.core.note import BoardPlace, note_of
 from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery, describe
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.running.generations import (
@@ -101,13 +101,13 @@ def run_pipeline(
     once: bool = False,
     console: Console | None = None,
     onlookers: Sequence[Onlooker] = (),
-    board_port: int | None = None,
+    board: BoardPlace | None = None,
     settings: Mapping[str, str] | None = None,
     retry_first_seconds: float = RETRY_FIRST_SECONDS,
     stop_within_seconds: float = STOP_WITHIN_SECONDS,
 ) -> list[PipelineState]:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state of each
-    query. `onlookers`: see the run too. `board_port`: where one of them serves it, for those who look at the cluster.
+    query. `onlookers`: see the run too. `board`: where one of them serves it, for those who look at the cluster.
     `settings`: of Spark, as in `open_session`. `retry_first_seconds`: how soon a query that failed is started again, at
     first. `stop_within_seconds`: how long a stop waits for the batches that are being written.
 
@@ -141,9 +141,7 @@ def run_pipeline(
                 _claim_targets(page)
                 tables = stack.enter_context(closing(KeptTables(page, views)))
                 queries = list(
-                    _start_all(
-                        spark, page, results, ids, board_port, lease, stop, stack, retry_first_seconds, once=once
-                    )
+                    _start_all(spark, page, results, ids, board, lease, stop, stack, retry_first_seconds, once=once)
                 )
                 states = _until_the_end(
                     queries, tables, lease, stop, stop_within_seconds, display, onlookers, once=once
@@ -185,7 +183,7 @@ def _start_all(
     page: PipelinePage,
     results: Mapping[str, DataFrame],
     ids: Sequence[str],
-    board_port: int | None,
+    board: BoardPlace | None,
     lease: Lease,
     stop: StopRequest,
     stack: ExitStack,
@@ -202,7 +200,7 @@ def _start_all(
 
     dialer = ListeningDialer(TCP)  # queries look in turn: each would wait for a broker that stands still
     for query, checkpoint_id in zip(page.queries, ids, strict=True):
-        note = _note(page, query, board_port)
+        note = _note(page, query, board)
         progress = QueryProgress(spark, page, query, note, dialer)
         stack.callback(progress.close)
         start = partial(
@@ -224,11 +222,11 @@ def _start_all(
             supervised.wait_until_reading()
 
 
-def _note(page: PipelinePage, query: PipelineQuery, board_port: int | None) -> str:
+def _note(page: PipelinePage, query: PipelineQuery, board: BoardPlace | None) -> str:
     """What whoever looks at the cluster shall know of the query."""
     sources = [source for source in query.sources.values() if isinstance(source, RecordSource)]
     letters = [source.dead_letters for source in sources if source.dead_letters is not None]
-    return note_of(page.name, query.name, socket.gethostname(), board_port, letters).text()
+    return note_of(page.name, query.name, socket.gethostname(), board, letters).text()
 
 
 def _until_the_end(

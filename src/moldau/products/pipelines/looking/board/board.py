@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from moldau.products.pipelines.core.failures import PipelineFailedError
+from moldau.products.pipelines.core.note import BoardPlace
 from moldau.products.pipelines.looking.board.pages import serve_board
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.page.page import PipelinePage
@@ -15,6 +16,7 @@ from moldau.products.pipelines.running.progress import PipelineState
 from moldau.products.service.logins.opened import Opening
 
 LOOPBACK = "127.0.0.1"
+_WITH_LOOPBACK = (LOOPBACK, "localhost", "0.0.0.0")
 
 
 class Board:
@@ -44,6 +46,11 @@ class Board:
     def address(self) -> str:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{self._opening.scheme}://{host}:{self.port}/"
+
+    @property
+    def place(self) -> BoardPlace | None:
+        """None where the loopback does not lead to it."""
+        return BoardPlace(self.port, self._opening.scheme == "https") if self._host in _WITH_LOOPBACK else None
 
     def show(self, states: Sequence[PipelineState]) -> None:
         self.state.note(states)
