@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import socket
+import ssl
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ElementTree
@@ -21,10 +23,12 @@ from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardStat
 from moldau.products.pipelines.looking.picture import boxes_and_edges
 from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.progress import PipelineState
-from moldau.products.service.logins.opened import read_opening
+from moldau.products.service.logins.opened import Opening, read_opening
 from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, Box, Edge, draw_plan
 from moldau.spark.query_states import QueryState
 from moldau.testing.cluster import Cluster
+from moldau.transport.service_tls import ServiceTls
+from tests.support.certificates import authority
 from tests.support.web_console import WebBrowser, token_in
 
 PAGE = """
@@ -82,6 +86,20 @@ def test_a_board_that_ends_while_somebody_looks_ends_the_stream_without_an_error
         assert b"event: main\n" in [stream.readline() for _ in range(4)]
     with stream:
         stream.read()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_board_over_tls_ends_without_an_error_while_a_browser_keeps_its_connection(
+    page: PipelinePage, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = authority().issue("CN=board").write(tmp_path, "server")
+    tls = ServiceTls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)})
+    context = ssl.create_default_context(cadata=authority().pem)
+    with Board(page, 0, opening=Opening(tls=tls)) as board:
+        kept = http.client.HTTPSConnection("127.0.0.1", board.port, timeout=60, context=context)
+        kept.request("GET", "/status.json")
+        assert kept.getresponse().read()
+    kept.close()
     assert capfd.readouterr().err == ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 import sys
@@ -13,6 +14,8 @@ import pytest
 
 from moldau.cli.main import main
 from moldau.cli.served_pages.boards import LAST_PORT, Boards
+from moldau.cli.served_pages.directory import Finding
+from moldau.cli.served_pages.supervisor import ServedPage, take
 from moldau.products.service.logins.opened import LINES
 from moldau.testing.cluster import Cluster
 from tests.support.certificates import authority
@@ -43,6 +46,17 @@ def test_each_page_has_a_port_of_its_own_and_keeps_it_until_its_file_is_gone() -
     boards.leave(A)
     assert ports(boards, B, C, Path("new.yaml"), A) == ["4041", "4042", "4040", "4043"]
     assert boards.address(C) == "https://0.0.0.0:4042/"
+
+
+@pytest.mark.asyncio
+async def test_the_port_of_a_page_is_free_once_its_file_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    boards = Boards("127.0.0.1", 4040)
+    assert ports(boards, A, B) == ["4040", "4041"]
+    await take(ServedPage(A, asyncio.Lock(), (), boards), Finding(A, refusal="it has a mistake"))
+    assert ports(boards, C) == ["4042"]
+    await take(ServedPage(A, asyncio.Lock(), (), boards), Finding(A))
+    assert ports(boards, Path("new.yaml")) == ["4040"]
+    assert capsys.readouterr().out.splitlines()[-1] == "a.yaml: is gone, and has stopped"
 
 
 def test_a_port_of_0_and_one_behind_the_last_are_free_ones() -> None:
