@@ -7,6 +7,7 @@ import enum
 from moldau.core.config.broker_settings import LEADER_ONLY, RACK_AWARE
 from moldau.simulation.client import PORT
 from moldau.simulation.kinds import random_of
+from moldau.wire.protocol.jaas import PLAIN_MODULE
 
 CONTROLLER_PORT = 9093
 REPLICAS = 3
@@ -44,6 +45,14 @@ METADATA_LOGS: tuple[dict[str, str], ...] = (
 )
 """As they come; with snapshots; cleaned so often that whoever is away for a while needs a snapshot."""
 
+
+FIRST_SEED_WITH_TOKENS = 41
+"""Records of tokens move the metadata log, and with it all that happens. The seeds before are those that are recorded
+for planted bugs."""
+TOKENS_SHARE = 0.5
+TOKENS_LISTENER = "TOKENS"
+TOKENS_PORT = 9094
+OWNER, OWNER_PASSWORD = "alice", "of-alice"
 
 BROKER, CONTROLLER = "broker", "controller"
 BOTH = f"{BROKER},{CONTROLLER}"
@@ -99,6 +108,30 @@ def rack_of(node_id: int) -> str:
     return f"rack-{node_id % RACKS}"
 
 
+def has_tokens(seed: int) -> bool:
+    """Whether a client of this story has delegation tokens."""
+    return seed >= FIRST_SEED_WITH_TOKENS and random_of(seed, "has tokens").random() < TOKENS_SHARE
+
+
+def _settings_of_tokens(seed: int, host: str, roles: str) -> dict[str, str]:
+    """Delegation tokens, and a further listener of each broker: on one without logins nobody gets a token."""
+    settings = {
+        "delegation.token.secret.key": "a secret of the cluster",
+        "delegation.token.expiry.check.interval.ms": str(
+            random_of(seed, "checks of tokens").choice((500, 5_000, 3_600_000))
+        ),
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{TOKENS_LISTENER}:SASL_PLAINTEXT",
+    }
+    if BROKER in roles.split(","):
+        user = f'username="node" password="of-node" user_node="of-node" user_{OWNER}="{OWNER_PASSWORD}"'
+        settings |= {
+            "listeners": f"{TOKENS_LISTENER}://{host}:{TOKENS_PORT}",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            f"listener.name.{TOKENS_LISTENER.lower()}.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {user};",
+        }
+    return settings
+
+
 def settings_of(seed: int, node_id: int) -> dict[str, str]:
     """All nodes have the same, but for who they are."""
     host, roles = host_of(node_id), roles_of(seed)[node_id]
@@ -110,18 +143,24 @@ def settings_of(seed: int, node_id: int) -> dict[str, str]:
         drawn["controller.quorum.voters"] = ",".join(f"{one}@{address}" for one, address in everybody)
     else:
         drawn["controller.quorum.bootstrap.servers"] = ",".join(address for _, address in everybody)
-    return drawn | {
-        "node.id": str(node_id),
-        "process.roles": roles,
-        "listeners": ",".join(points[role] for role in roles.split(",")),
-        "broker.rack": rack_of(node_id),
-        "auto.create.topics.enable": "false",
-        "broker.heartbeat.interval.ms": str(int(drawn["broker.session.timeout.ms"]) // 4),
-        "offsets.topic.replication.factor": str(REPLICAS),
-        "transaction.state.log.replication.factor": str(REPLICAS),
-        "transaction.state.log.min.isr": str(REPLICAS - 1),
-        "min.insync.replicas": str(REPLICAS - 1),
-    }
+    of_tokens = _settings_of_tokens(seed, host, roles) if has_tokens(seed) else {}
+    listeners = [points[role] for role in roles.split(",")] + [of_tokens.pop("listeners", "")]
+    return (
+        drawn
+        | of_tokens
+        | {
+            "node.id": str(node_id),
+            "process.roles": roles,
+            "listeners": ",".join(filter(None, listeners)),
+            "broker.rack": rack_of(node_id),
+            "auto.create.topics.enable": "false",
+            "broker.heartbeat.interval.ms": str(int(drawn["broker.session.timeout.ms"]) // 4),
+            "offsets.topic.replication.factor": str(REPLICAS),
+            "transaction.state.log.replication.factor": str(REPLICAS),
+            "transaction.state.log.min.isr": str(REPLICAS - 1),
+            "min.insync.replicas": str(REPLICAS - 1),
+        }
+    )
 
 
 def is_flushed(settings: dict[str, str]) -> bool:

@@ -1,11 +1,12 @@
 """From a seed to a story: clients write, read and copy while nodes fail; then all is healed, and must be whole.
 
 Producers with idempotence and acks=all, two members of a group, two copiers of one transactional id that fence each
-other, and one that ends its transactions one right after the other; one topic expires, and somebody deletes its
-oldest records; one is compacted; to one somebody writes with acks 0 and 1 too, and a reader gets it from the replica
-in its rack. The nodes have at least two replicas in sync of what they acknowledge, so every promise is kept over all
-trouble that `faults` allows. Once it has ended the clients finish what they owe, the group reads all there is, every
-replica is in sync again, and everything that was promised is read back.
+other, and one that ends its transactions one right after the other; one topic expires, and somebody deletes its oldest
+records; one is compacted; to one somebody writes with acks 0 and 1 too, and a reader gets it from the replica in its
+rack; in some stories somebody creates and ends delegation tokens. The nodes have at least two replicas in sync of what
+they acknowledge, so every promise is kept over all trouble that `faults` allows. Once it has ended the clients finish
+what they owe, the group reads all there is, every replica is in sync again, and everything that was promised is read
+back.
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ from moldau.simulation.cluster.changers import QuotasChanger, SettingsChanger
 from moldau.simulation.cluster.copiers import CarefulCopier, SuccessiveCopier
 from moldau.simulation.cluster.faults import Act, Faults
 from moldau.simulation.cluster.machine import ClusterMachine
-from moldau.simulation.cluster.settings import REPLICAS, Voters, brokers_of, fewest_replicas_of, rack_of, voters_of
+from moldau.simulation.cluster.settings import (
+    REPLICAS,
+    Voters,
+    brokers_of,
+    fewest_replicas_of,
+    has_tokens,
+    rack_of,
+    voters_of,
+)
+from moldau.simulation.cluster.token_changer import TokenChanger
 from moldau.simulation.cluster.watch import UNCLEAN_ELECTIONS, image_of, partitions_of
 from moldau.simulation.cluster.world import ClusterWorld
 from moldau.simulation.violation import ViolationError
@@ -94,6 +104,7 @@ class Story:
         self.administrator: Administrator
         self.settings = SettingsChanger(world, "settings")
         self.quotas = QuotasChanger(world, "quotas")
+        self.tokens = [TokenChanger(world, "tokens")] if has_tokens(world.seed) else []
         self.faults = Faults(world, world.machines, world.lacks_nothing, chosen)
 
     @property
@@ -193,6 +204,7 @@ class Story:
             self.administrator,
             self.settings,
             self.quotas,
+            *self.tokens,
         ]
 
     # -- the end
@@ -210,6 +222,9 @@ class Story:
         world.watch.check_whole()
         self.settings.check(world.watch.newest)
         self.quotas.check(world.watch.newest)
+        for tokens in self.tokens:
+            tokens.check(world.watch.newest)
+            await self.in_time("tokens are tried out", tokens.audit())
 
     async def go_on_without(self, machine: ClusterMachine) -> None:
         """A healed majority makes progress."""
