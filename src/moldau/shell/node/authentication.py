@@ -80,8 +80,11 @@ class NodeAuthentication:
     def settings_changed(self, settings: BrokerSettings) -> None:
         """Takes users and mechanisms from the settings in force. Who is a user no more is out at once."""
         self._settings = settings
+        in_force = {name: sasl_settings(name, settings) for name in self._listeners}
         for name, mechanisms in self._listeners.items():
-            mechanisms.settings_changed(sasl_settings(name, settings))
+            mechanisms.settings_changed(in_force[name])
+        if self._keys is not None:
+            self._keys.keep_only(each.bearer for each in in_force.values() if each.bearer is not None)
         self._let_go()
 
     def _metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:

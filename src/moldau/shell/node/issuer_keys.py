@@ -93,15 +93,21 @@ class IssuerKeys:
                     raise invalid_config(f"OAUTHBEARER: no keys from {settings.keys.url}: {error}") from None
                 self._keep(settings.keys, source)
 
+    def keep_only(self, listeners: Iterable[BearerSettings]) -> None:
+        """The settings have changed: the keys of sources that no listener names any more are not read again."""
+        named = {settings.keys for settings in listeners}
+        for source in [each for each in self._sources if each not in named]:
+            self._sources.pop(source).end()
+
     def new_exchange(self, settings: SaslSettings) -> Exchange:
-        """Of a listener that offers OAUTHBEARER. Where a running node was told to offer it, its keys are read from here
-        on, and until they are there every token is refused."""
+        """Of a listener that offers OAUTHBEARER. Where a running node was told to offer it, or to have its keys from
+        another source, they are read from here on, and until they are there every token is refused."""
         bearer = settings.bearer
         if bearer is None:
             return BearerExchange(_refuse, self._clock.now_ms)
         source = self._sources.get(bearer.keys)
         if source is None:
-            source = self._new(bearer.keys)  # the operator may change the mechanisms, and not where keys come from
+            source = self._new(bearer.keys)
             self._keep(bearer.keys, source)
         return BearerExchange(partial(source.check, bearer.rules), self._clock.now_ms)
 
@@ -128,6 +134,7 @@ class SourceKeys:
         self._keys: KeySet | None = None
         self._refresh = KeyRefresh(source, clock.monotonic_ms())
         self._sooner = asyncio.Event()
+        self._has_ended = False
         self._is_file = source.url.startswith("file:")
         self._stamp: Stamp | None = None
 
@@ -145,10 +152,12 @@ class SourceKeys:
             raise
 
     async def keep(self) -> None:
-        """Reads the keys again and again, until it is cancelled."""
-        while True:
+        """Reads the keys again and again, until it is cancelled or ended."""
+        while not self._has_ended:
             if self._keys is not None:
                 await self._wait()
+            if self._has_ended:
+                return
             try:
                 await self.refresh()
             except MoldauError as error:
@@ -158,6 +167,11 @@ class SourceKeys:
                 text = f"OAuth JWKS refresh of {escape(self._source.url)} encountered an error{told}"
                 self._log.warn("OAuth JWKS", f"{text}: {escape(str(error))}", about=escape(self._source.url))
                 await self._wait()
+
+    def end(self) -> None:
+        """No listener has these keys any more: after a read that is under way none comes."""
+        self._has_ended = True
+        self._sooner.set()
 
     async def refresh(self) -> None:
         """Reads the keys, once. Raises MoldauError; then those of before stay."""
@@ -176,7 +190,7 @@ class SourceKeys:
 
     async def _wait(self) -> None:
         """Until the next refresh is due."""
-        while (pause_ms := self._due_ms() - self._clock.monotonic_ms()) > 0:
+        while not self._has_ended and (pause_ms := self._due_ms() - self._clock.monotonic_ms()) > 0:
             self._sooner.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1_000):

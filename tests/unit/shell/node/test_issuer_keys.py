@@ -159,6 +159,32 @@ def test_a_listener_told_to_take_tokens_later_refuses_them_until_the_keys_are_th
     run(story)
 
 
+@pytest.mark.parametrize("is_answering", [True, False])
+def test_a_source_that_no_listener_names_any_more_is_read_no_more(is_answering: bool) -> None:
+    async def story(world: World) -> None:
+        await world.load()
+        (task,) = world.tasks
+        if not is_answering:
+            world.document = None
+            await asyncio.sleep(HOUR_S + 1)
+        world.keys.keep_only([world.settings])
+        await asyncio.sleep(1)
+        assert not task.done()
+        for _ in range(2):
+            world.keys.keep_only([])
+            await asyncio.sleep(1)
+        assert task.done()
+        before = world.fetches
+        await asyncio.sleep(2 * HOUR_S)
+        assert world.fetches == before
+        world.document = document(NEW)
+        assert not world.is_admitted(NEW)
+        await asyncio.sleep(1)
+        assert (world.is_admitted(NEW), world.fetches, len(world.tasks)) == (True, before + 1, 2)
+
+    run(story)
+
+
 def test_a_listener_without_settings_of_tokens_refuses_all() -> None:
     async def story(world: World) -> None:
         exchange = world.keys.new_exchange(SaslSettings((), {}, {}))
