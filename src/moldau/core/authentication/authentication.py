@@ -232,6 +232,7 @@ class Authentication:
             raise AuthenticationRefusedError(told, told)
         lifetime_ms = self._mechanisms.max_session_ms(self._mechanism)
         if accepted.lifetime_ms is not None:
+            # a token may have expired, within the skew; 0, which Kafka answers then, tells a client that it may stay
             of_token_ms = max(accepted.lifetime_ms, 1)
             lifetime_ms = min(lifetime_ms, of_token_ms) if lifetime_ms else of_token_ms
         expires_at_ms = now_ms + lifetime_ms if lifetime_ms else None
