@@ -98,13 +98,17 @@ class HttpsClient:
         dialer: Dialer = TCP,
         *,
         timeout_ms: int = TIMEOUT_MS,
+        connect_ms: int = 0,
+        read_ms: int = 0,
         ca_setting: str = CA_LOCATION,
     ) -> None:
-        """`context`: None where only the loopback is asked, over HTTP. `ca_setting`: names the authorities of the
-        context, for the sentence that one is missing."""
+        """`context`: None where only the loopback is asked, over HTTP. `connect_ms`, `read_ms`: bounds of the
+        connection with its TLS, and of each wait for a part of the answer; 0: none but `timeout_ms`. `ca_setting`:
+        names the authorities of the context, for the sentence that one is missing."""
         self._context = context
         self._dialer = dialer
         self._timeout_ms = timeout_ms
+        self._connect_ms, self._read_ms = connect_ms, read_ms
         self._ca_setting = ca_setting
 
     def get(self, address: HttpAddress, *, max_bytes: int = MAX_ANSWER_BYTES) -> Answer:
@@ -145,7 +149,7 @@ class HttpsClient:
         if address.scheme == "https":
             dialer = TlsDialer(dialer, self._context or https_context(None))
         try:
-            return dialer.dial(address.host, address.port, self._left_ms(deadline_ms))
+            return dialer.dial(address.host, address.port, self._left_ms(deadline_ms, self._connect_ms))
         except KafkaError as error:
             raise self._unreached(error) from error
 
@@ -182,7 +186,7 @@ class HttpsClient:
                 # heads of 1xx are no part of the body, and cost time and memory, too
                 if taken > max_bytes + 4 * MAX_HEAD_BYTES:
                     raise _too_long(max_bytes)
-                data = stream.receive(_READ_BYTES, self._left_ms(deadline_ms))
+                data = stream.receive(_READ_BYTES, self._left_ms(deadline_ms, self._read_ms))
                 taken += len(data)
                 http.receive_data(data)
             elif isinstance(event, h11.Response):
@@ -196,11 +200,11 @@ class HttpsClient:
             elif isinstance(event, h11.ConnectionClosed):
                 raise HttpFailedError("closed the connection before its answer ended", is_transient=True)
 
-    def _left_ms(self, deadline_ms: int) -> int:
+    def _left_ms(self, deadline_ms: int, most_ms: int = 0) -> int:
         left_ms = deadline_ms - self._dialer.monotonic_ms()
         if left_ms <= 0:
             raise self._late()
-        return left_ms
+        return min(left_ms, most_ms) if most_ms else left_ms
 
     def _late(self) -> HttpFailedError:
         return HttpFailedError("did not answer in time", is_transient=True)

@@ -20,6 +20,7 @@ from moldau.client.protocol.bearer import (
     OAUTH_SCOPE,
     TOKEN_ENDPOINT,
     BearerLogin,
+    LoginTimes,
     SuppliedLogin,
     extensions_text,
     lifetime_ms_of,
@@ -92,6 +93,8 @@ def _bearer(login: BearerLogin | SuppliedLogin) -> dict[str, object]:
     found: dict[str, object] = {"sasl.mechanism": login.mechanism}
     tokens = tokens_of(login)
     if isinstance(login, SuppliedLogin) or login.is_file or login.assertion_file or login.is_url_encoded:
+        return found | {"oauth_cb": TokenCallback(tokens)}
+    if login.times != LoginTimes():
         return found | {"oauth_cb": TokenCallback(tokens)}
     found |= {
         "sasl.oauthbearer.method": "oidc",

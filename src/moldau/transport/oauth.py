@@ -47,9 +47,8 @@ if TYPE_CHECKING:
 
 MAX_TRIES: Final = 3
 """To have a token, all within the time-out; only those are repeated that another try may help."""
-FIRST_BACKOFF_MS, MAX_BACKOFF_MS = 100, 10_000
-"""Between two tries, doubling; the defaults of `sasl.login.retry.backoff.ms` and `.max.ms` (KIP-768). A login that asks
-meanwhile gets the error of the last try."""
+MAX_TIMEOUT_MS: Final = 120_000
+"""Of one login, whatever the settings say."""
 _JITTER_STEPS: Final = 1 << 16
 
 
@@ -57,11 +56,11 @@ class TokenSource:
     """The tokens of one login, shared by all clients that have it. May be used in any thread. See TokenSupply."""
 
     def __init__(self, login: BearerLogin, dialer: Dialer = TCP, *, timeout_ms: int = TIMEOUT_MS) -> None:
-        """`timeout_ms`: of one login, for all its tries. Raises INVALID_CONFIG for an address that cannot be asked, and
-        for an authority that cannot be read."""
+        """`timeout_ms`: of one login, for all its tries; longer where the settings let one try take longer. Raises
+        INVALID_CONFIG for an address that cannot be asked, and for an authority that cannot be read."""
         self._login = login
         self._dialer = dialer
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = max(timeout_ms, min(login.times.connect_ms + login.times.read_ms, MAX_TIMEOUT_MS))
         self._extensions = dict(login.extensions)
         self._issuer = None if login.is_file else _issuer(login, dialer)
         self._lock = threading.Lock()
@@ -124,8 +123,13 @@ class TokenSource:
 
     def _note(self, error: KafkaError) -> None:
         self._error = error
-        self._backoff_ms = min(max(FIRST_BACKOFF_MS, 2 * self._backoff_ms), MAX_BACKOFF_MS)
+        self._backoff_ms = self._longer_ms(self._backoff_ms)
         self._next_try_ms = self._dialer.monotonic_ms() + self._backoff_ms
+
+    def _longer_ms(self, pause_ms: int) -> int:
+        """The pause after one of `pause_ms`. A login that asks meanwhile gets the error of the last try."""
+        times = self._login.times
+        return min(max(times.backoff_ms, 2 * pause_ms), times.max_backoff_ms)
 
     def _old_token(self, now_ms: int, error: KafkaError) -> str:
         if self._kept is None or now_ms >= self._ends_ms:
@@ -137,7 +141,7 @@ class TokenSource:
             return self._of_file()
         https, address = self._issuer
         deadline_ms = self._dialer.monotonic_ms() + self._timeout_ms
-        tries, pause_ms = 1, FIRST_BACKOFF_MS
+        tries, pause_ms = 1, self._longer_ms(0)
         while True:
             try:
                 return self._asked(https, address, deadline_ms)
@@ -147,7 +151,7 @@ class TokenSource:
                     where, told = str(address), str(error)
                     raise no_token(self._login, where, told, is_transient=error.is_transient) from error
             self._dialer.pause(pause_ms)
-            tries, pause_ms = tries + 1, 2 * pause_ms
+            tries, pause_ms = tries + 1, self._longer_ms(pause_ms)
 
     def _asked(self, https: HttpsClient, address: HttpAddress, deadline_ms: int) -> Granted:
         login, assertion, secret = self._login, "", ""
@@ -202,7 +206,8 @@ def _issuer(login: BearerLogin, dialer: Dialer) -> tuple[HttpsClient, HttpAddres
         address = parse_address(login.endpoint)
     except ValueError as error:
         raise kafka_error("INVALID_CONFIG", f"{TOKEN_ENDPOINT} {error}") from None
-    return HttpsClient(_context(login) if address.scheme == "https" else None, dialer), address
+    context = _context(login) if address.scheme == "https" else None
+    return HttpsClient(context, dialer, connect_ms=login.times.connect_ms, read_ms=login.times.read_ms), address
 
 
 def _context(login: BearerLogin) -> SSLContext:

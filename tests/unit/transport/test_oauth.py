@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client.protocol.access import AccessError, ClusterAccess
-from moldau.client.protocol.bearer import IssuerLostError, NoTokenError
+from moldau.client.protocol.bearer import BearerLogin, IssuerLostError, LoginTimes, NoTokenError
 from moldau.client.protocol.secrets import Origin
 from moldau.errors import KafkaError
 from moldau.transport.oauth import MAX_TRIES, TokenSource
@@ -193,6 +193,44 @@ def test_a_failed_issuer_is_asked_again_after_pauses_that_grow(issuer: Issuer) -
         dialer.now_ms += 1
     del issuer.faults["/token"]
     assert tokens.current()
+
+
+def test_settings_say_how_long_the_pauses_are(issuer: Issuer) -> None:
+    dialer = TimedDialer()
+    said = {"sasl.login.retry.backoff.ms": "30", "sasl.login.retry.backoff.max.ms": "100"}
+    tokens = source(issuer.token_url, dialer=dialer, **said)
+    issuer.faults["/token"] = "unauthorized"
+    for pause_ms in (30, 60, 100, 100):
+        for later_ms in (0, pause_ms - 1):
+            asked = len(issuer.requests)
+            with pytest.raises(NoTokenError):
+                tokens.current()
+            dialer.now_ms += later_ms
+            assert len(issuer.requests) == asked + (later_ms == 0)
+        dialer.now_ms += 1
+    issuer.faults["/token"] = "failed"
+    with pytest.raises(IssuerLostError):
+        tokens.current()
+    assert issuer.requests[-MAX_TRIES:] == ["/token"] * MAX_TRIES
+
+
+def test_a_try_ends_at_the_read_timeout_and_another_one_comes(issuer: Issuer) -> None:
+    issuer.faults["/token"] = "hang"
+    said = {"sasl.login.read.timeout.ms": "100", "sasl.login.connect.timeout.ms": "15000"}
+    tokens = source(issuer.token_url, **said, **{"sasl.login.retry.backoff.ms": "1"})
+    with pytest.raises(IssuerLostError, match="did not answer in time"):
+        tokens.current()
+    assert issuer.requests == ["/token"] * MAX_TRIES
+
+
+def test_times_that_are_no_times_are_refused_and_others_pass_on() -> None:
+    for text in ("-1", "soon", "1e3", "1" * 10):
+        with pytest.raises(AccessError, match=r"sasl\.login\.read\.timeout\.ms must be a number of milliseconds"):
+            access("https://issuer/token", **{"sasl.login.read.timeout.ms": text})
+    said = {"sasl.login.read.timeout.ms": "7", "sasl.login.retry.backoff.ms": "8"}
+    login = access("https://issuer/token", **said, **{"sasl.login.connect.timeout.ms": "0"}).security.login
+    assert isinstance(login, BearerLogin)
+    assert login.times == LoginTimes(read_ms=7, backoff_ms=8)
 
 
 def test_a_token_is_replaced_before_it_expires_and_kept_while_the_issuer_fails(issuer: Issuer) -> None:

@@ -4,6 +4,8 @@
     sasl.oauthbearer.client.credentials.client.id, .secret  of the grant client_credentials (RFC 6749, 4.4)
     sasl.oauthbearer.assertion.file                         a signed assertion in their place (RFC 7523, 2.1)
     sasl.oauthbearer.scope, sasl.oauthbearer.extensions     NAME=VALUE,... (KIP-342; a name of librdkafka)
+    sasl.login.connect.timeout.ms, .read.timeout.ms         of one try to ask the endpoint
+    sasl.login.retry.backoff.ms, .retry.backoff.max.ms      between two tries
     https.ca.location                                       who signs the certificate of the endpoint; also librdkafka's
 
 In `sasl.jaas.config` clientId, clientSecret, scope, extension_NAME and ssl.truststore.location (PEM) say the same.
@@ -34,6 +36,12 @@ OAUTH_EXTENSIONS: Final = "sasl.oauthbearer.extensions"
 OAUTH_URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
 OAUTH_ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
 HTTPS_CA_LOCATION: Final = "https.ca.location"
+LOGIN_TIMES: Final = (
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.login.retry.backoff.max.ms",
+)
 BEARER_SETTINGS: Final = (
     TOKEN_ENDPOINT,
     OAUTH_CLIENT_ID,
@@ -43,6 +51,7 @@ BEARER_SETTINGS: Final = (
     OAUTH_URL_ENCODED,
     OAUTH_ASSERTION_FILE,
     HTTPS_CA_LOCATION,
+    *LOGIN_TIMES,
 )
 FILE: Final = "file:"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -51,8 +60,19 @@ MAX_TOKEN_CHARACTERS: Final = 32 << 10
 REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05
 REFRESH_BUFFER_MS, REFRESH_MIN_PERIOD_MS = 300_000, 60_000
 """When a token is replaced: the defaults of Kafka's `sasl.login.refresh.*` (KIP-368)."""
+MAX_MS_DIGITS: Final = 9
 _EXTENSION: Final = "extension_"
 _ERROR_CODE = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+class LoginTimes(msgspec.Struct, frozen=True):
+    """Of the requests to an issuer, in ms, as LOGIN_TIMES (KIP-768). `connect_ms`: TLS included; `read_ms`: until
+    something comes of the answer; 0: as long as the whole login may take."""
+
+    connect_ms: int = 0
+    read_ms: int = 0
+    backoff_ms: int = 100
+    max_backoff_ms: int = 10_000
 
 
 class BearerLogin(msgspec.Struct, frozen=True):
@@ -68,6 +88,7 @@ class BearerLogin(msgspec.Struct, frozen=True):
     assertion_file: str = ""
     is_url_encoded: bool = False
     """Id and secret in the header of HTTP, as RFC 6749 wants it and Kafka's clients do not by default."""
+    times: LoginTimes = LoginTimes()
 
     def __post_init__(self) -> None:
         if not self.endpoint:
@@ -120,6 +141,8 @@ class BearerLogin(msgspec.Struct, frozen=True):
             OAUTH_ASSERTION_FILE: self.assertion_file,
             HTTPS_CA_LOCATION: self.ca_location,
         }
+        chosen, default = msgspec.structs.astuple(self.times), msgspec.structs.astuple(LoginTimes())
+        texts |= {name: str(ms) for name, ms, usual in zip(LOGIN_TIMES, chosen, default, strict=True) if ms != usual}
         return {name: text for name, text in texts.items() if text}
 
 
@@ -194,7 +217,21 @@ def bearer_login(properties: Mapping[str, str], module: LoginModule | None, orig
         properties.get(HTTPS_CA_LOCATION, "").strip() or _trusted(options),
         properties.get(OAUTH_ASSERTION_FILE, "").strip(),
         properties.get(OAUTH_URL_ENCODED, "").strip().lower() == "true",
+        LoginTimes(
+            *(
+                _ms(name, properties.get(name, "").strip(), usual)
+                for name, usual in zip(LOGIN_TIMES, msgspec.structs.astuple(LoginTimes()), strict=True)
+            )
+        ),
     )
+
+
+def _ms(name: str, text: str, usual: int) -> int:
+    if not text:
+        return usual
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_MS_DIGITS):
+        raise AccessError(name, f"must be a number of milliseconds from 0 to {10**MAX_MS_DIGITS - 1}")
+    return int(text)
 
 
 def _trusted(options: Mapping[str, str]) -> str:

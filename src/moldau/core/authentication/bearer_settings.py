@@ -33,7 +33,13 @@ _CLIENT: Final = (
     "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.client.credentials.client.secret",
 )
-_OF_NODES: Final = (_TOKEN_URL, *_CLIENT, _ASSERTION, "sasl.oauthbearer.scope")
+_LOGIN_TIMES: Final = (
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.login.retry.backoff.max.ms",
+)
+_OF_NODES: Final = (_TOKEN_URL, *_CLIENT, _ASSERTION, "sasl.oauthbearer.scope", *_LOGIN_TIMES)
 _SKEW: Final = "sasl.oauthbearer.clock.skew.seconds"
 _CLAIMS: Final = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name")
 _TIMES: Final = (
@@ -158,7 +164,7 @@ def node_bearer(listener: str, settings: SettingsAtListeners, module: LoginModul
     """By which tokens this node logs in at the listener of other nodes; `module`: its login module. Raises
     INVALID_CONFIG where it could have none."""
     values = {name: settings.value_at(listener, OAUTHBEARER, name) for name in _OF_NODES}
-    properties = {name: str(value) for name, value in values.items() if value}
+    properties = {name: str(value) for name, value in values.items() if value is not None and value != ""}
     url, options = properties.get(_TOKEN_URL), {} if module is None else module.options
     if url is None:
         raise invalid_config(f"{_TOKEN_URL} must say where this node has tokens from for the listener {listener}")

@@ -60,6 +60,12 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     sasl_oauthbearer_allow_unverified_issuer: Annotated[bool, Row("boolean", "false", "", READ_ONLY)]
     sasl_login_callback_handler_class: Annotated[str | None, Row("class", None, "", READ_ONLY,
         "with the prefix of a listener and OAUTHBEARER: OAuthBearerLoginCallbackHandler, the default there")]
+    sasl_login_connect_timeout_ms: Annotated[int | None, Row("int", None, "", READ_ONLY,
+        "of a try to have a token; both time-outs together, or 10 s, or at most 2 minutes for a login")]
+    sasl_login_read_timeout_ms: Annotated[int | None, Row("int", None, "", READ_ONLY)]
+    sasl_login_retry_backoff_max_ms: Annotated[int, Row("long", "10000", "", READ_ONLY)]
+    sasl_login_retry_backoff_ms: Annotated[int, Row("long", "100", "", READ_ONLY,
+        "at most three tries for a login")]
     sasl_oauthbearer_assertion_file: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     sasl_oauthbearer_client_credentials_client_id: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     sasl_oauthbearer_client_credentials_client_secret: Annotated[str | None, Row("password", None, "", READ_ONLY)]

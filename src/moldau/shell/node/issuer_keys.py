@@ -153,7 +153,7 @@ class SourceKeys:
 
     async def keep(self) -> None:
         """Reads the keys again and again, until it is cancelled or ended."""
-        while not self._has_ended:
+        while True:
             if self._keys is not None:
                 await self._wait()
             if self._has_ended:
