@@ -130,7 +130,8 @@ def test_the_issuer_of_tokens_is_told(tmp_path: Path) -> None:
 
 def test_our_source_asks_where_librdkafka_has_no_setting_for_a_time() -> None:
     said = {**BEARER, "sasl.login.read.timeout.ms": "500"}
-    assert isinstance(taken(access_of(security_protocol="SASL_SSL", **said))["oauth_cb"], TokenCallback)
+    told = librdkafka_settings(access_of(security_protocol="SASL_SSL", **said))
+    assert isinstance(told["oauth_cb"], TokenCallback)
 
 
 def test_a_token_of_ours_is_given_by_a_callback(tmp_path: Path) -> None:
