@@ -92,7 +92,7 @@ def _bearer(login: BearerLogin | SuppliedLogin) -> dict[str, object]:
     """librdkafka asks the issuer itself where it can do so as we would."""
     found: dict[str, object] = {"sasl.mechanism": login.mechanism}
     tokens = tokens_of(login)
-    if isinstance(login, SuppliedLogin) or login.is_file or login.assertion_file or login.is_url_encoded:
+    if isinstance(login, SuppliedLogin) or login.is_file or login.has_assertion or login.is_url_encoded:
         return found | {"oauth_cb": TokenCallback(tokens)}
     if login.times != LoginTimes():
         return found | {"oauth_cb": TokenCallback(tokens)}

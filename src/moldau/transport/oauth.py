@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.protocol.bearer import (
+    ASSERTION_KEY_FILE,
     HTTPS_CA_LOCATION,
     OAUTH_ASSERTION_FILE,
     OAUTH_CLIENT_SECRET,
@@ -28,6 +29,7 @@ from moldau.client.protocol.bearer import (
     token_request,
 )
 from moldau.errors import KafkaError, kafka_error
+from moldau.extras import MissingExtraError, require_extra
 from moldau.ports import Dialer
 from moldau.transport.https_request import (
     TIMEOUT_MS,
@@ -157,6 +159,10 @@ class TokenSource:
         login, assertion, secret = self._login, "", ""
         if login.assertion_file:
             assertion = read_text(login.assertion_file, OAUTH_ASSERTION_FILE).strip()
+        elif login.key is not None:
+            from moldau.transport.assertions import signed_assertion  # the extra `oauth`
+
+            assertion = signed_assertion(login.key, _now_ms())
         elif login.client_secret is not None:
             secret = read_secret(login.client_secret, OAUTH_CLIENT_SECRET)
         headers, form = token_request(login, secret, assertion)
@@ -202,6 +208,11 @@ class SuppliedTokens:
 
 
 def _issuer(login: BearerLogin, dialer: Dialer) -> tuple[HttpsClient, HttpAddress]:
+    if login.key is not None:
+        try:
+            require_extra(ASSERTION_KEY_FILE, "oauth")
+        except MissingExtraError as error:
+            raise kafka_error("INVALID_CONFIG", str(error)) from None
     try:
         address = parse_address(login.endpoint)
     except ValueError as error:

@@ -9,9 +9,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from moldau.client.protocol.access import AccessError, ClusterAccess
-from moldau.client.protocol.bearer import BearerLogin, IssuerLostError, LoginTimes, NoTokenError
+from moldau.client.protocol.bearer import (
+    JWT_BEARER,
+    BearerLogin,
+    IssuerLostError,
+    LoginTimes,
+    NoTokenError,
+    bearer_login,
+)
 from moldau.client.protocol.secrets import Origin
 from moldau.errors import KafkaError
 from moldau.transport.oauth import MAX_TRIES, TokenSource
@@ -21,7 +34,7 @@ from moldau.wire.protocol.jaas import BEARER_MODULE
 from moldau.wire.protocol.sasl_tokens import BearerToken
 from tests.support.certificates import Authority, authority
 from tests.support.issuer import Client, Fault, Issuer
-from tests.support.json_web_tokens import SigningKey, claims_of, signed
+from tests.support.json_web_tokens import Kind, SigningKey, claims_of, signed
 
 PREFIX = "sasl.oauthbearer."
 SECRET = "service-secret"
@@ -127,6 +140,113 @@ def test_an_assertion_in_a_file_takes_the_place_of_a_secret(issuer: Issuer, tmp_
     path = tmp_path / "assertion"
     path.write_text(signed(key, claims) + "\n")
     assert claims_of(source(issuer.token_url, **{f"{PREFIX}assertion.file": str(path)}).current())["sub"] == "signer"
+
+
+BY_ASSERTION = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
+
+
+def signer(issuer: Issuer, path: Path, kind: Kind = "EC", **texts: str) -> TokenSource:
+    """A client that signs its assertions; `texts`: without `assertion.`."""
+    key = SigningKey(kind)
+    issuer.clients["signer"] = Client(key=key)
+    path.write_text(key.private_pem)
+    said = {
+        "private.key.file": str(path),
+        "algorithm": key.algorithm.lower(),
+        "claim.iss": "signer",
+        "claim.sub": "signer",
+        "claim.aud": issuer.token_url,
+        **texts,
+    }
+    return source(issuer.token_url, **{f"{PREFIX}assertion.{name}": text for name, text in said.items()})
+
+
+@pytest.mark.parametrize("kind", ["EC", "RSA"])
+def test_an_assertion_is_signed_in_place_of_a_secret(issuer: Issuer, tmp_path: Path, kind: Kind) -> None:
+    times = {"claim.exp.seconds": "120", "claim.nbf.seconds": "30", "claim.jti.include": "true"}
+    tokens = signer(issuer, tmp_path / "key", kind, **times)
+    assert claims_of(tokens.current())["sub"] == "signer"
+    (form,) = issuer.forms
+    assert (form["grant_type"], form["client_id"]) == ("client_credentials", "service")
+    assert "assertion" not in form
+    claims = claims_of(form["client_assertion"])
+    assert {name: claims[name] for name in ("iss", "sub", "aud")} == {
+        "iss": "signer",
+        "sub": "signer",
+        "aud": issuer.token_url,
+    }
+    assert (claims["exp"] - claims["iat"], claims["iat"] - claims["nbf"], len(claims["jti"])) == (120, 30, 32)
+
+
+def test_an_assertion_may_be_the_grant(issuer: Issuer, tmp_path: Path) -> None:
+    first = signer(issuer, tmp_path / "key")
+    assert first.current()
+    by_grant = {f"{PREFIX}jwt.retriever.class": BY_ASSERTION, f"{PREFIX}assertion.file": str(tmp_path / "assertion")}
+    (tmp_path / "assertion").write_text(issuer.forms[0]["client_assertion"])
+    assert source(issuer.token_url, **by_grant).current()
+    assert (issuer.forms[1]["grant_type"], "client_assertion" in issuer.forms[1]) == (JWT_BEARER, False)
+    assert "jti" not in claims_of(issuer.forms[1]["assertion"])
+
+
+@pytest.mark.parametrize("content", ["", "no key", "other kind", "public"])
+def test_a_key_that_cannot_sign_is_told_and_not_shown(issuer: Issuer, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "key"
+    tokens, rsa = signer(issuer, path), SigningKey("RSA")
+    path.write_text({"other kind": rsa.private_pem, "public": rsa.public_pem.decode()}.get(content, content))
+    with pytest.raises(
+        KafkaError, match=r"assertion\.private\.key\.file: .* is no private key in PEM for ES256"
+    ) as told:
+        tokens.current()
+    assert "BEGIN" not in str(told.value)
+    assert not issuer.requests
+
+
+@pytest.mark.parametrize("passphrase", ["sesame", "wrong", ""])
+def test_a_key_with_a_passphrase_is_opened(issuer: Issuer, tmp_path: Path, passphrase: str) -> None:
+    path = tmp_path / "key"
+    tokens = signer(issuer, path, **({"private.key.passphrase": passphrase} if passphrase else {}))
+    private = load_pem_private_key(path.read_bytes(), None)
+    encryption = BestAvailableEncryption(b"sesame")
+    path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+    if passphrase == "sesame":
+        assert tokens.current()
+        return
+    with pytest.raises(KafkaError, match="does not open it"):
+        tokens.current()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"claim.iss": ""}, r"claim\.iss must be set with"),
+        ({"algorithm": "HS256"}, "algorithm must be RS256 or ES256"),
+        ({"claim.exp.seconds": "86401"}, "from 0 to 86400"),
+        ({"claim.nbf.seconds": "-1"}, "must be a number of seconds"),
+    ],
+)
+def test_settings_of_an_assertion_that_cannot_be(
+    issuer: Issuer, tmp_path: Path, said: dict[str, str], told: str
+) -> None:
+    with pytest.raises(AccessError, match=told):
+        signer(issuer, tmp_path / "key", **said)
+
+
+def test_the_settings_of_an_assertion_pass_on_and_other_retrievers_are_refused(tmp_path: Path) -> None:
+    said = {
+        f"{PREFIX}assertion.private.key.file": str(tmp_path),
+        f"{PREFIX}assertion.private.key.passphrase": "${env:PASSPHRASE}",
+        f"{PREFIX}client.credentials.client.secret": "",
+        f"{PREFIX}assertion.claim.iss": "me",
+        f"{PREFIX}assertion.claim.jti.include": "true",
+        f"{PREFIX}jwt.retriever.class": BY_ASSERTION,
+    }
+    login = access("https://issuer/token", **said).security.login
+    assert isinstance(login, BearerLogin)
+    assert bearer_login(login.properties(), None, None) == login
+    assert (login.key is not None and login.key.has_id, login.is_granted_by_assertion) == (True, True)
+    for name, text in ((f"{PREFIX}jwt.retriever.class", "x.Y"), (f"{PREFIX}assertion.private.key.file", "")):
+        with pytest.raises(AccessError, match=r"jwt\.retriever\.class must be|assertion\.file must be set"):
+            access("https://issuer/token", **{**said, name: text})
 
 
 def test_a_file_with_a_token_is_read_for_each_login(issuer: Issuer, tmp_path: Path) -> None:

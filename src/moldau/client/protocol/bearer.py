@@ -2,7 +2,9 @@
 
     sasl.oauthbearer.token.endpoint.url                     https://..., http:// to the loopback, file:///...
     sasl.oauthbearer.client.credentials.client.id, .secret  of the grant client_credentials (RFC 6749, 4.4)
-    sasl.oauthbearer.assertion.file                         a signed assertion in their place (RFC 7523, 2.1)
+    sasl.oauthbearer.assertion.file                         a signed assertion in place of the secret (RFC 7523, 2.2)
+    sasl.oauthbearer.assertion.private.key.file, .claim.*   the key and the claims of one that is signed here (KIP-1258)
+    sasl.oauthbearer.jwt.retriever.class                    JwtBearerJwtRetriever: the assertion is the grant (2.1)
     sasl.oauthbearer.scope, sasl.oauthbearer.extensions     NAME=VALUE,... (KIP-342; a name of librdkafka)
     sasl.login.connect.timeout.ms, .read.timeout.ms         of one try to ask the endpoint
     sasl.login.retry.backoff.ms, .retry.backoff.max.ms      between two tries
@@ -35,6 +37,18 @@ OAUTH_SCOPE: Final = "sasl.oauthbearer.scope"
 OAUTH_EXTENSIONS: Final = "sasl.oauthbearer.extensions"
 OAUTH_URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
 OAUTH_ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
+OAUTH_RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
+ASSERTION_KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
+ASSERTION_PASSPHRASE: Final = "sasl.oauthbearer.assertion.private.key.passphrase"
+_ALGORITHM: Final = "sasl.oauthbearer.assertion.algorithm"
+_ISSUER: Final = "sasl.oauthbearer.assertion.claim.iss"
+_SUBJECT: Final = "sasl.oauthbearer.assertion.claim.sub"
+_AUDIENCE: Final = "sasl.oauthbearer.assertion.claim.aud"
+_LASTS_S: Final = "sasl.oauthbearer.assertion.claim.exp.seconds"
+_BEGINS_S: Final = "sasl.oauthbearer.assertion.claim.nbf.seconds"
+_HAS_ID: Final = "sasl.oauthbearer.assertion.claim.jti.include"
+ASSERTION_ALGORITHMS: Final = ("RS256", "ES256")
+MAX_LASTS_S, MAX_BEGINS_S = 86_400, 3_600
 HTTPS_CA_LOCATION: Final = "https.ca.location"
 LOGIN_TIMES: Final = (
     "sasl.login.connect.timeout.ms",
@@ -50,17 +64,31 @@ BEARER_SETTINGS: Final = (
     OAUTH_EXTENSIONS,
     OAUTH_URL_ENCODED,
     OAUTH_ASSERTION_FILE,
+    OAUTH_RETRIEVER,
+    ASSERTION_KEY_FILE,
+    ASSERTION_PASSPHRASE,
+    _ALGORITHM,
+    _ISSUER,
+    _SUBJECT,
+    _AUDIENCE,
+    _LASTS_S,
+    _BEGINS_S,
+    _HAS_ID,
     HTTPS_CA_LOCATION,
     *LOGIN_TIMES,
 )
 FILE: Final = "file:"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_CLASSES: Final = "org.apache.kafka.common.security.oauthbearer."
+_BY_ASSERTION: Final = f"{_CLASSES}JwtBearerJwtRetriever"
+_RETRIEVERS: Final = (f"{_CLASSES}DefaultJwtRetriever", f"{_CLASSES}ClientCredentialsJwtRetriever", _BY_ASSERTION)
 MAX_TOKEN_CHARACTERS: Final = 32 << 10
 """A longer token is not taken: brokers read little before a login."""
 REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05
 REFRESH_BUFFER_MS, REFRESH_MIN_PERIOD_MS = 300_000, 60_000
 """When a token is replaced: the defaults of Kafka's `sasl.login.refresh.*` (KIP-368)."""
-MAX_MS_DIGITS: Final = 9
+MAX_DIGITS: Final = 9
 _EXTENSION: Final = "extension_"
 _ERROR_CODE = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
@@ -73,6 +101,52 @@ class LoginTimes(msgspec.Struct, frozen=True):
     read_ms: int = 0
     backoff_ms: int = 100
     max_backoff_ms: int = 10_000
+
+
+class AssertionKey(msgspec.Struct, frozen=True):
+    """By which assertions are signed here (KIP-1258). `file`: in PEM (PKCS#8). Raises AccessError."""
+
+    file: str
+    issuer: str
+    subject: str = ""
+    audience: str = ""
+    algorithm: str = ASSERTION_ALGORITHMS[0]
+    lasts_s: int = 300
+    begins_s: int = 60
+    """So long before now, for a clock that is behind."""
+    has_id: bool = False
+    passphrase: Secret | None = None
+
+    def __post_init__(self) -> None:
+        if not self.issuer:
+            raise AccessError(_ISSUER, f"must be set with {ASSERTION_KEY_FILE}")
+        if self.algorithm not in ASSERTION_ALGORITHMS:
+            raise AccessError(_ALGORITHM, f"must be {' or '.join(ASSERTION_ALGORITHMS)}")
+        for name, seconds, most in ((_LASTS_S, self.lasts_s, MAX_LASTS_S), (_BEGINS_S, self.begins_s, MAX_BEGINS_S)):
+            if seconds > most:
+                raise AccessError(name, f"must be a number of seconds from 0 to {most}")
+
+    def claims(self, now_ms: int, token_id: str) -> dict[str, object]:
+        """Of an assertion; `now_ms`: since the epoch."""
+        now_s = now_ms // 1_000
+        said = {"iss": self.issuer, "sub": self.subject, "aud": self.audience, "jti": token_id if self.has_id else ""}
+        claims: dict[str, object] = {name: text for name, text in said.items() if text}
+        claims |= {"iat": now_s, "nbf": now_s - self.begins_s, "exp": now_s + self.lasts_s}
+        return claims
+
+    def properties(self) -> dict[str, str]:
+        """The settings that say it. Raises AccessError for a passphrase in memory."""
+        return {
+            ASSERTION_KEY_FILE: self.file,
+            ASSERTION_PASSPHRASE: "" if self.passphrase is None else self.passphrase.reference(),
+            _ISSUER: self.issuer,
+            _SUBJECT: self.subject,
+            _AUDIENCE: self.audience,
+            _ALGORITHM: self.algorithm,
+            _LASTS_S: str(self.lasts_s),
+            _BEGINS_S: str(self.begins_s),
+            _HAS_ID: "true" if self.has_id else "",
+        }
 
 
 class BearerLogin(msgspec.Struct, frozen=True):
@@ -89,11 +163,17 @@ class BearerLogin(msgspec.Struct, frozen=True):
     is_url_encoded: bool = False
     """Id and secret in the header of HTTP, as RFC 6749 wants it and Kafka's clients do not by default."""
     times: LoginTimes = LoginTimes()
+    key: AssertionKey | None = None
+    """Of assertions that are signed here; a file with an assertion counts more, as in Kafka."""
+    is_granted_by_assertion: bool = False
+    """The assertion is the grant; else it says who the client is."""
 
     def __post_init__(self) -> None:
         if not self.endpoint:
             raise AccessError(TOKEN_ENDPOINT, f"must be set for {OAUTHBEARER}")
-        if not self.is_file and not self.assertion_file:
+        if self.is_granted_by_assertion and not self.has_assertion:
+            raise AccessError(OAUTH_ASSERTION_FILE, f"must be set, or {ASSERTION_KEY_FILE}")
+        if not self.is_file and not self.has_assertion:
             if not self.client_id:
                 raise AccessError(OAUTH_CLIENT_ID, f"must be set, or {OAUTH_ASSERTION_FILE}")
             if self.client_secret is None:
@@ -118,6 +198,11 @@ class BearerLogin(msgspec.Struct, frozen=True):
         return f"the client {self.client_id}" if self.client_id else "the client of the assertion"
 
     @property
+    def has_assertion(self) -> bool:
+        """It asks by an assertion, and without a secret."""
+        return bool(self.assertion_file) or self.key is not None
+
+    @property
     def is_file(self) -> bool:
         """The token is the content of a file."""
         return self.endpoint.lower().startswith(FILE)
@@ -139,6 +224,8 @@ class BearerLogin(msgspec.Struct, frozen=True):
             OAUTH_EXTENSIONS: extensions_text(self.extensions),
             OAUTH_URL_ENCODED: "true" if self.is_url_encoded else "",
             OAUTH_ASSERTION_FILE: self.assertion_file,
+            OAUTH_RETRIEVER: _BY_ASSERTION if self.is_granted_by_assertion else "",
+            **({} if self.key is None else self.key.properties()),
             HTTPS_CA_LOCATION: self.ca_location,
         }
         chosen, default = msgspec.structs.astuple(self.times), msgspec.structs.astuple(LoginTimes())
@@ -219,18 +306,46 @@ def bearer_login(properties: Mapping[str, str], module: LoginModule | None, orig
         properties.get(OAUTH_URL_ENCODED, "").strip().lower() == "true",
         LoginTimes(
             *(
-                _ms(name, properties.get(name, "").strip(), usual)
+                _number(name, properties.get(name, "").strip(), usual)
                 for name, usual in zip(LOGIN_TIMES, msgspec.structs.astuple(LoginTimes()), strict=True)
             )
         ),
+        _assertion_key(properties, origin),
+        _is_granted_by_assertion(properties.get(OAUTH_RETRIEVER, "").strip()),
     )
 
 
-def _ms(name: str, text: str, usual: int) -> int:
+def _is_granted_by_assertion(retriever: str) -> bool:
+    if retriever and retriever not in _RETRIEVERS:
+        raise AccessError(OAUTH_RETRIEVER, f"must be one of {', '.join(_RETRIEVERS)}: no other is known")
+    return retriever == _BY_ASSERTION
+
+
+def _assertion_key(properties: Mapping[str, str], origin: Origin | None) -> AssertionKey | None:
+    def text(name: str) -> str:
+        return properties.get(name, "").strip()
+
+    if not text(ASSERTION_KEY_FILE):
+        return None
+    passphrase = properties.get(ASSERTION_PASSPHRASE)
+    return AssertionKey(
+        text(ASSERTION_KEY_FILE),
+        text(_ISSUER),
+        text(_SUBJECT),
+        text(_AUDIENCE),
+        text(_ALGORITHM).upper() or ASSERTION_ALGORITHMS[0],
+        _number(_LASTS_S, text(_LASTS_S), 300, "seconds"),
+        _number(_BEGINS_S, text(_BEGINS_S), 60, "seconds"),
+        text(_HAS_ID).lower() == "true",
+        secret_of(ASSERTION_PASSPHRASE, passphrase, origin) if passphrase else None,
+    )
+
+
+def _number(name: str, text: str, usual: int, unit: str = "milliseconds") -> int:
     if not text:
         return usual
-    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_MS_DIGITS):
-        raise AccessError(name, f"must be a number of milliseconds from 0 to {10**MAX_MS_DIGITS - 1}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
+        raise AccessError(name, f"must be a number of {unit} from 0 to {10**MAX_DIGITS - 1}")
     return int(text)
 
 
@@ -264,8 +379,13 @@ def _extensions(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def token_request(login: BearerLogin, secret: str, assertion: str) -> tuple[dict[str, str], bytes]:
-    """Headers and form. `secret`, `assertion`: read; the assertion counts where there is one."""
-    form = {"grant_type": JWT_BEARER, "assertion": assertion} if assertion else {"grant_type": "client_credentials"}
+    """Headers and form. `secret`, `assertion`: read, or signed; the assertion counts where there is one."""
+    form = {"grant_type": "client_credentials"}
+    if assertion and login.is_granted_by_assertion:
+        form = {"grant_type": JWT_BEARER, "assertion": assertion}
+    elif assertion:
+        form |= {"client_assertion_type": CLIENT_ASSERTION, "client_assertion": assertion}
+        form |= {"client_id": login.client_id} if login.client_id else {}
     if login.scope:
         form["scope"] = login.scope
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}

@@ -24,6 +24,7 @@ SECRET_SETTINGS: Final = (
     "basic.auth.user.info",
     "bearer.auth.token",
     "sasl.jaas.config",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
     "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.password",
     "schema.registry.basic.auth.user.info",

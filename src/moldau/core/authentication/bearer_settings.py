@@ -39,7 +39,20 @@ _LOGIN_TIMES: Final = (
     "sasl.login.retry.backoff.ms",
     "sasl.login.retry.backoff.max.ms",
 )
-_OF_NODES: Final = (_TOKEN_URL, *_CLIENT, _ASSERTION, "sasl.oauthbearer.scope", *_LOGIN_TIMES)
+_KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
+_SIGNED: Final = (
+    "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.claim.aud",
+    "sasl.oauthbearer.assertion.claim.exp.seconds",
+    "sasl.oauthbearer.assertion.claim.iss",
+    "sasl.oauthbearer.assertion.claim.jti.include",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds",
+    "sasl.oauthbearer.assertion.claim.sub",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+)
+_RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
+_SCOPE: Final = "sasl.oauthbearer.scope"
+_OF_NODES: Final = (_TOKEN_URL, *_CLIENT, _ASSERTION, _KEY_FILE, *_SIGNED, _RETRIEVER, _SCOPE, *_LOGIN_TIMES)
 _SKEW: Final = "sasl.oauthbearer.clock.skew.seconds"
 _CLAIMS: Final = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name")
 _TIMES: Final = (
@@ -163,17 +176,23 @@ def bearer_settings(listener: str, settings: SettingsAtListeners, options: Mappi
 def node_bearer(listener: str, settings: SettingsAtListeners, module: LoginModule | None) -> NodeBearer:
     """By which tokens this node logs in at the listener of other nodes; `module`: its login module. Raises
     INVALID_CONFIG where it could have none."""
-    values = {name: settings.value_at(listener, OAUTHBEARER, name) for name in _OF_NODES}
+    names = [name for name in _OF_NODES if _is_set(listener, name, settings.texts)]
+    values = {name: settings.value_at(listener, OAUTHBEARER, name) for name in names}
     properties = {name: str(value) for name, value in values.items() if value is not None and value != ""}
     url, options = properties.get(_TOKEN_URL), {} if module is None else module.options
     if url is None:
         raise invalid_config(f"{_TOKEN_URL} must say where this node has tokens from for the listener {listener}")
     check_fetched_url(_TOKEN_URL, url, settings.moldau_oauthbearer_allowed_urls)
-    if not url.startswith("file:") and _ASSERTION not in properties:
+    if not url.startswith("file:") and _ASSERTION not in properties and _KEY_FILE not in properties:
         for name, option in zip(_CLIENT, ("clientId", "clientSecret"), strict=True):
             if name not in properties and not options.get(option):
                 raise invalid_config(f"{name} must be set for the listener {listener}, or {_ASSERTION}")
     return NodeBearer(properties, module)
+
+
+def _is_set(listener: str, name: str, texts: Mapping[str, str]) -> bool:
+    prefix = f"listener.name.{listener.lower()}."
+    return not texts.keys().isdisjoint((f"{prefix}{OAUTHBEARER.lower()}.{name}", f"{prefix}{name}", name))
 
 
 def check_fetched_url(name: str, url: str, allowed: tuple[str, ...]) -> None:

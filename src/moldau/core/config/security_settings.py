@@ -66,7 +66,18 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     sasl_login_retry_backoff_max_ms: Annotated[int, Row("long", "10000", "", READ_ONLY)]
     sasl_login_retry_backoff_ms: Annotated[int, Row("long", "100", "", READ_ONLY,
         "at most three tries for a login")]
+    sasl_oauthbearer_assertion_algorithm: Annotated[str, Row("string", "RS256", "(case insensitive) [ES256, RS256]",
+        READ_ONLY)]
+    sasl_oauthbearer_assertion_claim_aud: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    sasl_oauthbearer_assertion_claim_exp_seconds: Annotated[int, Row("int", "300", "[0,...,86400]", READ_ONLY)]
+    sasl_oauthbearer_assertion_claim_iss: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    sasl_oauthbearer_assertion_claim_jti_include: Annotated[bool, Row("boolean", "false", "", READ_ONLY)]
+    sasl_oauthbearer_assertion_claim_nbf_seconds: Annotated[int, Row("int", "60", "[0,...,3600]", READ_ONLY)]
+    sasl_oauthbearer_assertion_claim_sub: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     sasl_oauthbearer_assertion_file: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    sasl_oauthbearer_assertion_private_key_file: Annotated[str | None, Row("string", None, "", READ_ONLY,
+        "PEM; read for each assertion")]
+    sasl_oauthbearer_assertion_private_key_passphrase: Annotated[str | None, Row("password", None, "", READ_ONLY)]
     sasl_oauthbearer_client_credentials_client_id: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     sasl_oauthbearer_client_credentials_client_secret: Annotated[str | None, Row("password", None, "", READ_ONLY)]
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Row("int", "30", "", READ_ONLY)]
@@ -77,6 +88,9 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Annotated[int, Row("long", "100", "", READ_ONLY)]
     sasl_oauthbearer_jwks_endpoint_url: Annotated[str | None, Row("string", None, "", READ_ONLY,
         "file: (read again within 5 s of a change), or https: and in moldau.oauthbearer.allowed.urls")]
+    sasl_oauthbearer_jwt_retriever_class: Annotated[str, Row("class",
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever", "", READ_ONLY,
+        "also ClientCredentialsJwtRetriever and JwtBearerJwtRetriever")]
     sasl_oauthbearer_jwt_validator_class: Annotated[str, Row("class",
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", "", READ_ONLY)]
     sasl_oauthbearer_scope: Annotated[str | None, Row("string", None, "", READ_ONLY)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.protocol.bearer import LoginTimes, bearer_login
+from moldau.client.protocol.bearer import AssertionKey, LoginTimes, bearer_login
 from moldau.core.authentication.bearer_settings import KeySource, NodeBearer, TokenRules
 from moldau.core.authentication.settings import login_at, sasl_settings
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
@@ -185,14 +185,24 @@ def test_a_node_may_log_in_at_the_others_by_tokens() -> None:
     settings = parsed(THREE, BEARER, BY_TOKENS)
     login = login_at("SASL", settings)
     assert isinstance(login, NodeBearer)
-    pauses = {"sasl.login.retry.backoff.ms": "100", "sasl.login.retry.backoff.max.ms": "10000"}
-    assert login.properties == {name: text for name, text in BY_TOKENS.items() if "oauthbearer" in name} | pauses
+    assert login.properties == {name: text for name, text in BY_TOKENS.items() if "oauthbearer" in name}
     assert "its-secret" not in repr(login)
     assert settings.notices() == ()
     times = {"sasl.login.read.timeout.ms": "5", "listener.name.sasl.oauthbearer.sasl.login.connect.timeout.ms": "7"}
     timed = login_at("SASL", parsed(THREE, BEARER, BY_TOKENS, times))
     assert isinstance(timed, NodeBearer)
     assert bearer_login(timed.properties, None, None).times == LoginTimes(connect_ms=7, read_ms=5)
+
+
+def test_a_node_may_sign_assertions() -> None:
+    said = {"private.key.file": "/key", "claim.iss": "me", "claim.jti.include": "true", "algorithm": "es256"}
+    without = {name: text for name, text in BY_TOKENS.items() if "credentials" not in name}
+    settings = parsed(THREE, BEARER, without, {f"sasl.oauthbearer.assertion.{name}": said[name] for name in said})
+    login = login_at("SASL", settings)
+    assert isinstance(login, NodeBearer)
+    key = AssertionKey("/key", "me", algorithm="ES256", has_id=True)
+    assert bearer_login(login.properties, None, None).key == key
+    assert settings.notices() == ()
 
 
 @pytest.mark.parametrize(
