@@ -6,7 +6,6 @@ only.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import ssl
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from moldau.errors import KafkaError, MoldauError
 from moldau.ports import Dialer, Stream
 from moldau.transport.tcp import TCP
 from moldau.transport.tls_stream import UNKNOWN_AUTHORITY, WRONG_HOST, TlsDialer, TlsRefusedError
+from moldau.wire.protocol.security_protocols import is_loopback
 
 MAX_ANSWER_BYTES: Final = 64 << 10
 """Of the body of an answer."""
@@ -76,7 +76,7 @@ def parse_address(url: str) -> HttpAddress:
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if _TARGET.fullmatch(target) is None or _TARGET.fullmatch(host) is None:
         raise ValueError("must be a URL of printable ASCII characters")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise ValueError("must begin with https://: over http:// everybody on the way reads the secret and the token")
     return HttpAddress(parts.scheme, host, _PORTS[parts.scheme] if port is None else port, target)
 
@@ -232,12 +232,3 @@ def refused(status: int, detail: str = "") -> HttpFailedError:
 
 def _too_long(max_bytes: int) -> HttpFailedError:
     return HttpFailedError(f"answered more than {max_bytes} bytes", is_transient=False)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

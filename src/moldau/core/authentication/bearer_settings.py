@@ -7,7 +7,6 @@ there as well. Kafka's default accepts tokens without a signature.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ import msgspec
 from moldau.core.config.setting import SettingValue, invalid_config
 from moldau.wire.protocol.jaas import LoginModule
 from moldau.wire.protocol.sasl_tokens import OAUTHBEARER
+from moldau.wire.protocol.security_protocols import is_loopback
 
 HANDLER: Final = "sasl.server.callback.handler.class"
 LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
@@ -211,19 +211,12 @@ def check_fetched_url(name: str, url: str, allowed: tuple[str, ...]) -> None:
         raise invalid_config(f"{name} must be a file:, https: or http: URL")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise invalid_config(f"{name} may have no user, no password and no fragment")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise invalid_config(f"{name}: http: is for the loopback only, since anyone between could change what is read")
     if url not in allowed:
         raise invalid_config(
             f"{name}: {url} cannot be accessed due to restrictions; to allow it, add it to {ALLOWED_URLS}"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _require(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from moldau.core.authentication.settings import sasl_settings
 from moldau.wire.protocol.sasl_tokens import OAUTHBEARER, PLAIN
-from moldau.wire.protocol.security_protocols import PLAINTEXT, SASL_PLAINTEXT
+from moldau.wire.protocol.security_protocols import PLAINTEXT, SASL_PLAINTEXT, is_loopback
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def warn_of_open_listeners(settings: BrokerSettings, log: EventLog) -> None:
     """One line for each kind. A listener on a loopback address is open to this machine alone, and not told."""
-    reachable = [each.name for each in settings.listeners if not _is_loopback(each.host)]
+    reachable = [each.name for each in settings.listeners if not is_loopback(each.host)]
     if not settings.has_authorizer:
         open_to_all = [name for name in reachable if settings.protocol_of(name) == PLAINTEXT]
         if open_to_all:
@@ -40,7 +39,7 @@ def warn_of_open_listeners(settings: BrokerSettings, log: EventLog) -> None:
             "OAUTHBEARER over SASL_PLAINTEXT. Use SASL_SSL",
         )
     http = settings.moldau_http_listener
-    if http and not _is_loopback(http.rpartition(":")[0]):
+    if http and not is_loopback(http.rpartition(":")[0]):
         missing = [name for name, is_set in _http_settings(settings) if not is_set]
         if missing:
             log.warn(
@@ -60,15 +59,6 @@ def _http_settings(settings: BrokerSettings) -> tuple[tuple[str, bool], ...]:
 def _takes_in_plain_text(mechanism: str, settings: BrokerSettings, name: str) -> bool:
     is_bare = settings.protocol_of(name) == SASL_PLAINTEXT
     return is_bare and mechanism in sasl_settings(name, settings).mechanisms
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _listed(names: list[str]) -> str:

@@ -1,7 +1,9 @@
-"""The security protocols of a listener, by Kafka's names: whether it is encrypted, and whether its clients log in."""
+"""The security protocols of a listener, by Kafka's names: whether it is encrypted, and whether its clients log in; and
+which hosts are safe without them."""
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -20,3 +22,14 @@ def has_tls(protocol: str) -> bool:
 def has_sasl(protocol: str) -> bool:
     """Whether clients of this security protocol log in by SASL."""
     return protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach `host`, and read what is sent there: localhost, 127.x.y.z, ::1, also
+    in brackets. Asks no name service."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from moldau.products.service.people import Person
 from moldau.products.service.routes import ServedRoute
 from moldau.products.service.service import Service
 from moldau.transport.service_tls import ServiceTls
+from moldau.wire.protocol.security_protocols import is_loopback
 
 LINES = """\
 --login FILE            who may log in, with which role: [login] and [roles]
@@ -78,14 +78,6 @@ def read_opening(host: str, login: Path | None) -> Opening:
         told = f"--listen {host} is open to other machines, and has no {missing}. This mends it:"
         raise OpenServiceError(f"{told}\n{LINES}")
     return Opening(settings, tls)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach a listener there."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def entrance_of(
