@@ -23,11 +23,13 @@ from moldau.wire.protocol.jaas import BEARER_MODULE
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, java
 from tests.support.bearer_brokers import allowed_in_java, bearer_apache_kafka, bearer_moldau
-from tests.support.issuer import Issuer
+from tests.support.issuer import Client, Issuer
+from tests.support.json_web_tokens import Kind, SigningKey, claims_of
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30
 EXTENSIONS = "traceId=1,pool=a"
+LOGIN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
 class World:
@@ -226,8 +228,7 @@ def test_kafkas_java_client_logs_in(world: World, tmp_path: Path, is_jaas: bool)
             del given[f"sasl.oauthbearer.client.credentials.{name}"]
         options = 'clientId="service" clientSecret="service-secret" extension_traceId="1"'
         given["sasl.jaas.config"] = f"{BEARER_MODULE} required {options};"
-    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-    of_java = {"sasl.login.callback.handler.class": handler}
+    of_java = {"sasl.login.callback.handler.class": LOGIN_HANDLER}
     if not is_jaas:
         of_java["sasl.jaas.config"] = f"{BEARER_MODULE} required;"
     with open_admin(ClusterAccess.from_properties(given | of_java)) as admin:
@@ -240,3 +241,43 @@ def test_kafkas_java_client_logs_in(world: World, tmp_path: Path, is_jaas: bool)
         java_tool(produce, *words, "--topic", topic, "--command-config", str(config), given="x\n")
         reads = ("--topic", topic, "--from-beginning", "--max-messages", "1", "--command-config", str(config))
         assert java_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *words, *reads).split() == ["x"]
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=NEEDS_APACHE_KAFKA) for kind in ("RSA", "EC")])
+@pytest.mark.parametrize("retriever", ["DefaultJwtRetriever", "JwtBearerJwtRetriever"])
+def test_kafkas_java_client_signs_as_ours(world: World, tmp_path: Path, kind: Kind, retriever: str) -> None:
+    """The same settings give the issuer the same form, but for times and signatures."""
+    key, path, config = SigningKey(kind), tmp_path / "key.pem", tmp_path / "client.properties"
+    path.write_text(key.private_pem)
+    world.issuer.clients["signer"] = Client(key=key)
+    said = {
+        "private.key.file": str(path),
+        "algorithm": key.algorithm,
+        "claim.iss": "signer",
+        "claim.sub": "signer",
+        "claim.aud": world.issuer.token_url,
+        "claim.jti.include": "true",
+    }
+    given = world.properties(
+        **{f"sasl.oauthbearer.assertion.{name}": said[name] for name in said},
+        **{
+            "sasl.oauthbearer.scope": "write",
+            "sasl.oauthbearer.jwt.retriever.class": f"org.apache.kafka.common.security.oauthbearer.{retriever}",
+            "sasl.oauthbearer.client.credentials.client.id": "signer",
+            "sasl.login.callback.handler.class": LOGIN_HANDLER,
+            "sasl.jaas.config": f"{BEARER_MODULE} required;",
+        },
+    )
+    del given["sasl.oauthbearer.client.credentials.client.secret"]
+    with open_admin(ClusterAccess.from_properties(given)) as admin:
+        assert admin.cluster().brokers
+    config.write_text("".join(f"{name}={text}\n" for name, text in given.items()))
+    with allowed_in_java(world.issuer.token_url, files=(path,)):
+        tool = "org.apache.kafka.tools.TopicCommand"
+        java_tool(tool, "--bootstrap-server", world.servers, "--command-config", str(config), "--list")
+    ours, of_java = world.issuer.forms[-2:]
+    assertions = [form.pop("client_assertion", form.pop("assertion", "")) for form in (ours, of_java)]
+    assert ours == of_java
+    claims = [claims_of(each) for each in assertions]
+    assert claims[0].keys() == claims[1].keys()
+    assert len({each["exp"] - each["nbf"] for each in claims}) == 1

@@ -66,9 +66,10 @@ def bearer_apache_kafka(scratch: Path, issuer: Issuer) -> Iterator[str]:
 
 
 @contextmanager
-def allowed_in_java(*urls: str) -> Iterator[None]:
-    """Java programs that start meanwhile may ask these addresses."""
-    options = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(urls)}"
+def allowed_in_java(*urls: str, files: tuple[Path, ...] = ()) -> Iterator[None]:
+    """Java programs that start meanwhile may ask these addresses, and read these files."""
+    allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed."
+    options = f"{allowed}urls={','.join(urls)} {allowed}files={','.join(map(str, files))}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {options}")
         yield
