@@ -19,6 +19,7 @@ from moldau.shell.peers.logins import NetworkWithLogins
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.simulation.client import REQUEST_TIMEOUT_S, UnansweredError
 from moldau.simulation.cluster.settings import OWNER, OWNER_PASSWORD, TOKENS_LISTENER, TOKENS_PORT
+from moldau.simulation.cluster.watch import ClusterEvent
 from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -90,8 +91,6 @@ class TokenChanger(ClientLoop):
         self.tokens: list[Token] = []
         self.addresses = 0
         """That have logged in by a token: refusals to one address come later each time."""
-        self.logins_as_promised = 0
-        """In the audit: those that had to go well, or to fail, and did."""
 
     async def step(self) -> None:
         await asyncio.sleep(self.random.choice(RESTS_S))
@@ -225,4 +224,4 @@ class TokenChanger(ClientLoop):
             raise ViolationError("a token that has ended logs nobody in", f"{token.token_id} at {machine.host}")
         if not is_in and must_last:
             raise ViolationError("a token logs in until it ends", f"{token.token_id} at {machine.host}")
-        self.logins_as_promised += 1
+        self.world.watch.happened[ClusterEvent.TOKEN_IN if is_in else ClusterEvent.TOKEN_OUT] += 1

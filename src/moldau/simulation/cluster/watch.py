@@ -52,6 +52,8 @@ class ClusterEvent(enum.Enum):
     CLEANING = "a replica was cleaned"
     LOSS = "a replica that lacks something is elected uncleanly"
     NEAR_READ = "a consumer reads from a follower"
+    TOKEN_IN = "a delegation token that lasts logs in at the end"
+    TOKEN_OUT = "a delegation token that has ended does not"
 
 
 class ClusterWatch:
