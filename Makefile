@@ -7,13 +7,14 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
+.PHONY: help demo test test-all slow slow-broker slow-spark spark-servers prometheus spark-tokens slow-seeds bench fuzz verdicts seeds schedules late-end-txn planted planted-changed sim-coverage lint ci oracle clients clients-changed differential differential-users differential-tokens avro-pairs acl-decisions bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink kills-pipelines soak-pipelines torture chaos machines machines-soak machines-cuts change-of-sides dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
 	@echo "make test      the rules of every part, and pipelines with one target of each kind: at most 8 minutes on two cores"
 	@echo "make test-all  make test, then the rest (make slow): kill -9, recovery, every target, fixed seeds"
 	@echo "make spark-servers   every target of a page through a Spark Connect server and a standalone cluster"
+	@echo "make prometheus      Prometheus with deploy/prometheus.yml (needs Debian's prometheus)"
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make bench-against REV=COMMIT   an older commit beside this one, in one run"
@@ -93,6 +94,10 @@ slow-spark: .venv/.test
 # Every target through a Spark Connect server and a standalone cluster: what slow-spark proves on one machine.
 spark-servers: .venv/.test
 	$(BIN)/pytest -m "server and not java" tests/spark
+
+# Debian's Prometheus with deploy/prometheus.yml; PROMETHEUS=PATH where it is elsewhere.
+prometheus: .venv/.test
+	$(BIN)/pytest -m server tests/conformance/test_prometheus.py
 
 # Spark's own connector for so long, with tokens of 30 seconds. BROKER=kafka: Apache Kafka, fetched with Maven.
 spark-tokens: .venv/.test

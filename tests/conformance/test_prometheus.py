@@ -1,6 +1,6 @@
 """Prometheus itself, with the configuration of `deploy/prometheus.yml`: what it may scrape, and what it may not.
 
-Debian's `prometheus`; where it is elsewhere, PROMETHEUS says so. Without it these tests are left out.
+Run by `make prometheus`. Debian has it as `prometheus`; where it is elsewhere, PROMETHEUS says so.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ ssl.keystore.location = "server.pem"
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.server,
     pytest.mark.skipif(PROMETHEUS is None, reason="there is no prometheus on this machine"),
 ]
 
