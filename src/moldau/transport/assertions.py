@@ -15,9 +15,10 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 
-from moldau.client.protocol.bearer import ASSERTION_KEY_FILE, ASSERTION_PASSPHRASE, AssertionKey
+from moldau.client.protocol.bearer import AssertionKey
 from moldau.errors import kafka_error
 from moldau.transport.secrets import read_secret, read_text
+from moldau.wire.protocol.oauth_settings import ASSERTION_KEY_FILE, ASSERTION_PASSPHRASE
 
 ID_BYTES = 16
 

@@ -15,10 +15,7 @@ from moldau.client.protocol.access import (
     ClusterAccess,
 )
 from moldau.client.protocol.bearer import (
-    OAUTH_CLIENT_SECRET,
     OAUTH_EXTENSIONS,
-    OAUTH_SCOPE,
-    TOKEN_ENDPOINT,
     BearerLogin,
     LoginTimes,
     SuppliedLogin,
@@ -36,6 +33,7 @@ from moldau.client.protocol.security import (
 from moldau.errors import kafka_error
 from moldau.transport.secrets import read_secret
 from moldau.transport.security import credentials_of, tls_settings_of, tokens_of
+from moldau.wire.protocol.oauth_settings import OAUTH_CLIENT_SECRET, OAUTH_SCOPE, TOKEN_ENDPOINT
 from moldau.wire.protocol.sasl_tokens import Credentials
 
 if TYPE_CHECKING:

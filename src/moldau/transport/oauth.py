@@ -12,11 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.protocol.bearer import (
-    ASSERTION_KEY_FILE,
     HTTPS_CA_LOCATION,
-    OAUTH_ASSERTION_FILE,
-    OAUTH_CLIENT_SECRET,
-    TOKEN_ENDPOINT,
     BearerLogin,
     Granted,
     SuppliedLogin,
@@ -42,6 +38,12 @@ from moldau.transport.https_request import (
 )
 from moldau.transport.secrets import read_secret, read_text
 from moldau.transport.tcp import TCP
+from moldau.wire.protocol.oauth_settings import (
+    ASSERTION_KEY_FILE,
+    OAUTH_ASSERTION_FILE,
+    OAUTH_CLIENT_SECRET,
+    TOKEN_ENDPOINT,
+)
 from moldau.wire.protocol.sasl_tokens import BearerToken
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.client.protocol.bearer import OAUTH_CLIENT_SECRET, BearerLogin, SuppliedLogin
+from moldau.client.protocol.bearer import BearerLogin, SuppliedLogin
 from moldau.client.protocol.sasl import Login
 from moldau.client.protocol.security import SASL_PASSWORD, ClientLogin, ClientSecurity
 from moldau.errors import kafka_error
 from moldau.ports import Dialer
 from moldau.transport.secrets import read_secret
+from moldau.wire.protocol.oauth_settings import OAUTH_CLIENT_SECRET
 from moldau.wire.protocol.sasl_tokens import Credentials
 
 if TYPE_CHECKING:

@@ -28,61 +28,43 @@ import msgspec
 from moldau.client.protocol.secrets import AccessError, Origin, Secret, secret_of
 from moldau.errors import KafkaError
 from moldau.wire.protocol.jaas import LoginModule
-from moldau.wire.protocol.sasl_tokens import OAUTHBEARER, BearerToken, encode_bearer
-
-TOKEN_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
-OAUTH_CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
-OAUTH_CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
-OAUTH_SCOPE: Final = "sasl.oauthbearer.scope"
-OAUTH_EXTENSIONS: Final = "sasl.oauthbearer.extensions"
-OAUTH_URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
-OAUTH_ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
-OAUTH_RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
-ASSERTION_KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
-ASSERTION_PASSPHRASE: Final = "sasl.oauthbearer.assertion.private.key.passphrase"
-_ALGORITHM: Final = "sasl.oauthbearer.assertion.algorithm"
-_ISSUER: Final = "sasl.oauthbearer.assertion.claim.iss"
-_SUBJECT: Final = "sasl.oauthbearer.assertion.claim.sub"
-_AUDIENCE: Final = "sasl.oauthbearer.assertion.claim.aud"
-_LASTS_S: Final = "sasl.oauthbearer.assertion.claim.exp.seconds"
-_BEGINS_S: Final = "sasl.oauthbearer.assertion.claim.nbf.seconds"
-_HAS_ID: Final = "sasl.oauthbearer.assertion.claim.jti.include"
-ASSERTION_ALGORITHMS: Final = ("RS256", "ES256")
-MAX_LASTS_S, MAX_BEGINS_S = 86_400, 3_600
-HTTPS_CA_LOCATION: Final = "https.ca.location"
-LOGIN_TIMES: Final = (
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.login.retry.backoff.max.ms",
-)
-BEARER_SETTINGS: Final = (
-    TOKEN_ENDPOINT,
+from moldau.wire.protocol.oauth_settings import (
+    ASSERTION_ALGORITHM,
+    ASSERTION_AUDIENCE,
+    ASSERTION_BEGINS_S,
+    ASSERTION_HAS_ID,
+    ASSERTION_ISSUER,
+    ASSERTION_KEY_FILE,
+    ASSERTION_LASTS_S,
+    ASSERTION_PASSPHRASE,
+    ASSERTION_SUBJECT,
+    LOGIN_TIMES,
+    OAUTH_ASSERTION_FILE,
+    OAUTH_CLASSES,
     OAUTH_CLIENT_ID,
     OAUTH_CLIENT_SECRET,
-    OAUTH_SCOPE,
-    OAUTH_EXTENSIONS,
-    OAUTH_URL_ENCODED,
-    OAUTH_ASSERTION_FILE,
     OAUTH_RETRIEVER,
-    ASSERTION_KEY_FILE,
-    ASSERTION_PASSPHRASE,
-    _ALGORITHM,
-    _ISSUER,
-    _SUBJECT,
-    _AUDIENCE,
-    _LASTS_S,
-    _BEGINS_S,
-    _HAS_ID,
-    HTTPS_CA_LOCATION,
-    *LOGIN_TIMES,
+    OAUTH_SCOPE,
+    OAUTH_SETTINGS,
+    TOKEN_ENDPOINT,
 )
+from moldau.wire.protocol.sasl_tokens import OAUTHBEARER, BearerToken, encode_bearer
+
+OAUTH_EXTENSIONS: Final = "sasl.oauthbearer.extensions"
+OAUTH_URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
+HTTPS_CA_LOCATION: Final = "https.ca.location"
+BEARER_SETTINGS: Final = (*OAUTH_SETTINGS, OAUTH_EXTENSIONS, OAUTH_URL_ENCODED, HTTPS_CA_LOCATION)
+ASSERTION_ALGORITHMS: Final = ("RS256", "ES256")
+MAX_LASTS_S, MAX_BEGINS_S = 86_400, 3_600
 FILE: Final = "file:"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-_CLASSES: Final = "org.apache.kafka.common.security.oauthbearer."
-_BY_ASSERTION: Final = f"{_CLASSES}JwtBearerJwtRetriever"
-_RETRIEVERS: Final = (f"{_CLASSES}DefaultJwtRetriever", f"{_CLASSES}ClientCredentialsJwtRetriever", _BY_ASSERTION)
+_BY_ASSERTION: Final = f"{OAUTH_CLASSES}JwtBearerJwtRetriever"
+_RETRIEVERS: Final = (
+    f"{OAUTH_CLASSES}DefaultJwtRetriever",
+    f"{OAUTH_CLASSES}ClientCredentialsJwtRetriever",
+    _BY_ASSERTION,
+)
 MAX_TOKEN_CHARACTERS: Final = 32 << 10
 """A longer token is not taken: brokers read little before a login."""
 REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05
@@ -119,10 +101,13 @@ class AssertionKey(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.issuer:
-            raise AccessError(_ISSUER, f"must be set with {ASSERTION_KEY_FILE}")
+            raise AccessError(ASSERTION_ISSUER, f"must be set with {ASSERTION_KEY_FILE}")
         if self.algorithm not in ASSERTION_ALGORITHMS:
-            raise AccessError(_ALGORITHM, f"must be {' or '.join(ASSERTION_ALGORITHMS)}")
-        for name, seconds, most in ((_LASTS_S, self.lasts_s, MAX_LASTS_S), (_BEGINS_S, self.begins_s, MAX_BEGINS_S)):
+            raise AccessError(ASSERTION_ALGORITHM, f"must be {' or '.join(ASSERTION_ALGORITHMS)}")
+        for name, seconds, most in (
+            (ASSERTION_LASTS_S, self.lasts_s, MAX_LASTS_S),
+            (ASSERTION_BEGINS_S, self.begins_s, MAX_BEGINS_S),
+        ):
             if seconds > most:
                 raise AccessError(name, f"must be a number of seconds from 0 to {most}")
 
@@ -139,13 +124,13 @@ class AssertionKey(msgspec.Struct, frozen=True):
         return {
             ASSERTION_KEY_FILE: self.file,
             ASSERTION_PASSPHRASE: "" if self.passphrase is None else self.passphrase.reference(),
-            _ISSUER: self.issuer,
-            _SUBJECT: self.subject,
-            _AUDIENCE: self.audience,
-            _ALGORITHM: self.algorithm,
-            _LASTS_S: str(self.lasts_s),
-            _BEGINS_S: str(self.begins_s),
-            _HAS_ID: "true" if self.has_id else "",
+            ASSERTION_ISSUER: self.issuer,
+            ASSERTION_SUBJECT: self.subject,
+            ASSERTION_AUDIENCE: self.audience,
+            ASSERTION_ALGORITHM: self.algorithm,
+            ASSERTION_LASTS_S: str(self.lasts_s),
+            ASSERTION_BEGINS_S: str(self.begins_s),
+            ASSERTION_HAS_ID: "true" if self.has_id else "",
         }
 
 
@@ -330,13 +315,13 @@ def _assertion_key(properties: Mapping[str, str], origin: Origin | None) -> Asse
     passphrase = properties.get(ASSERTION_PASSPHRASE)
     return AssertionKey(
         text(ASSERTION_KEY_FILE),
-        text(_ISSUER),
-        text(_SUBJECT),
-        text(_AUDIENCE),
-        text(_ALGORITHM).upper() or ASSERTION_ALGORITHMS[0],
-        _number(_LASTS_S, text(_LASTS_S), 300, "seconds"),
-        _number(_BEGINS_S, text(_BEGINS_S), 60, "seconds"),
-        text(_HAS_ID).lower() == "true",
+        text(ASSERTION_ISSUER),
+        text(ASSERTION_SUBJECT),
+        text(ASSERTION_AUDIENCE),
+        text(ASSERTION_ALGORITHM).upper() or ASSERTION_ALGORITHMS[0],
+        _number(ASSERTION_LASTS_S, text(ASSERTION_LASTS_S), 300, "seconds"),
+        _number(ASSERTION_BEGINS_S, text(ASSERTION_BEGINS_S), 60, "seconds"),
+        text(ASSERTION_HAS_ID).lower() == "true",
         secret_of(ASSERTION_PASSPHRASE, passphrase, origin) if passphrase else None,
     )
 

@@ -17,14 +17,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from moldau.client.protocol.bearer import (
-    BEARER_SETTINGS,
-    OAUTH_CLIENT_ID,
-    OAUTH_CLIENT_SECRET,
-    BearerLogin,
-    SuppliedLogin,
-    bearer_login,
-)
+from moldau.client.protocol.bearer import BEARER_SETTINGS, BearerLogin, SuppliedLogin, bearer_login
 from moldau.client.protocol.secrets import SECRET_SETTINGS, AccessError, Origin, Secret, secret_of
 from moldau.errors import KafkaError
 from moldau.wire.protocol.jaas import (
@@ -35,6 +28,7 @@ from moldau.wire.protocol.jaas import (
     encode_jaas_config,
     parse_jaas_config,
 )
+from moldau.wire.protocol.oauth_settings import OAUTH_CLIENT_ID, OAUTH_CLIENT_SECRET
 from moldau.wire.protocol.sasl_tokens import MECHANISMS, OAUTHBEARER, PASSWORD_MECHANISMS, PLAIN, TOKEN_EXTENSION
 from moldau.wire.protocol.security_protocols import PLAINTEXT, SECURITY_PROTOCOLS, has_sasl, has_tls
 

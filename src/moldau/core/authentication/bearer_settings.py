@@ -14,45 +14,28 @@ import msgspec
 
 from moldau.core.config.setting import SettingValue, invalid_config
 from moldau.wire.protocol.jaas import LoginModule
+from moldau.wire.protocol.oauth_settings import (
+    ASSERTION_KEY_FILE,
+    OAUTH_ASSERTION_FILE,
+    OAUTH_CLASSES,
+    OAUTH_CLIENT_ID,
+    OAUTH_CLIENT_SECRET,
+    OAUTH_SETTINGS,
+    TOKEN_ENDPOINT,
+)
 from moldau.wire.protocol.sasl_tokens import OAUTHBEARER
 from moldau.wire.protocol.security_protocols import is_loopback
 
 HANDLER: Final = "sasl.server.callback.handler.class"
 LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
-_CLASSES: Final = "org.apache.kafka.common.security.oauthbearer."
-VALIDATOR_HANDLER: Final = f"{_CLASSES}OAuthBearerValidatorCallbackHandler"
-_HANDLERS: Final = {HANDLER: VALIDATOR_HANDLER, LOGIN_HANDLER: f"{_CLASSES}OAuthBearerLoginCallbackHandler"}
-_VALIDATORS: Final = (f"{_CLASSES}DefaultJwtValidator", f"{_CLASSES}BrokerJwtValidator")
+VALIDATOR_HANDLER: Final = f"{OAUTH_CLASSES}OAuthBearerValidatorCallbackHandler"
+_HANDLERS: Final = {HANDLER: VALIDATOR_HANDLER, LOGIN_HANDLER: f"{OAUTH_CLASSES}OAuthBearerLoginCallbackHandler"}
+_VALIDATORS: Final = (f"{OAUTH_CLASSES}DefaultJwtValidator", f"{OAUTH_CLASSES}BrokerJwtValidator")
 _VALIDATOR: Final = "sasl.oauthbearer.jwt.validator.class"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _AUDIENCE, _ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
 _ANY_AUDIENCE, _ANY_ISSUER = "sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"
-_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
-_ASSERTION: Final = "sasl.oauthbearer.assertion.file"
-_CLIENT: Final = (
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret",
-)
-_LOGIN_TIMES: Final = (
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.login.retry.backoff.max.ms",
-)
-_KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
-_SIGNED: Final = (
-    "sasl.oauthbearer.assertion.algorithm",
-    "sasl.oauthbearer.assertion.claim.aud",
-    "sasl.oauthbearer.assertion.claim.exp.seconds",
-    "sasl.oauthbearer.assertion.claim.iss",
-    "sasl.oauthbearer.assertion.claim.jti.include",
-    "sasl.oauthbearer.assertion.claim.nbf.seconds",
-    "sasl.oauthbearer.assertion.claim.sub",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-)
-_RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
-_SCOPE: Final = "sasl.oauthbearer.scope"
-_OF_NODES: Final = (_TOKEN_URL, *_CLIENT, _ASSERTION, _KEY_FILE, *_SIGNED, _RETRIEVER, _SCOPE, *_LOGIN_TIMES)
+_CLIENT: Final = (OAUTH_CLIENT_ID, OAUTH_CLIENT_SECRET)
 _SKEW: Final = "sasl.oauthbearer.clock.skew.seconds"
 _CLAIMS: Final = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name")
 _TIMES: Final = (
@@ -118,7 +101,7 @@ class NodeBearer(msgspec.Struct, frozen=True):
     module: LoginModule | None
 
     def __repr__(self) -> str:
-        return f"NodeBearer({self.properties.get(_TOKEN_URL)})"
+        return f"NodeBearer({self.properties.get(TOKEN_ENDPOINT)})"
 
 
 class BearerSettings(msgspec.Struct, frozen=True):
@@ -176,17 +159,17 @@ def bearer_settings(listener: str, settings: SettingsAtListeners, options: Mappi
 def node_bearer(listener: str, settings: SettingsAtListeners, module: LoginModule | None) -> NodeBearer:
     """By which tokens this node logs in at the listener of other nodes; `module`: its login module. Raises
     INVALID_CONFIG where it could have none."""
-    names = [name for name in _OF_NODES if _is_set(listener, name, settings.texts)]
+    names = [name for name in OAUTH_SETTINGS if _is_set(listener, name, settings.texts)]
     values = {name: settings.value_at(listener, OAUTHBEARER, name) for name in names}
     properties = {name: str(value) for name, value in values.items() if value is not None and value != ""}
-    url, options = properties.get(_TOKEN_URL), {} if module is None else module.options
+    url, options = properties.get(TOKEN_ENDPOINT), {} if module is None else module.options
     if url is None:
-        raise invalid_config(f"{_TOKEN_URL} must say where this node has tokens from for the listener {listener}")
-    check_fetched_url(_TOKEN_URL, url, settings.moldau_oauthbearer_allowed_urls)
-    if not url.startswith("file:") and _ASSERTION not in properties and _KEY_FILE not in properties:
+        raise invalid_config(f"{TOKEN_ENDPOINT} must say where this node has tokens from for the listener {listener}")
+    check_fetched_url(TOKEN_ENDPOINT, url, settings.moldau_oauthbearer_allowed_urls)
+    if not url.startswith("file:") and OAUTH_ASSERTION_FILE not in properties and ASSERTION_KEY_FILE not in properties:
         for name, option in zip(_CLIENT, ("clientId", "clientSecret"), strict=True):
             if name not in properties and not options.get(option):
-                raise invalid_config(f"{name} must be set for the listener {listener}, or {_ASSERTION}")
+                raise invalid_config(f"{name} must be set for the listener {listener}, or {OAUTH_ASSERTION_FILE}")
     return NodeBearer(properties, module)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from moldau.core.authentication.delegation_tokens import is_expired, token_hmac, token_of_hmac
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.requests import TokenRequest
@@ -17,6 +19,7 @@ from moldau.core.metadata.random_uuid import random_uuid
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
 from moldau.types import Pausing, uuid_to_text
+from moldau.wire.protocol.acl_words import type_and_name
 from moldau.wire.protocol.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -82,7 +85,7 @@ def _refused(asked: TokenRequest, error: KafkaError) -> TokenResponse:
     match asked.request:
         case CreateDelegationTokenRequest() as request:
             owner = owner_of(request, asked.requester)
-            return CreateDelegationTokenResponse(error.code, *_parts(owner), *_parts(asked.requester))
+            return CreateDelegationTokenResponse(error.code, *type_and_name(owner), *type_and_name(asked.requester))
         case RenewDelegationTokenRequest():
             return RenewDelegationTokenResponse(error.code)
         case ExpireDelegationTokenRequest():
@@ -172,33 +175,20 @@ def _check_may_renew(token: DelegationTokenRecord, requester: str) -> None:
 
 
 def _until(token: DelegationTokenRecord, expires_ms: int) -> DelegationTokenRecord:
-    return DelegationTokenRecord(
-        token.owner,
-        token.requester,
-        token.renewers,
-        token.issue_timestamp,
-        token.max_timestamp,
-        expires_ms,
-        token.token_id,
-    )
+    return replace(token, expiration_timestamp=expires_ms)
 
 
 def _response(token: DelegationTokenRecord, hmac: bytes) -> CreateDelegationTokenResponse:
     return CreateDelegationTokenResponse(
         0,
-        *_parts(token.owner),
-        *_parts(token.requester),
+        *type_and_name(token.owner),
+        *type_and_name(token.requester),
         token.issue_timestamp,
         token.expiration_timestamp,
         token.max_timestamp,
         token.token_id,
         hmac,
     )
-
-
-def _parts(principal: str) -> tuple[str, str]:
-    kind, _, name = principal.partition(":")
-    return kind, name
 
 
 def _sum(time_ms: int, period_ms: int) -> int:

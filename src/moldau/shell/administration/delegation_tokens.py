@@ -15,6 +15,7 @@ from moldau.shell.network.context import ForwardedContext, RequestContext
 from moldau.shell.network.rights import CREATE_TOKENS_USER, DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS_USER
 from moldau.shell.network.session import ANONYMOUS
 from moldau.types import Pausing
+from moldau.wire.protocol.acl_words import type_and_name
 from moldau.wire.protocol.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -50,7 +51,7 @@ async def act_create_delegation_token(
             raise kafka_error("INVALID_PRINCIPAL_TYPE")
         response: CreateDelegationTokenResponse = await context.wait(node.submit(asked, context))
     except KafkaError as error:
-        names = *_parts(owner), *_parts(asked.requester)
+        names = *type_and_name(owner), *type_and_name(asked.requester)
         response = CreateDelegationTokenResponse(error.code, *names, NO_TIME, NO_TIME, NO_TIME)
     if context.api_version < NAMES_REQUESTER_FROM:
         without = {"token_requester_principal_type": "", "token_requester_principal_name": ""}
@@ -152,17 +153,12 @@ def _may_see(context: RequestContext, token: DelegationTokenRecord) -> bool:
 
 def _description(token: DelegationTokenRecord, secret_key: str, *, names_requester: bool) -> DescribedDelegationToken:
     return DescribedDelegationToken(
-        *_parts(token.owner),
-        *_parts(token.requester if names_requester else ""),
+        *type_and_name(token.owner),
+        *type_and_name(token.requester if names_requester else ""),
         token.issue_timestamp,
         token.expiration_timestamp,
         token.max_timestamp,
         token.token_id,
         token_hmac(secret_key, token.token_id),
-        tuple(DescribedDelegationTokenRenewer(*_parts(renewer)) for renewer in token.renewers),
+        tuple(DescribedDelegationTokenRenewer(*type_and_name(renewer)) for renewer in token.renewers),
     )
-
-
-def _parts(principal: str) -> tuple[str, str]:
-    kind, _, name = principal.partition(":")
-    return kind, name

@@ -11,6 +11,12 @@ def principal_of(text: str) -> str:
     return text if ":" in text else f"User:{text}"
 
 
+def type_and_name(principal: str) -> tuple[str, str]:
+    """Of `User:ann`."""
+    kind, _, name = principal.partition(":")
+    return kind, name
+
+
 def operation_of(text: str) -> AclOperation:
     """Of `alter-configs`, ALTER_CONFIGS or AlterConfigs. Raises ValueError with the nearest word."""
     plain = text.lower().replace("-", "").replace("_", "")

@@ -11,6 +11,7 @@ import msgspec
 
 from moldau.errors import ProtocolError
 from moldau.types import Buffer
+from moldau.wire.protocol.acl_words import type_and_name
 from moldau.wire.protocol.api_keys import ApiVersionRange, api_key_of, declared_api, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.headers import (
@@ -28,9 +29,8 @@ _VERSION_BYTES = 2
 
 def encode_principal(principal: str, *, is_by_token: bool = False) -> bytes:
     """`principal`: "TYPE:NAME"; `is_by_token`: it has logged in by a delegation token."""
-    kind, _, name = principal.partition(":")
     return _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES) + encode_message(
-        DefaultPrincipalData(kind, name, is_by_token), _PRINCIPAL_VERSION
+        DefaultPrincipalData(*type_and_name(principal), is_by_token), _PRINCIPAL_VERSION
     )
 
 
