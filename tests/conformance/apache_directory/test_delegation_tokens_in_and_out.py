@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 
-from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.errors import KafkaError
-from moldau.wire.protocol.jaas import SCRAM_MODULE
 from moldau.wire.protocol.messages.acls import AclCreation, CreateAclsRequest
 from moldau.wire.protocol.messages.delegation_tokens import (
     CreatableRenewers,
@@ -30,67 +26,19 @@ from moldau.wire.protocol.messages.delegation_tokens import (
 )
 from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from moldau.wire.protocol.sasl_tokens import Credentials, salted_password
-from tests.support.apache_kafka import CLIENT_S, NEEDS_APACHE_KAFKA, apache_kafka
-from tests.support.held_port import held_port, port_of
-from tests.support.running_broker import RunningBroker
-from tests.support.wire import RawConnection, log_in
+from tests.support.apache_kafka import CLIENT_S, NEEDS_APACHE_KAFKA
+from tests.support.brokers_with_logins import SETTINGS, Served, Serving, apache_with_logins, moldau_with_logins
+from tests.support.wire import RawConnection
 
 pytestmark = [*NEEDS_APACHE_KAFKA, pytest.mark.timeout(600)]
 
 SECRET_KEY = "the-secret-of-both"
-SETTINGS = {
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
-    "listener.name.login.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-    "listener.name.login.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-    "authorizer.class.name": STANDARD_AUTHORIZER,
-    "super.users": "User:ANONYMOUS",
-    "delegation.token.secret.key": SECRET_KEY,
-}
+WITH_TOKENS = {**SETTINGS, "delegation.token.secret.key": SECRET_KEY}
+moldau, apache = moldau_with_logins(WITH_TOKENS, SECRET_KEY), apache_with_logins(WITH_TOKENS)
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ANN, BEN = (Credentials("SCRAM-SHA-512", name, f"of-{name}") for name in ("ann", "ben"))
 OWNER = ("User", "ann")
 LONG_MS, SHORT_MS = 3_600_000, 600_000
-
-
-class Served(NamedTuple):
-    """Where super users reach a broker, and users who log in."""
-
-    servers: str
-    login: str
-
-    def connect(self, credentials: Credentials) -> RawConnection:
-        """Logged in. Raises KafkaError."""
-        connection = RawConnection(self.login)
-        log_in(connection, credentials)
-        return connection
-
-
-Serving = Callable[[Path, Path], AbstractContextManager[Served]]
-
-
-@contextmanager
-def apache(scratch: Path, data: Path) -> Iterator[Served]:
-    with held_port() as held:
-        login = f"127.0.0.1:{port_of(held)}"
-        with apache_kafka(scratch, data, SETTINGS, listeners=[f"LOGIN://{login}"]) as servers:
-            yield Served(servers, login)
-
-
-@contextmanager
-def moldau(scratch: Path, data: Path) -> Iterator[Served]:
-    scratch.mkdir(exist_ok=True)
-    with held_port() as held:
-        login = f"127.0.0.1:{port_of(held)}"
-        settings = {**SETTINGS, "listeners": f"PLAINTEXT://127.0.0.1:0,LOGIN://{login}", "log.dirs": str(data)}
-        config = scratch / "node.properties"
-        config.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
-        broker = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
-        try:
-            yield Served(broker.address, login)
-        finally:
-            assert broker.stop() == 0
-        assert SECRET_KEY not in "".join(broker.output)
 
 
 BOTH = {"moldau": moldau, "kafka": apache}

@@ -5,8 +5,6 @@ Needs a Java (JAVA_HOME, or on the PATH) and the jars of Apache Kafka: MOLDAU_KA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +25,6 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from moldau.core.authorization.settings import STANDARD_AUTHORIZER
-from moldau.wire.protocol.jaas import SCRAM_MODULE
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterQuotaEntity,
@@ -36,62 +32,20 @@ from moldau.wire.protocol.messages.client_quotas import (
     AlterQuotaOperation,
     DescribeClientQuotasRequest,
 )
-from tests.support.apache_kafka import CLIENT_S, NEEDS_APACHE_KAFKA, apache_kafka
-from tests.support.held_port import held_port, port_of
-from tests.support.running_broker import RunningBroker
+from tests.support.apache_kafka import CLIENT_S, NEEDS_APACHE_KAFKA
+from tests.support.brokers_with_logins import SETTINGS, Served, Serving, apache_with_logins, moldau_with_logins
 from tests.support.wire import RawConnection
 
 pytestmark = [*NEEDS_APACHE_KAFKA, pytest.mark.timeout(600)]
 
-SETTINGS = {
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
-    "listener.name.login.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-    "listener.name.login.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-    "authorizer.class.name": STANDARD_AUTHORIZER,
-    "super.users": "User:ANONYMOUS",
-}
 MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 PASSWORD = "of-ann"
+moldau, apache = moldau_with_logins(SETTINGS, PASSWORD), apache_with_logins(SETTINGS)
 SLOW, FAST = 2_000.0, 1e9
 """Bytes each second."""
 EVERY_ACL = AclBindingFilter(
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
 )
-
-
-class Served(NamedTuple):
-    """Where super users reach a broker, and users who log in."""
-
-    servers: str
-    login: str
-
-
-Serving = Callable[[Path, Path], AbstractContextManager[Served]]
-
-
-@contextmanager
-def apache(scratch: Path, data: Path) -> Iterator[Served]:
-    with held_port() as held:
-        login = f"127.0.0.1:{port_of(held)}"
-        with apache_kafka(scratch, data, SETTINGS, listeners=[f"LOGIN://{login}"]) as servers:
-            yield Served(servers, login)
-
-
-@contextmanager
-def moldau(scratch: Path, data: Path) -> Iterator[Served]:
-    scratch.mkdir(exist_ok=True)
-    with held_port() as held:
-        login = f"127.0.0.1:{port_of(held)}"
-        settings = {**SETTINGS, "listeners": f"PLAINTEXT://127.0.0.1:0,LOGIN://{login}", "log.dirs": str(data)}
-        config = scratch / "node.properties"
-        config.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
-        broker = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
-        try:
-            yield Served(broker.address, login)
-        finally:
-            assert broker.stop() == 0
-        assert PASSWORD not in "".join(broker.output)
 
 
 def acl(name: str, operation: AclOperation, kind: AclPermissionType, host: str = "*") -> AclBinding:
