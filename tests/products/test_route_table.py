@@ -28,6 +28,7 @@ from tests.support.route_table import (
     USERS,
     VIEWER,
     WHO,
+    WITH_PAGES,
     Row,
     Running,
     token_in,
@@ -80,31 +81,31 @@ def test_other_paths_and_methods_are_for_those_who_logged_in(running: Running, s
         row = Row(service, method, path, VIEWER)
         assert running.call(row, "nobody") in (401, 403)
         # a browser's session sends no form with these methods, so they are refused as forms of other sites
-        assert running.call(row, "viewer") in (404, 405) or service == "console"
+        assert running.call(row, "viewer") in (404, 405) or service in WITH_PAGES
 
 
 def test_a_browser_is_led_to_the_login_and_a_tool_is_told(running: Running) -> None:
     for row in TABLE:
-        if row.service == "console" and row.method == "GET" and row.least is not NOBODY:
-            status, headers = running.ask("console", "GET", row.called, {"accept": "text/html"})
+        if row.service in WITH_PAGES and row.method == "GET" and row.least is not NOBODY:
+            status, headers = running.ask(row.service, "GET", row.called, {"accept": "text/html"})
             assert (status, headers["location"].partition("?")[0]) == (303, "/login"), row
-            assert running.ask("console", "GET", row.called, {"accept": "*/*"})[0] == 401, row
+            assert running.ask(row.service, "GET", row.called, {"accept": "*/*"})[0] == 401, row
 
 
 def test_a_form_needs_the_session_s_token_and_its_origin(running: Running) -> None:
     for row in TABLE:
-        if row.service != "console" or row.method == "GET" or row.route == "/login":
+        if row.service not in WITH_PAGES or row.method == "GET" or row.route == "/login":
             continue
-        cookie = running.log_in("admin")
-        headers = {**FORM, "cookie": cookie, "host": f"127.0.0.1:{running.ports['console']}"}
-        token = token_in(running.page("/me", headers)[0])
+        cookie, host = running.log_in(row.service, "admin"), f"127.0.0.1:{running.ports[row.service]}"
+        headers = {**FORM, "cookie": cookie, "host": host}
+        token = token_in(running.page(row.service, "/me", headers)[0])
         good = urlencode({**row.body, "csrf": token}).encode()
         for bad in (b"", b"csrf=", urlencode({"csrf": token[:-1]}).encode(), urlencode({"csrf": "x" * 64}).encode()):
-            assert running.ask("console", row.method, row.called, headers, bad)[0] == 403
-        for origin in ("https://elsewhere.example", "null", f"https://127.0.0.1:{running.ports['console']}"):
-            assert running.ask("console", row.method, row.called, {**headers, "origin": origin}, good)[0] == 403
-        own = f"http://127.0.0.1:{running.ports['console']}"
-        assert running.ask("console", row.method, row.called, {**headers, "origin": own}, good)[0] == 303
+            assert running.ask(row.service, row.method, row.called, headers, bad)[0] == 403
+        for origin in ("https://elsewhere.example", "null", f"https://{host}"):
+            assert running.ask(row.service, row.method, row.called, {**headers, "origin": origin}, good)[0] == 403
+        own = {**headers, "origin": f"http://{host}"}
+        assert running.ask(row.service, row.method, row.called, own, good)[0] == 303
 
 
 def test_the_registry_takes_no_write_from_another_site(running: Running) -> None:
@@ -116,20 +117,21 @@ def test_the_registry_takes_no_write_from_another_site(running: Running) -> None
     assert running.ask("registry", "POST", path, headers, body)[0] == 200
 
 
-def test_a_stolen_cookie_is_worth_nothing_after_log_out(running: Running) -> None:
-    cookie = running.log_in("viewer")
-    assert running.ask("console", "GET", "/topics", {"cookie": cookie})[0] == 200
-    token = token_in(running.page("/me", {"cookie": cookie})[0])
+@pytest.mark.parametrize("service", WITH_PAGES)
+def test_a_stolen_cookie_is_worth_nothing_after_log_out(running: Running, service: str) -> None:
+    cookie = running.log_in(service, "viewer")
+    assert running.ask(service, "GET", "/", {"cookie": cookie})[0] == 200
+    token = token_in(running.page(service, "/me", {"cookie": cookie})[0])
     body = urlencode({"csrf": token}).encode()
-    assert running.ask("console", "POST", "/logout", {**FORM, "cookie": cookie}, body)[0] == 303
+    assert running.ask(service, "POST", "/logout", {**FORM, "cookie": cookie}, body)[0] == 303
     for row in TABLE:
-        if row.service == "console" and row.method == "GET" and row.least is not NOBODY:
-            assert running.ask("console", "GET", row.called, {"cookie": cookie})[0] == 401
+        if row.service == service and row.method == "GET" and row.least is not NOBODY:
+            assert running.ask(service, "GET", row.called, {"cookie": cookie})[0] == 401
 
 
-def test_machines_read_the_metrics_alone_of_the_web_console(running: Running) -> None:
+def test_machines_read_the_metrics_alone_of_services_with_pages(running: Running) -> None:
     for row in TABLE:
-        if row.service == "console" and row.method == "GET":
+        if row.service in WITH_PAGES and row.method == "GET":
             headers = {"authorization": f"Bearer {TOKENS['admin'][0]}"}
             expected = 200 if row.route == "/metrics" else 403
-            assert running.ask("console", "GET", row.called, headers)[0] == expected, row
+            assert running.ask(row.service, "GET", row.called, headers)[0] == expected, row

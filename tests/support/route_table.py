@@ -17,12 +17,14 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlencode
 
+from msgspec.structs import replace
+
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.service import Console
-from moldau.products.pipelines.looking.board.pages import BoardPages
+from moldau.products.pipelines.looking.board.pages import open_board
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.page.page import parse_page
-from moldau.products.service.logins.opened import Opening, callers_entrance, read_opening
+from moldau.products.service.logins.opened import Opening, read_opening
 from moldau.products.service.people import Role
 from moldau.products.service.routes import ServedFiles, ServedRoute
 from moldau.products.service.service import Service
@@ -62,8 +64,19 @@ NAMES = {"subject": "orders-value", "version": "1", "id": "1", "topic": "orders"
 NAMES |= {"pipeline": "p"}
 
 
-def pages(service: str, *routes: str, path: str = "") -> list[Row]:
-    return [Row(service, "GET", route, VIEWER, ALL, path) for route in routes]
+def pages(service: str, *routes: str) -> list[Row]:
+    return [Row(service, "GET", route, VIEWER) for route in routes]
+
+
+def login_pages(service: str) -> list[Row]:
+    return [
+        Row(service, "GET", "/me", NOBODY),
+        Row(service, "GET", "/login", NOBODY),
+        Row(service, "POST", "/login", NOBODY, body={"name": "x", "password": "y"}),
+        Row(service, "POST", "/logout", NOBODY),
+        Row(service, "POST", "/logout-everywhere", NOBODY),
+        Row(service, "GET", "/static", NOBODY, path="/static/style.css"),
+    ]
 
 
 TABLE = [
@@ -71,15 +84,10 @@ TABLE = [
     *pages("console", "/", "/topics", "/topics/{topic}", "/topics/{topic}/tail", "/topics/{topic}/records"),
     *pages("console", "/topics/{topic}/records.jsonl", "/topics/{topic}/stream", "/groups", "/groups/{group:any}"),
     *pages("console", "/pipelines", "/pipelines/{pipeline:any}", "/brokers", "/brokers/{broker}", "/live", "/metrics"),
-    Row("console", "GET", "/me", NOBODY),
-    Row("console", "GET", "/login", NOBODY),
-    Row("console", "POST", "/login", NOBODY, body={"name": "x", "password": "y"}),
-    Row("console", "POST", "/logout", NOBODY),
-    Row("console", "POST", "/logout-everywhere", NOBODY),
-    Row("console", "GET", "/static", NOBODY, path="/static/style.css"),
+    *login_pages("console"),
     # the board of a pipeline
     *pages("board", "/", "/live", "/status.json", "/metrics"),
-    Row("board", "GET", "/static", NOBODY, path="/static/style.css"),
+    *login_pages("board"),
     # the registry
     Row("registry", "GET", "/", VIEWER, ANY),
     Row("registry", "GET", "/contexts", VIEWER, ANY),
@@ -110,14 +118,16 @@ TABLE = [
     Row("registry", "GET", "/mode/{subject:path}", VIEWER, SUBJECT),
     Row("registry", "GET", "/metrics", VIEWER),
 ]
-SERVICES = ("console", "board", "registry")
+WITH_PAGES = ("console", "board")
+"""People log in there by a form."""
+SERVICES = (*WITH_PAGES, "registry")
 WHO = {"nobody": NOBODY, "viewer": VIEWER, "editor": EDITOR, "admin": ADMIN}
 USERS = {name: f"{name}'s" for name in WHO if name != "nobody"}
 TOKENS = {name: new_secret() for name in (*USERS, "prefixed")}
-"""Of machines: a secret, and what the file has of it."""
+"""Of machines: a secret, and what the file has of it. A machine hides the user of its name."""
 PEOPLE = '[login]\nwithout_tokens = "service"\nmechanism = "SCRAM-SHA-512"\n[roles]\n'
 PEOPLE += "".join(f'{name} = ["{name}"]\n' for name in USERS)
-PEOPLE += "".join(f'[machines.{name}]\nrole = "{name}"\nsha256 = "{TOKENS[name][1]}"\n' for name in USERS)
+PEOPLE += "".join(f'[machines.{name}-program]\nrole = "{name}"\nsha256 = "{TOKENS[name][1]}"\n' for name in USERS)
 PEOPLE += f'[machines.prefixed]\nsubjects = {{"orders-" = "admin"}}\nsha256 = "{TOKENS["prefixed"][1]}"\n'
 
 
@@ -127,7 +137,7 @@ class Running:
     def __init__(self, cluster: Cluster, directory: Path, life: ExitStack) -> None:
         self.routes: dict[str, dict[tuple[str, str], ServedRoute | ServedFiles]] = {}
         self.ports: dict[str, int] = {}
-        self.cookies: dict[str, str] = {}
+        self.cookies: dict[tuple[str, str], str] = {}
         self._life = life
         login = directory / "people.toml"
         login.write_text(PEOPLE)
@@ -143,12 +153,10 @@ class Running:
         self._note("registry", registry.service)
 
     def _serve_board(self, opening: Opening, access: ClusterAccess, directory: Path) -> None:
-        page = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\n"
-        page += "flows: {f: select * from o}\ntargets: {t: {from: f, path: out}}\n"
-        state = BoardState(parse_page(page, file_name="p.yaml", directory=directory))
-        service = Service("board", callers_entrance(opening, access).admit)
-        service.wake_at_close(state.close)
-        self._serve("board", service, BoardPages(service, state).app())
+        text = "name: p\nbootstrap_servers: 127.0.0.1:9092\nsources: {o: {topic: o, format: json, schema: a int}}\n"
+        text += "flows: {f: select * from o}\ntargets: {t: {from: f, path: out}}\n"
+        page = replace(parse_page(text, file_name="p.yaml", directory=directory), access=access)
+        self._serve("board", *open_board(BoardState(page), opening))
 
     def _serve(self, name: str, service: Service, app: object) -> None:
         listening = self._life.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -175,9 +183,9 @@ class Running:
         finally:
             connection.close()
 
-    def page(self, path: str, headers: Mapping[str, str]) -> tuple[str, str]:
+    def page(self, service: str, path: str, headers: Mapping[str, str]) -> tuple[str, str]:
         """The text, and the cookies that come with it."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports["console"], timeout=WAIT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[service], timeout=WAIT_S)
         connection.request("GET", path, headers=dict(headers))
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -185,11 +193,11 @@ class Running:
         connection.close()
         return text, "; ".join(cookies)
 
-    def log_in(self, name: str) -> str:
+    def log_in(self, service: str, name: str) -> str:
         """The cookie of a new session."""
-        page, form_cookie = self.page("/login", {})
+        page, form_cookie = self.page(service, "/login", {})
         body = urlencode({"name": name, "password": USERS[name], "csrf": token_in(page), "next": "/"})
-        status, headers = self.ask("console", "POST", "/login", {**FORM, "cookie": form_cookie}, body.encode())
+        status, headers = self.ask(service, "POST", "/login", {**FORM, "cookie": form_cookie}, body.encode())
         assert status == HTTPStatus.SEE_OTHER
         return headers["set-cookie"].partition(";")[0]
 
@@ -197,26 +205,27 @@ class Running:
         """The status of the row's request as this one."""
         headers: dict[str, str] = {}
         body = None
-        if row.service != "console":
+        if row.service not in WITH_PAGES:
             if who != "nobody":
                 headers["authorization"] = f"Bearer {TOKENS[who][0]}"
             body = json.dumps(row.body).encode() if row.body else None
         else:
             fields = dict(row.body)
             if who != "nobody":
-                headers["cookie"] = self.session(who)
+                headers["cookie"] = self.session(row.service, who)
                 if row.route.startswith("/logout"):
-                    del self.cookies[who]
-                fields["csrf"] = token_in(self.page("/me", headers)[0])
+                    del self.cookies[row.service, who]
+                fields["csrf"] = token_in(self.page(row.service, "/me", headers)[0])
             if row.method == "POST":
                 headers |= FORM
                 body = urlencode(fields).encode()
         return self.ask(row.service, row.method, row.called, headers, body)[0]
 
-    def session(self, who: str) -> str:
-        if who not in self.cookies:
-            self.cookies[who] = self.log_in(who)
-        return self.cookies[who]
+    def session(self, service: str, who: str) -> str:
+        """The cookie of a session, opened at the first call."""
+        if (service, who) not in self.cookies:
+            self.cookies[service, who] = self.log_in(service, who)
+        return self.cookies[service, who]
 
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}

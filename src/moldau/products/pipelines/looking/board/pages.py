@@ -8,12 +8,12 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp
 
 from moldau.products.pipelines.looking.board.state import BoardState
 from moldau.products.pipelines.looking.picture import boxes_and_edges
@@ -34,14 +34,17 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def serve_board(state: BoardState, listening: socket.socket, opening: Opening) -> AbstractContextManager[None]:
-    """The board is served as long as the `with` lasts. The run asks the cluster, not the people who look at it. Raises
-    LoginFileError."""
+    """The board is served as long as the `with` lasts. Raises LoginFileError."""
+    return served_in_thread(*open_board(state, opening), listening, opening.tls)
+
+
+def open_board(state: BoardState, opening: Opening) -> tuple[Service, ASGIApp]:
+    """The run asks the cluster, not the people who look at it. Raises LoginFileError."""
     entrance = entrance_of("pipeline", opening, state.page.access, asks_cluster=False)
     service = Service("pipeline", entrance.admit)
     entrance.join(service)
     service.wake_at_close(state.close)
-    app = BoardPages(service, state, entrance).app()
-    return served_in_thread(service, app, listening, opening.tls)
+    return service, BoardPages(service, state, entrance).app()
 
 
 class BoardPages:
@@ -53,7 +56,7 @@ class BoardPages:
         self._state = state
         self._templates = templates_in(_TEMPLATES)
 
-    def app(self) -> Any:
+    def app(self) -> ASGIApp:
         routes: list[ServiceRoute] = [
             *self._entrance.routes,
             ServedRoute("/", self.page, needs=Role.VIEWER),
