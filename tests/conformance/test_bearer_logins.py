@@ -79,7 +79,7 @@ def test_the_tokens_of_the_table_are_told_apart(kind: Kind, tmp_path: Path) -> N
     with Issuer.running(kind=kind) as issuer:
         settings = settings_of(issuer, issuer.jwks_url) | {"moldau.oauthbearer.allowed.urls": issuer.jwks_url}
         with moldau(tmp_path, settings) as servers:
-            table = rows(issuer, issuer.keys[-1]) | stricter_rows(issuer, issuer.keys[-1])
+            table = rows(issuer, issuer.keys[-1]) | stricter_rows(issuer)
             outcomes = {name: log_in(servers, row.token) for name, row in table.items()}
         assert {name: found.is_admitted for name, found in outcomes.items()} == {
             name: row.is_admitted for name, row in table.items()
@@ -102,7 +102,7 @@ def test_apache_kafka_tells_the_same_tokens_apart(mark: int, tmp_path: Path, mon
         with apache_kafka(tmp_path / "scratch", tmp_path / "data", settings, listeners=[f"OAUTH://{address}"]):
             table = rows(issuer, issuer.keys[-1])
             outcomes = {name: log_in(address, row.token) for name, row in table.items()}
-            stricter = [log_in(address, row.token) for row in stricter_rows(issuer, issuer.keys[-1]).values()]
+            stricter = [log_in(address, row.token) for row in stricter_rows(issuer).values()]
         assert {name: found.is_admitted for name, found in outcomes.items()} == {
             name: row.is_admitted for name, row in table.items()
         }

@@ -53,6 +53,7 @@ OF_A_LIBRARY = {
     "products/pipelines/running/logs.py": "logging",
     "shell/node/log_format.py": "logging",
     "transport/service_tls.py": "ssl",
+    "wire/web_tokens/judge.py": "joserfc",
     "transport/tls.py": "ssl",
 }
 OF_THE_HOT_PATH: dict[str, set[str]] = {

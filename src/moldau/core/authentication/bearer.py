@@ -8,22 +8,11 @@ from typing import Final
 import msgspec
 
 from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedError
-from moldau.errors import MoldauError, ProtocolError
+from moldau.errors import ProtocolError
 from moldau.wire.protocol.sasl_tokens import BEARER_ERROR_TAKEN, BearerError, decode_bearer, encode_bearer_error
+from moldau.wire.web_tokens.rules import TokenRefusedError
 
 _INVALID: Final = encode_bearer_error(BearerError("invalid_token"))
-
-
-class TokenRefusedError(MoldauError):
-    """The token lets nobody in. The text, with words of the token in it, is for the log only."""
-
-
-class UnknownKeyError(TokenRefusedError):
-    """No key has the id that the token names: the issuer may have a new one."""
-
-    def __init__(self, key_id: str) -> None:
-        super().__init__(f"no key of the issuer has its kid {key_id!r}")
-        self.key_id = key_id
 
 
 class Bearer(msgspec.Struct, frozen=True):

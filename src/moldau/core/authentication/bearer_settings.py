@@ -25,6 +25,7 @@ from moldau.wire.protocol.oauth_settings import (
 )
 from moldau.wire.protocol.sasl_tokens import OAUTHBEARER
 from moldau.wire.protocol.security_protocols import is_loopback
+from moldau.wire.web_tokens.rules import ClaimRules
 
 HANDLER: Final = "sasl.server.callback.handler.class"
 LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
@@ -64,15 +65,9 @@ class SettingsAtListeners(Protocol):
         ...
 
 
-class TokenRules(msgspec.Struct, frozen=True):
+class TokenRules(ClaimRules, frozen=True):
     """What a token must say."""
 
-    audiences: tuple[str, ...]
-    """The token names one of them; empty: any token of the issuer is for this cluster."""
-    issuer: str | None
-    """None: any."""
-    skew_s: int
-    """How far the clocks of the issuer and of this node may be apart."""
     scope_claim: str
     subject_claim: str
     """The claim with the name of the user."""

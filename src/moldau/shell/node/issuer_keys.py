@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from moldau.core.authentication.bearer import Bearer, BearerExchange, TokenRefusedError, UnknownKeyError
+from moldau.core.authentication.bearer import Bearer, BearerExchange
 from moldau.core.authentication.bearer_settings import BearerSettings, KeySource, TokenRules
 from moldau.core.authentication.exchange import Exchange
 from moldau.core.authentication.key_refresh import KeyRefresh
@@ -23,11 +23,12 @@ from moldau.extras import MissingExtraError, require_extra
 from moldau.ports import Clock, Workers
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.telemetry import Telemetry
+from moldau.wire.web_tokens.rules import TokenRefusedError, UnknownKeyError
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from moldau.core.authentication.key_set import KeySet
+    from moldau.wire.web_tokens.key_set import KeySet
 
 TRUST_STORE: Final = "ssl.truststore.location"
 LOOK_AGAIN_MS: Final = 5_000
@@ -44,8 +45,8 @@ Fetch = Callable[[KeySource, Workers], Awaitable[bytes]]
 
 async def fetch_keys(source: KeySource, workers: Workers) -> bytes:
     """The document at an http or https URL. Raises NoKeysError; INVALID_CONFIG where a store of certificates is bad."""
-    from moldau.core.authentication.key_set import MAX_KEY_SET_BYTES
     from moldau.transport.https_request import HttpFailedError, HttpsClient, parse_address
+    from moldau.wire.web_tokens.key_set import MAX_KEY_SET_BYTES
 
     context = await workers.run(partial(_context, source)) if source.url.startswith("https:") else None
     https, address = HttpsClient(context, ca_setting=TRUST_STORE), parse_address(source.url)
@@ -175,7 +176,7 @@ class SourceKeys:
 
     async def refresh(self) -> None:
         """Reads the keys, once. Raises MoldauError; then those of before stay."""
-        from moldau.core.authentication.key_set import parse_key_set
+        from moldau.wire.web_tokens.key_set import parse_key_set
 
         data = await (self._read() if self._is_file else self._fetch(self._source, self._workers))
         if data is not None:
@@ -221,7 +222,7 @@ def _refuse(_: str) -> Bearer:
 
 def _read_changed(path: str, before: Stamp | None) -> tuple[Stamp, bytes | None]:
     """In a thread. None: the file is as before. Raises OSError."""
-    from moldau.core.authentication.key_set import MAX_KEY_SET_BYTES
+    from moldau.wire.web_tokens.key_set import MAX_KEY_SET_BYTES
 
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())

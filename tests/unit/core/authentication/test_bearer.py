@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.authentication.bearer import Bearer, BearerExchange, TokenRefusedError
+from moldau.core.authentication.bearer import Bearer, BearerExchange
 from moldau.core.authentication.bearer_settings import KeySource
 from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedError
 from moldau.core.authentication.key_refresh import MIN_INTERVAL_S, KeyRefresh
 from moldau.wire.protocol.sasl_tokens import BearerToken, encode_bearer
+from moldau.wire.web_tokens.rules import TokenRefusedError
 
 NOW_MS = 1_000_000
 INVALID = b'{"status":"invalid_token"}'

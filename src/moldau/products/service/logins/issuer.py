@@ -1,12 +1,10 @@
 """An issuer of OpenID Connect: its configuration, its keys, and the tokens that it signed.
 
-A token is checked by joserfc: its signature by a key of the issuer, with the algorithm that the key has and never the
-one that the token asks for; its issuer, audience and times.
+`wire/web_tokens` judges the tokens, as for brokers (docs/decisions/0106-a-key-fixes-the-algorithm-of-a-token.md).
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import ssl
 import threading
@@ -15,14 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
-
 from moldau.products.service.logins.settings import USER, LoginFileError, LoginSettings, OidcSettings
 from moldau.products.service.logins.source import LoginRefused, NoAnswer
 from moldau.products.service.people import How, Person
 from moldau.transport.https_request import HttpFailedError, HttpsClient, parse_address, refused
+from moldau.wire.web_tokens.judge import check_signed_token
+from moldau.wire.web_tokens.key_set import KeySet, KeySetError, parse_key_set
+from moldau.wire.web_tokens.rules import ClaimRules, TokenRefusedError, UnknownKeyError
 
 MAX_BYTES: Final = 256 << 10
 """Of an answer of the issuer."""
@@ -32,10 +29,9 @@ SLOW_S: Final = 5.0
 """A failed fetch of keys that took so long is not repeated at once."""
 SKEW_S: Final = 60
 """How far the clocks of the issuer and of this machine may be apart."""
-ALGORITHMS: Final = {"RSA": ("RS256", "PS256"), "EC": ("ES256", "ES384", "ES512")}
-"""By the kind of a key. A shared secret, and `none`, sign nothing here."""
 MAX_TEXT: Final = 255
 REFUSED: Final = "The issuer did not let you in."
+NOT_VALID: Final = "The token of the issuer is not valid."
 
 
 class Issuer:
@@ -50,30 +46,23 @@ class Issuer:
         self._keys_s = self._next_try_s = 0.0
         self._failure: str | None = None
 
-    def claims(self, token: str, audience: str, **exactly: str) -> dict[str, Any]:
-        """Of a valid token for this audience. `exactly`: values of more claims. Raises LoginRefused, NoAnswer."""
-        expected: dict[str, Any] = {
-            "iss": {"essential": True, "value": self._settings.issuer},
-            "aud": {"essential": True, "value": audience},
-            "exp": {"essential": True},
-            **{name: {"essential": True, "value": value} for name, value in exactly.items()},
-        }
-        registry = jwt.JWTClaimsRegistry(now=int(time.time()), leeway=SKEW_S, **expected)
+    def claims(self, token: str, audience: str) -> dict[str, Any]:
+        """Of a valid token for this audience. Raises LoginRefused, NoAnswer."""
+        rules = ClaimRules((audience,), self._settings.issuer, SKEW_S)
         for is_again in (False, True):
             keys = self._key_set(is_new=is_again)
             try:
-                found = jwt.decode(token, keys, algorithms=_algorithms(keys, token))
-                registry.validate(found.claims)
-                return found.claims
-            except (JoseError, ValueError, TypeError, KeyError):
-                if is_again:
-                    break  # with the newest keys too
-        raise LoginRefused("The token of the issuer is not valid.", is_wrong=True)
+                return check_signed_token(token, keys, rules, time.time_ns() // 1_000_000).claims
+            except UnknownKeyError:
+                continue  # with the newest keys too
+            except TokenRefusedError:
+                break
+        raise LoginRefused(NOT_VALID, is_wrong=True)
 
     def name_in(self, claims: Mapping[str, Any]) -> str:
         """Raises LoginRefused."""
         name = claims.get(self._settings.principal_claim)
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_TEXT or not name.isprintable():
+        if not isinstance(name, str) or not name.strip() or len(name) > MAX_TEXT or not name.isprintable():
             raise LoginRefused(f"The token has no name in its claim {self._settings.principal_claim}.")
         return name
 
@@ -99,11 +88,9 @@ class Issuer:
 
     def _fetched_keys(self) -> KeySet:
         """Raises NoAnswer."""
-        found = self.ask(self.endpoint("jwks_uri"))
         try:
-            usable = [key for key in found["keys"] if key.get("kty") in ALGORITHMS]
-            return KeySet.import_key_set({"keys": usable})
-        except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+            return parse_key_set(self._answer(self.endpoint("jwks_uri")))
+        except KeySetError:
             raise NoAnswer("The keys of the issuer cannot be read.") from None
 
     def endpoint(self, name: str) -> str:
@@ -122,6 +109,16 @@ class Issuer:
     def ask(self, url: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> dict[str, Any]:
         """Raises NoAnswer; LoginRefused where the issuer refuses a code."""
         try:
+            found = json.loads(self._answer(url, headers, body))
+        except (ValueError, RecursionError):
+            raise NoAnswer("The answer of the issuer is no JSON.") from None
+        if not isinstance(found, dict):
+            raise NoAnswer("The answer of the issuer is no JSON object.")
+        return found
+
+    def _answer(self, url: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> bytes:
+        """See `ask`."""
+        try:
             address = parse_address(url)
         except ValueError as error:
             raise NoAnswer(f"An address of the issuer {error}.") from None
@@ -132,14 +129,9 @@ class Issuer:
                 raise LoginRefused(REFUSED)
             if answer.status != 200:
                 raise refused(answer.status)
-            found = json.loads(answer.body)
         except HttpFailedError as error:
             raise NoAnswer(f"The issuer {error}.") from error
-        except (ValueError, RecursionError):
-            raise NoAnswer("The answer of the issuer is no JSON.") from None
-        if not isinstance(found, dict):
-            raise NoAnswer("The answer of the issuer is no JSON object.")
-        return found
+        return answer.body
 
 
 class BearerTokens:
@@ -158,25 +150,9 @@ class BearerTokens:
         return Person(USER + name, roles, How.BEARER, subjects=subjects)
 
 
-def _algorithms(keys: KeySet, token: str) -> list[str]:
-    """Those of the key that the token names: a key says what it signs with, not the token. Raises ValueError."""
-    header = json.loads(_decoded(token.partition(".")[0]))
-    if not isinstance(header, dict) or header.get("crit") is not None:
-        raise ValueError("no header")
-    key = keys.get_by_kid(header["kid"]) if "kid" in header else keys.keys[0]
-    told = key.get("alg")
-    allowed = ALGORITHMS[str(key.key_type)]
-    return [told] if told in allowed else list(allowed)
-
-
 def _context(path: Path, settings: OidcSettings) -> ssl.SSLContext:
     """Raises LoginFileError."""
     try:
         return ssl.create_default_context(cafile=None if settings.ca is None else str(settings.ca))
     except (OSError, ValueError) as error:
         raise LoginFileError(f"{path}: oidc.ca: {settings.ca}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _decoded(text: str) -> bytes:
-    """Raises ValueError."""
-    return base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))

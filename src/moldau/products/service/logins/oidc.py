@@ -20,7 +20,7 @@ from moldau.client.protocol.access import ClusterAccess
 from moldau.client.protocol.bearer import SuppliedLogin
 from moldau.errors import KafkaError
 from moldau.products.service.logins.cluster import SILENT, own_principal
-from moldau.products.service.logins.issuer import REFUSED, Issuer
+from moldau.products.service.logins.issuer import NOT_VALID, REFUSED, Issuer
 from moldau.products.service.logins.sessions import is_same
 from moldau.products.service.logins.settings import USER, LoginFileError, LoginSettings
 from moldau.products.service.logins.source import Login, LoginRefused, NoAnswer
@@ -127,7 +127,10 @@ class IssuerSource:
 
     def _claims(self, token: str, nonce: str) -> dict[str, Any]:
         """Of the id token. Raises LoginRefused, NoAnswer."""
-        return self._issuer.claims(token, self._oidc.client_id, nonce=nonce)
+        claims = self._issuer.claims(token, self._oidc.client_id)
+        if not is_same(str(claims.get("nonce", "")), nonce):
+            raise LoginRefused(NOT_VALID)
+        return claims
 
 
 def _encoded(text: str) -> str:

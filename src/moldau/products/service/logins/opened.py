@@ -114,6 +114,7 @@ def callers_entrance(opening: Opening, access: ClusterAccess) -> Entrance:
 def _bearers(settings: LoginSettings) -> Bearers | None:
     if settings.oidc is None or not settings.oidc.audience:
         return None
+    require_extra("oidc.audience", "oauth")
     from moldau.products.service.logins.issuer import BearerTokens
 
     return BearerTokens(settings, settings.oidc, settings.oidc.audience).person
