@@ -120,16 +120,16 @@ def page() -> str:
     lines = [
         "# Planted bugs",
         "",
-        "A simulator that finds nothing may be blind. So bugs are planted into the package, one at a time, and seeds",
-        f"must find them, or a test where no seed can. Of the {len(bugs)}, {_found(bugs, seeds)}; of the",
+        "These bugs are planted into the package, one at a time, to show that the simulator finds bugs. A seed must find",
+        f"each of them, or a test if no seed can. Of the {len(bugs)}, {_found(bugs, seeds)}. Of the",
         f"{len(of_cluster)} of a cluster (its quorum, its replicas, whole nodes), {_found(of_cluster, seeds)}.",
         "",
         "`make planted` runs every seed and test of this table, and records the commit in",
-        "`tests/simulation/planted_run.json`. CI (`make planted-changed`) runs a bug again when a later commit changes",
-        "the file where it is planted, its test, its definition in `tests/simulation/planted_bugs.toml`, or its",
-        "simulator. CI runs all bugs when it does not know the recorded commit.",
+        "`tests/simulation/planted_run.json`. CI (`make planted-changed`) runs a bug again if a later commit changes the",
+        "file where it is planted, its test, its definition in `tests/simulation/planted_bugs.toml`, or its simulator.",
+        "If CI does not know the recorded commit, it runs all bugs.",
         "",
-        "| what is wrong | planted in | the seed or the test that finds it | the rule that it breaks |",
+        "| bug | planted in | the seed or the test that finds it | the rule that it breaks |",
         "|---|---|---|---|",
     ]
     for bug in bugs:
