@@ -175,7 +175,7 @@ exactly-once-flink: .venv/.test
 
 # A driver dies at each named point of a batch and at random, executors in the middle of one.
 kills-pipelines: .venv/.test
-	$(BIN)/python -m tests.exactly_once.pages --records $(or $(RECORDS),1000000) --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
+	$(BIN)/python -m tests.exactly_once.specs --records $(or $(RECORDS),1000000) --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
 
 soak-pipelines: .venv/.test
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)

@@ -201,7 +201,7 @@ class Moldau(Peer):
             return [*command, "--listen", f"127.0.0.1:{self.port}"]
         settings = {"listeners": f"SSL://127.0.0.1:{self.port}", "security.inter.broker.protocol": "SSL"}
         settings |= self.tls_settings()
-        return [*command, "--no-page", *(f"--set={name}={value}" for name, value in settings.items())]
+        return [*command, "--no-console", *(f"--set={name}={value}" for name, value in settings.items())]
 
 
 @dataclass

@@ -54,7 +54,16 @@ class Brokers:
 @contextmanager
 def brokers(count: int, folder: Path) -> Iterator[Brokers]:
     """Raises PeerError."""
-    words = ["up", "--brokers", str(count), "--no-page", "--listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
+    words = [
+        "up",
+        "--brokers",
+        str(count),
+        "--no-console",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        str(folder / "data"),
+    ]
     folder.mkdir()
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen([sys.executable, "-m", "moldau.cli.main", *words], stdout=output, stderr=output)

@@ -29,13 +29,13 @@ from benchmarks.loaders import (
     large,
     latency,
     one_record,
-    pages,
     produce,
     python_start,
     spark,
     tasks,
     transactions,
 )
+from benchmarks.loaders import specs as specs
 from benchmarks.micro import authorization, compaction, many_topics, producer_ids, recovery, strangers
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.spark_peer import spark_python
@@ -277,7 +277,7 @@ def run_task(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     return seen
 
 
-def run_pages(bench: Bench) -> dict[str, list[Figures]]:
+def run_specs(bench: Bench) -> dict[str, list[Figures]]:
     """In a folder and over a broker of its own each time."""
     tasks.warm_up()
     seen: list[Figures] = []
@@ -286,7 +286,7 @@ def run_pages(bench: Bench) -> dict[str, list[Figures]]:
         peer = bench.make["moldau"](f"pages_{bench.topics}")
         peer.start()
         try:
-            seen.append(pages.measure(peer, peer.folder / "pages", spark_python(CACHE)))
+            seen.append(specs.measure(peer, peer.folder / "pages", spark_python(CACHE)))
         finally:
             peer.stop()
         say(f"  {short(seen[-1])}")
@@ -339,7 +339,7 @@ def run(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     if workload.kind == "task":
         return run_task(bench, workload)
     if workload.kind == "pages":
-        return run_pages(bench)
+        return run_specs(bench)
     if workload.kind in ("readers", "spark"):
         return run_readers(bench, workload)
     return run_beside_peers(bench, workload) if workload.needs_peers else run_alone(bench, workload)
@@ -441,9 +441,9 @@ def main() -> int:
         make = makers(Path(folder), CACHE, has_apache=not arguments.without_apache)
         bench = Bench(make, arguments.rounds, Path(folder), CACHE, memory)
         try:
-            pages = [read_workload(name) for name in names]
+            specs = [read_workload(name) for name in names]
             workloads = [
-                row for page in pages for row in ([page.over(name) for name in page.brokers if name in make] or [page])
+                row for spec in specs for row in ([spec.over(name) for name in spec.brokers if name in make] or [spec])
             ]
             for workload in workloads:
                 say(workload.name)

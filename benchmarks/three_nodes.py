@@ -32,7 +32,7 @@ class MoldauNode(Moldau):
     """`moldau up` of a node whose properties are `config`."""
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "moldau.cli.main", "up", "--no-page", "--config", str(self.config)]
+        return [sys.executable, "-m", "moldau.cli.main", "up", "--no-console", "--config", str(self.config)]
 
     @property
     def config(self) -> Path:

@@ -239,7 +239,7 @@ class Trial:
     def __init__(self, peer: Peer, task: str, form: str, folder: Path) -> None:
         self.peer, self.task, self.form = peer, task, form
         folder.mkdir(parents=True)
-        environment = page_environment()
+        environment = spec_environment()
         self._events = folder / "events"
         spark = event_log_settings(self._events)
         if form == PLAIN:
@@ -384,10 +384,10 @@ def kill(trial: Trial, kills: int, seed: int) -> dict[str, int]:
 def warm_up() -> None:
     """Makes the file from which pages start faster, as docs/use/pipelines.md advises."""
     words = (python_of(PAGE), "-m", "moldau.cli.main", "pipeline", "warm-up")
-    subprocess.run(words, env=page_environment(), stdout=subprocess.DEVNULL, timeout=600, check=True)
+    subprocess.run(words, env=spec_environment(), stdout=subprocess.DEVNULL, timeout=600, check=True)
 
 
-def page_environment() -> dict[str, str]:
+def spec_environment() -> dict[str, str]:
     """The environment of Python is kept over checkouts: a page is run by the code of this one. As with what pip has
     installed, modules are compiled once."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

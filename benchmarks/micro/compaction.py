@@ -41,7 +41,7 @@ from confluent_kafka.admin import (
 
 from benchmarks.loaders import latency
 from benchmarks.peers import Moldau
-from moldau.core.log.checkpoint import decode_offsets
+from moldau.core.log.files.checkpoint import decode_offsets
 from moldau.types import TopicPartition as Place
 
 CANARY_RATE = 100

@@ -16,7 +16,7 @@ import struct
 import tempfile
 import time
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.disk import OsDisk

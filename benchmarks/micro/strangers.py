@@ -79,7 +79,7 @@ class SecuredMoldau(Moldau):
         }
         words = [f"--set={name}={value}" for name, value in settings.items()]
         data = str(self.folder / "data")
-        return [sys.executable, "-m", "moldau.cli.main", "up", "--data-dir", data, "--no-page", *words]
+        return [sys.executable, "-m", "moldau.cli.main", "up", "--data-dir", data, "--no-console", *words]
 
 
 # -- the canary

@@ -1,7 +1,7 @@
-"""The doors: what the deciding code may ask of the world. Each has a real form and a simulated one.
+"""The ports: what the deciding code may ask of the world. Each has a real form and a simulated one.
 
-Real: `moldau.shell.io`. Simulated: `moldau.shell.io.twins`. Nothing below `shell` touches the world but through these.
-All paths given to `Disk` are relative, with "/" between parts, and are resolved under the door's root; a path that
+Real: `moldau.shell.io`. Simulated: `moldau.shell.io.simulated`. Code below `shell` touches the world only here.
+All paths given to `Disk` are relative, with "/" between parts, and are resolved under the root of the port; a path that
 would leave the root raises ValueError (nothing from the network becomes a path).
 """
 

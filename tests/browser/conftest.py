@@ -25,16 +25,16 @@ WAIT_S = 30
 ATTACK = "<img src=x onerror='document.title=\"taken over\"'><script>document.title='taken over'</script>"
 
 
-class BrokerWithPage:
+class BrokerWithConsole:
     """`page`: the address that `moldau up` printed, without the slash at its end."""
 
     def __init__(self, *arguments: str) -> None:
         self.broker = RunningBroker(
-            "--in-memory", "--listen", "127.0.0.1:0", "--page-port", "0", *arguments
+            "--in-memory", "--listen", "127.0.0.1:0", "--console-port", "0", *arguments
         ).wait_until_ready()
         self.address = self.broker.address
         lines = [line.split() for line in self.broker.output]
-        self.page = next(words[1] for words in lines if words and words[0] == "page").rstrip("/")
+        self.page = next(words[1] for words in lines if words and words[0] == "console").rstrip("/")
 
     def produce(self, topic: str, *records: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> None:
         """(key, value, headers) each; waits until all are acknowledged."""
@@ -46,7 +46,9 @@ class BrokerWithPage:
 
 @contextmanager
 def page_of(bootstrap_servers: str) -> Iterator[str]:
-    process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", "page", "-b", bootstrap_servers, "--port", "0"])
+    process = TalkingProcess(
+        [sys.executable, "-m", "moldau.cli.main", "console", "-b", bootstrap_servers, "--port", "0"]
+    )
     try:
         line = process.next_line(time.monotonic() + WAIT_S)
         assert line is not None, process.output
@@ -56,8 +58,8 @@ def page_of(bootstrap_servers: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[BrokerWithPage]:
-    running = BrokerWithPage()
+def running() -> Iterator[BrokerWithConsole]:
+    running = BrokerWithConsole()
     yield running
     assert running.broker.stop() == 0
     assert "Traceback" not in "".join(running.broker.output)

@@ -1,6 +1,6 @@
 """Draws the pictures of the README anew: `python -m tests.browser.pictures`, with chromium, in about a minute.
 
-docs/pictures/page.png is the page over a broker on which the demo runs; docs/pictures/demo.svg is the demo's own table.
+docs/pictures/console.png is the console while the demo runs; docs/pictures/demo.svg is the demo's own table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from selenium.webdriver import Chrome
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.demo import display, job
-from tests.browser.conftest import BrokerWithPage, open_browser
+from tests.browser.conftest import BrokerWithConsole, open_browser
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 SECONDS = 40
@@ -48,7 +48,7 @@ class Sitter:
 
 def draw() -> None:
     sitter = Sitter()
-    running = BrokerWithPage()
+    running = BrokerWithConsole()
     browser = open_browser()
     browser.set_window_size(WIDTH, HEIGHT)
     browser.get(running.page)  # charts begin with the first viewer
@@ -66,7 +66,7 @@ def draw() -> None:
 
 
 def photograph(browser: Chrome) -> None:
-    browser.save_screenshot(str(PICTURES / "page.png"))
+    browser.save_screenshot(str(PICTURES / "console.png"))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def test_a_broker_alone_takes_replicas_and_leads_and_never_votes(tmp_path: Path)
         )
         words = ["kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(config), *flags]
         subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], check=True, timeout=WAIT_S)
-        nodes.append(RunningBroker("--config", str(config), "--no-page").wait_until_ready())
+        nodes.append(RunningBroker("--config", str(config), "--no-console").wait_until_ready())
     assert any(line.startswith("Moldau") and ": broker, node 2 of a cluster" in line for line in nodes[1].output)
 
     address = nodes[1].address

@@ -142,7 +142,7 @@ HUGE = "99999999999999999999"
         (("pipeline", "reset", "p.yaml", "--to", "earlist"), 2, "--to: takes earliest, latest, a time ("),
         (("brokers", "describe", "one"), 2, "BROKER: must be a whole number"),
         (("up", "--brokers", "three"), 2, "--brokers: must be a whole number"),
-        (("page", "-b", "nonsense:xx"), 1, "'nonsense:xx' is not host:port"),
+        (("console", "-b", "nonsense:xx"), 1, "'nonsense:xx' is not host:port"),
         (("configs", "describe", "topic", "none"), 1, "moldau: unknown topic: none\n"),
         (("partitions", "add", "none", "3"), 1, "moldau: unknown topic: none\n"),
     ],
@@ -224,7 +224,7 @@ def test_a_closed_stream_is_no_traceback(
 
 @pytest.mark.parametrize("closed", ["<&-", "2>&-"])
 def test_a_broker_one_of_whose_streams_is_closed_stops_cleanly(closed: str, tmp_path: Path) -> None:
-    words = ("up", "--no-page", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    words = ("up", "--no-console", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     command = ["sh", "-c", f'exec "$0" -m moldau.cli.main "$@" {closed}', sys.executable, *words]
     process = TalkingProcess(command)
     try:

@@ -263,7 +263,7 @@ def with_two_log_directories(tmp_path: Path) -> tuple[RunningBroker, Path, Path]
     first, second = tmp_path / "first", tmp_path / "second"
     config = tmp_path / "node.properties"
     config.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={first},{second}\n")
-    node = RunningBroker("--config", str(config), "--no-page").wait_until_ready()
+    node = RunningBroker("--config", str(config), "--no-console").wait_until_ready()
     admin = AdminClient({"bootstrap.servers": node.address, "log_level": 0})
     admin.create_topics([NewTopic("orders", 1)])["orders"].result(PATIENCE_S)
     [now] = [path for path in (first, second) if (path / "orders-0").exists()]

@@ -14,7 +14,7 @@ CORRUPT_MESSAGE = 2
 
 
 def start(directory: Path) -> RunningBroker:
-    return RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-page")
+    return RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-console")
 
 
 def values(broker: RunningBroker, topic: str, offset: int, wanted: int) -> tuple[list[bytes], list[int]]:

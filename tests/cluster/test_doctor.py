@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from moldau.cli.diagnosis import is_loopback
+from moldau.cli.diagnosis.steps import is_loopback
 from moldau.cli.main import main
 from moldau.client.admin.groups import ListedGroup, list_groups
 from moldau.client.protocol.access import ClusterAccess

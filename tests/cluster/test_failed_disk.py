@@ -30,7 +30,7 @@ WAIT_S = 60
 
 
 def start(directory: Path, *arguments: str) -> RunningBroker:
-    broker = RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-page", *arguments)
+    broker = RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-console", *arguments)
     return broker.wait_until_ready()
 
 
@@ -132,6 +132,6 @@ def test_a_broker_that_cannot_read_its_metadata_ends_with_one_sentence(tmp_path:
     state = directory / "__cluster_metadata-0" / "quorum-state"
     state.unlink()
     os.symlink("/proc/self/mem", state)
-    broker = RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-page")
+    broker = RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-console")
     assert broker.wait_until_ended() == 1
     assert broker.output == [f"moldau: {directory}: read __cluster_metadata-0/quorum-state: Input/output error\n"]

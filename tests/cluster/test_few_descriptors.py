@@ -39,7 +39,7 @@ def test_connections_do_not_take_the_descriptors_of_the_log(tmp_path: Path, monk
         return start(shell, **options)  # type: ignore[call-overload, no-any-return]
 
     monkeypatch.setattr(subprocess, "Popen", limited)
-    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
+    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-console")
     broker.wait_until_ready()
     monkeypatch.undo()
     if sys.platform == "linux":

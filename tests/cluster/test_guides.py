@@ -1,6 +1,6 @@
 """Every example of README.md, docs/use and docs/reference/errors.md runs as it stands there, against a real broker.
 
-Those that need Spark run in tests/spark/test_guides.py.
+Those that need Spark run in tests/spark/pipelines/test_guides.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXAMPLE_TIMEOUT_S = 120
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     """What `moldau up` of the examples starts, on a free port."""
-    broker = RunningBroker("--listen", "127.0.0.1:0", "--page-port", "0", cwd=tmp_path_factory.mktemp("guides"))
+    broker = RunningBroker("--listen", "127.0.0.1:0", "--console-port", "0", cwd=tmp_path_factory.mktemp("guides"))
     broker.wait_until_ready()
     run_line("moldau topics create orders", broker.address, Path.cwd())
     run_line("echo coffee | moldau produce orders", broker.address, Path.cwd())

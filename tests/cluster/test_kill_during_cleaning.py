@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.core.log.checkpoint import decode_offsets
+from moldau.core.log.files.checkpoint import decode_offsets
 from moldau.types import TopicPartition as Place
 from tests.support.running_broker import RunningBroker
 

@@ -58,7 +58,7 @@ def test_the_section_of_logins_runs_as_it_stands(tmp_path: Path, monkeypatch: py
 
 
 def test_a_service_that_would_be_open_to_all_does_not_start(tmp_path: Path) -> None:
-    for command in (["page"], ["registry"]):
+    for command in (["console"], ["registry"]):
         words = [sys.executable, "-m", "moldau.cli.main", *command, "--listen", "0.0.0.0:0"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S, check=False)
         assert done.returncode == 1

@@ -40,7 +40,7 @@ def test_a_formatted_node_serves_and_stops_in_order(tmp_path: Path) -> None:
     producer.produce("events", b"one")
     assert producer.flush(30) == 0
     assert node.stop() == 0
-    assert not any("page" in line for line in node.output)
+    assert not any("console" in line for line in node.output)
 
 
 def test_all_directories_of_a_node_are_told(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from moldau.client.admin.topics import list_topics
 from moldau.client.protocol.access import ClusterAccess
-from moldau.core.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, decode_offsets
+from moldau.core.log.files.checkpoint import HIGH_WATERMARK_CHECKPOINT, decode_offsets
 from moldau.errors import KafkaError
 from moldau.transport.access import open_admin
 from tests.support.cluster_of_three import (

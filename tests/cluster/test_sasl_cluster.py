@@ -58,7 +58,7 @@ class SaslCluster:
         }
 
     def start(self) -> None:
-        self.nodes = [RunningBroker("--no-page", "--config", str(config)) for config in self._configs.values()]
+        self.nodes = [RunningBroker("--no-console", "--config", str(config)) for config in self._configs.values()]
         for node in self.nodes:
             node.wait_until_ready()
 

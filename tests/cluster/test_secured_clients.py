@@ -53,7 +53,7 @@ class SecuredBroker:
             **of_broker(scratch),
         }
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-        self.process = RunningBroker("--in-memory", "--no-page", *words).wait_until_ready()
+        self.process = RunningBroker("--in-memory", "--no-console", *words).wait_until_ready()
         with open_admin(ClusterAccess(self.addresses["PLAINTEXT"])) as admin:
             alter_credentials(admin, SystemRandom(), "alice", [Credential("SCRAM-SHA-512", 4_096, PASSWORD)], ())
 

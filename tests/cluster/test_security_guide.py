@@ -57,7 +57,7 @@ def test_the_guide_runs_as_it_stands(tmp_path: Path) -> None:
                 for line in block.splitlines():
                     if line.startswith("moldau up"):
                         words = line.removeprefix("moldau up").split()
-                        broker = RunningBroker(*words, "--no-page", cwd=tmp_path).wait_until_ready()
+                        broker = RunningBroker(*words, "--no-console", cwd=tmp_path).wait_until_ready()
                     else:
                         told[line] = run(["bash", "-c", line], tmp_path)
         assert broker is not None

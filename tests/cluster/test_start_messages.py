@@ -18,7 +18,7 @@ from tests.support.talking_process import running
 
 
 def start(directory: Path, *arguments: str) -> RunningBroker:
-    broker = RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-page", *arguments)
+    broker = RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-console", *arguments)
     return broker.wait_until_ready()
 
 
@@ -44,7 +44,7 @@ def test_a_new_directory_a_clean_and_an_unclean_shutdown_are_told_apart(tmp_path
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "data" / ".lock").mkdir(parents=True)
-    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
+    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-console")
     broker.process.wait(timeout=60)
     assert broker.stop() == 1
     assert broker.output == [f"moldau: {tmp_path}/data: open .lock: Is a directory\n"]
@@ -74,7 +74,7 @@ def test_the_printed_address_has_metrics_and_readiness(tmp_path: Path) -> None:
 
 def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
-    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
+    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-console")
     broker.process.wait(timeout=60)
     assert broker.stop() == 1
     assert broker.output[-1] == f"moldau: {tmp_path}/data is a file, not a directory\n"
@@ -85,7 +85,16 @@ def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> Non
 def test_a_node_serves_also_where_nobody_reads_what_it_says(brokers: str, tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)  # as `| head -1` does
-    words = ("up", "--no-page", "--brokers", brokers, "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    words = (
+        "up",
+        "--no-console",
+        "--brokers",
+        brokers,
+        "--data-dir",
+        str(tmp_path / "data"),
+        "--listen",
+        "127.0.0.1:0",
+    )
     command = [sys.executable, "-m", "moldau.cli.main", *words]
     told = ""
     with running(command, stdout=write_end, stderr=subprocess.PIPE) as process:

@@ -20,7 +20,7 @@ WAIT_S = 30
 
 def started(settings: dict[str, str]) -> RunningBroker:
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    return RunningBroker("--in-memory", "--no-page", *words).wait_until_ready()
+    return RunningBroker("--in-memory", "--no-console", *words).wait_until_ready()
 
 
 def produced(client: dict[str, str], value: bytes) -> None:

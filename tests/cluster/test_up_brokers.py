@@ -112,7 +112,7 @@ def voters_of(address: str) -> list[list[str]]:
 
 @pytest.mark.slow
 def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Path) -> None:
-    arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-page"
+    arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-console"
     cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
     admin.create_topics([NewTopic("events", 1)])["events"].result(WAIT_S)
@@ -141,7 +141,7 @@ def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Pa
 def test_after_the_loss_of_two_directories_the_third_is_recovered_and_the_lost_nodes_copy_from_it(
     tmp_path: Path,
 ) -> None:
-    arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-page"
+    arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-console"
     cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
     admin.create_topics([NewTopic("events", 1)])["events"].result(WAIT_S)
@@ -175,7 +175,7 @@ def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_cluster_that_runs_is_not_started_twice(tmp_path: Path) -> None:
-    arguments = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
+    arguments = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-console")
     cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
     try:
         second = RunningBroker(*arguments)
@@ -197,6 +197,6 @@ def test_a_cluster_that_runs_is_not_started_twice(tmp_path: Path) -> None:
 )
 def test_what_a_cluster_cannot_be_is_said(tmp_path: Path, arguments: list[str], word: str) -> None:
     where = [] if "--in-memory" in arguments else ["--data-dir", str(tmp_path / "data")]
-    broker = RunningBroker(*arguments, *where, "--listen", "127.0.0.1:0", "--no-page")
+    broker = RunningBroker(*arguments, *where, "--listen", "127.0.0.1:0", "--no-console")
     assert broker.wait_until_ended() == 1
     assert word in "".join(broker.output)

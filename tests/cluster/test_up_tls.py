@@ -56,7 +56,7 @@ def until_shown(url: str, word: str) -> None:
 
 def test_what_is_printed_is_what_clients_need(tmp_path: Path) -> None:
     words = ("--tls", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--registry", "0")
-    broker = RunningBroker(*words, "--page-port", "0").wait_until_ready()
+    broker = RunningBroker(*words, "--console-port", "0").wait_until_ready()
     try:
         assert "TLS at SSL" in told(broker, "Moldau ")
         write(librdkafka(broker))
@@ -91,7 +91,7 @@ def test_what_is_printed_is_what_clients_need(tmp_path: Path) -> None:
 
 
 def test_the_authority_is_kept_and_a_new_host_has_a_new_certificate(tmp_path: Path) -> None:
-    words = ("--tls", "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-page")
+    words = ("--tls", "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-console")
     broker = RunningBroker(*words).wait_until_ready()
     settings = librdkafka(broker)
     files = {name: (tmp_path / name).read_bytes() for name in ("authority.pem", "authority.key.pem", "node.pem")}
@@ -110,7 +110,7 @@ def test_the_authority_is_kept_and_a_new_host_has_a_new_certificate(tmp_path: Pa
 
 
 def test_three_brokers_reach_each_other_by_tls(tmp_path: Path) -> None:
-    words = ("--tls", "--brokers", "3", "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--page-port", "0")
+    words = ("--tls", "--brokers", "3", "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--console-port", "0")
     broker = RunningBroker(*words).wait_until_ready()
     try:
         assert "TLS for clients" in told(broker, "Moldau ")
@@ -122,7 +122,9 @@ def test_three_brokers_reach_each_other_by_tls(tmp_path: Path) -> None:
 
 
 def test_in_memory_with_a_folder(tmp_path: Path) -> None:
-    broker = RunningBroker("--in-memory", "--tls", str(tmp_path), "--listen", "[::1]:0", "--no-page").wait_until_ready()
+    broker = RunningBroker(
+        "--in-memory", "--tls", str(tmp_path), "--listen", "[::1]:0", "--no-console"
+    ).wait_until_ready()
     write(librdkafka(broker))
     assert broker.stop() == 0
 

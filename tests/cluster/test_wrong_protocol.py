@@ -50,7 +50,7 @@ def test_a_command_says_that_an_http_server_answers(words: tuple[str, ...], told
 
 
 def test_the_log_says_that_an_http_client_connected() -> None:
-    broker = RunningBroker("--in-memory", "--listen", "127.0.0.1:0", "--no-page").wait_until_ready()
+    broker = RunningBroker("--in-memory", "--listen", "127.0.0.1:0", "--no-console").wait_until_ready()
     host, _, port = broker.address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"GET /topics HTTP/1.1\r\nHost: broker\r\n\r\n")

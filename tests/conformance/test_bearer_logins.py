@@ -57,7 +57,7 @@ def moldau(scratch: Path, settings: dict[str, str]) -> Iterator[str]:
         }
         config = scratch / "node.properties"
         config.write_text("\n".join(f"{name}={text}" for name, text in (own | settings).items()))
-        broker = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
+        broker = RunningBroker("--no-console", "--config", str(config)).wait_until_ready()
         try:
             yield address
         finally:

@@ -77,7 +77,7 @@ def broker(folder: Path) -> Iterator[str]:
         "listener.name.http.ssl.keystore.location": str(folder / "server.pem"),
     }
     flags = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    running = RunningBroker("--in-memory", "--no-page", "--listen", "127.0.0.1:0", *flags).wait_until_ready()
+    running = RunningBroker("--in-memory", "--no-console", "--listen", "127.0.0.1:0", *flags).wait_until_ready()
     address = next(word for line in running.output for word in line.split() if word.endswith("/metrics"))
     yield urlsplit(address).netloc
     running.kill()

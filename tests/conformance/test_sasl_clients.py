@@ -62,7 +62,7 @@ class SaslBroker:
         config.write_text("\n".join(lines).replace("\\", "\\\\"))
         scram = f"SCRAM-SHA-256=[name=bob,password={PASSWORD.replace(',', '')}]"
         run_moldau("kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone", "--add-scram", scram)
-        self.process = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
+        self.process = RunningBroker("--no-console", "--config", str(config)).wait_until_ready()
 
     def stop(self) -> None:
         self.process.stop()

@@ -146,7 +146,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def page_of(kinds: Sequence[str], source: str, place: Place) -> str:
+def spec_of(kinds: Sequence[str], source: str, place: Place) -> str:
     """Each target has the name of its kind."""
     facts = msgspec.structs.asdict(place)
     targets = "".join(f"  {name}: {{from: {KINDS[name].flow}, {KINDS[name].sink.format(**facts)}}}\n" for name in kinds)

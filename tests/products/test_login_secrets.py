@@ -154,7 +154,7 @@ def client_file(tmp_path: Path, cluster: Cluster) -> str:
 def test_a_password_is_gone_after_the_login(tmp_path: Path) -> None:
     with (
         Cluster(security="sasl_plaintext", users=USERS, settings=SETTINGS) as cluster,
-        hunted(tmp_path, "page", "--command-config", client_file(tmp_path, cluster)) as console,
+        hunted(tmp_path, "console", "--command-config", client_file(tmp_path, cluster)) as console,
     ):
         console.log_in_by_form("/me", "/topics", "/login")
         console.look_at_memory()

@@ -204,7 +204,7 @@ def test_the_token_is_passed_on_to_the_cluster_where_the_person_acts(issuer: Iss
         }
         config = tmp_path / "node.properties"
         config.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
-        broker = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
+        broker = RunningBroker("--no-console", "--config", str(config)).wait_until_ready()
         try:
             admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port_of(plain)}"})
             admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(60)

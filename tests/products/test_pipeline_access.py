@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.products.pipelines.core.section import PageError
-from moldau.products.pipelines.page.offline import check_offline
-from moldau.products.pipelines.page.page import PipelinePage, describe, load_page, parse_page
-from moldau.products.pipelines.running.preflight import PreflightError, check_page
+from moldau.products.pipelines.core.section import SpecError
+from moldau.products.pipelines.running.preflight import PreflightError, check_spec
+from moldau.products.pipelines.spec.offline import check_offline
+from moldau.products.pipelines.spec.spec import PipelineSpec, describe, load_spec, parse_spec
 from moldau.testing import Cluster
 
 CLUSTER = """\
@@ -43,10 +43,10 @@ sasl.password = "planted"
 """
 
 
-def parse(cluster: str, *, rest: str = REST, profile: str | None = None, **parameters: str) -> PipelinePage:
+def parse(cluster: str, *, rest: str = REST, profile: str | None = None, **parameters: str) -> PipelineSpec:
     text = f"name: shop\n{cluster}{rest}"
     given = {"WHO": "alice", **parameters}
-    return parse_page(text, file_name="p.yaml", directory=Path("/pages"), parameters=given, profile=profile)
+    return parse_spec(text, file_name="p.yaml", directory=Path("/pages"), parameters=given, profile=profile)
 
 
 @pytest.fixture
@@ -68,21 +68,21 @@ def test_a_secret_is_the_name_of_its_variable(monkeypatch: pytest.MonkeyPatch) -
         ),
         KAFKA_PASSWORD="planted",
     )
-    for page in (by_names, by_jaas):
-        assert page.access.bootstrap_servers == "a:9093,b:9093"
-        login = page.access.security.login
+    for spec in (by_names, by_jaas):
+        assert spec.access.bootstrap_servers == "a:9093,b:9093"
+        login = spec.access.security.login
         assert login is not None
         assert (login.username, login.password.reference()) == ("alice", "${env:KAFKA_PASSWORD}")
-        options = page.access.spark_options()
+        options = spec.access.spark_options()
         assert options["kafka.ssl.truststore.location"] == "/pages/ca.pem"
-        check_offline(page)
-        (query,) = page.queries
-        everything = repr(page) + str(describe(page)) + str(query.step.facts()) + str(query.places) + str(options)
+        check_offline(spec)
+        (query,) = spec.queries
+        everything = repr(spec) + str(describe(spec)) + str(query.step.facts()) + str(query.places) + str(options)
         assert "planted" not in everything
-        assert b"planted" not in pickle.dumps(page.access)
+        assert b"planted" not in pickle.dumps(spec.access)
 
 
-def test_a_page_names_an_issuer_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_names_an_issuer_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLIENT_SECRET", "planted")
     settings = CLUSTER[: CLUSTER.index("  sasl.mechanism")] + (
         "  sasl.mechanism: OAUTHBEARER\n"
@@ -99,18 +99,18 @@ def test_a_page_names_an_issuer_of_tokens(monkeypatch: pytest.MonkeyPatch) -> No
         + f"""  sasl.jaas.config: "{module} required clientId='${{WHO}}' clientSecret='${{CLIENT_SECRET}}';"\n"""
     )
     for text in (by_names, by_jaas):
-        page = parse(text, CLIENT_SECRET="planted")
-        options = page.access.spark_options()
+        spec = parse(text, CLIENT_SECRET="planted")
+        options = spec.access.spark_options()
         assert options["kafka.sasl.oauthbearer.client.credentials.client.id"] == "alice"
         assert options["kafka.sasl.oauthbearer.client.credentials.client.secret"] == "${env:CLIENT_SECRET}"
         assert options["kafka.https.ca.location"] == "/pages/issuer.pem"
-        assert "planted" not in repr(page) + str(options)
-        assert b"planted" not in pickle.dumps(page.access)
-    with pytest.raises(PageError, match="a page has no secret"):
+        assert "planted" not in repr(spec) + str(options)
+        assert b"planted" not in pickle.dumps(spec.access)
+    with pytest.raises(SpecError, match="a page has no secret"):
         parse(by_names.replace("${CLIENT_SECRET}", "planted"))
 
 
-def test_a_page_is_read_where_the_secret_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_is_read_where_the_secret_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
     assert "kafka.sasl.password" in parse(CLUSTER).access.spark_options()
 
@@ -139,23 +139,23 @@ def test_references_are_those_of_kafka(reference: str) -> None:
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_with_its_line(change: tuple[str, str], refused: str) -> None:
     assert change[0] in CLUSTER
-    with pytest.raises(PageError) as error:
+    with pytest.raises(SpecError) as error:
         parse(CLUSTER.replace(*change), GIVEN="planted")
     assert refused in str(error.value)
     assert "planted" not in str(error.value)
 
 
 @pytest.mark.usefixtures("profiles")
-def test_a_profile_is_named_by_the_page_or_where_it_is_run() -> None:
-    by_page, by_flag = parse("cluster: {profile: shop}\n"), parse("", profile="shop")
-    assert by_page.access == by_flag.access
-    assert by_page.access.bootstrap_servers == "a:9093,b:9093"
-    assert "planted" not in repr(by_page) + str(by_page.access.spark_options())
+def test_a_profile_is_named_by_the_pipeline_or_where_it_is_run() -> None:
+    by_spec, by_flag = parse("cluster: {profile: shop}\n"), parse("", profile="shop")
+    assert by_spec.access == by_flag.access
+    assert by_spec.access.bootstrap_servers == "a:9093,b:9093"
+    assert "planted" not in repr(by_spec) + str(by_spec.access.spark_options())
     assert str(parse("bootstrap_servers: c:1\n", profile="shop").access) == "c:1"
     assert str(parse("cluster: {profile: shop, bootstrap.servers: c:1}\n").access) == "c:1"
-    with pytest.raises(PageError, match=r"p.yaml:2: `profile` cannot be read: .* did you mean shop"):
+    with pytest.raises(SpecError, match=r"p.yaml:2: `profile` cannot be read: .* did you mean shop"):
         parse("cluster: {profile: shp}\n")
-    with pytest.raises(PageError, match="`bootstrap_servers` is missing; `cluster` or --profile"):
+    with pytest.raises(SpecError, match="`bootstrap_servers` is missing; `cluster` or --profile"):
         parse("")
 
 
@@ -169,7 +169,7 @@ def test_a_source_and_a_target_name_clusters_of_their_own() -> None:
 
 
 @pytest.mark.usefixtures("profiles")
-def test_a_module_names_a_cluster_as_a_page_does(tmp_path: Path) -> None:
+def test_a_module_names_a_cluster_as_a_pipeline_does(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     module = tmp_path / "shop.py"
     module.write_text(
@@ -182,7 +182,7 @@ def test_a_module_names_a_cluster_as_a_page_does(tmp_path: Path) -> None:
         "def all():\n"
         "    return spark.readStream.table('orders')\n"
     )
-    assert str(load_page(module).access) == "a:9093,b:9093"
+    assert str(load_spec(module).access) == "a:9093,b:9093"
 
 
 SECRET = "of-alice-alone"
@@ -196,7 +196,7 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def secured_page(cluster: Cluster, directory: Path) -> Path:
+def secured_spec(cluster: Cluster, directory: Path) -> Path:
     properties = cluster.client_properties("alice")
     (directory / "ca.pem").write_text(properties["ssl.truststore.certificates"])
     file = directory / "shop.yaml"
@@ -205,25 +205,25 @@ def secured_page(cluster: Cluster, directory: Path) -> Path:
     return file
 
 
-def test_a_page_is_checked_against_the_cluster_that_it_logs_in_to(
+def test_a_pipeline_is_checked_against_the_cluster_that_it_logs_in_to(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = load_page(secured_page(cluster, tmp_path))
+    spec = load_spec(secured_spec(cluster, tmp_path))
     monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
-    assert check_page(page) == []
+    assert check_spec(spec) == []
     monkeypatch.setenv("KAFKA_PASSWORD", "planted")
     with pytest.raises(PreflightError, match="refused the user alice") as refused:
-        check_page(page)
+        check_spec(spec)
     assert "planted" not in str(refused.value)
     monkeypatch.delenv("KAFKA_PASSWORD")
     with pytest.raises(PreflightError, match="the environment variable KAFKA_PASSWORD is not set"):
-        check_page(page)
+        check_spec(spec)
 
 
 def test_the_verbs_that_start_no_spark_log_in(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = secured_page(cluster, tmp_path)
+    file = secured_spec(cluster, tmp_path)
     monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
     for verb in ("check", "status", "graph"):
         assert main(["pipeline", verb, str(file)]) == 0, capsys.readouterr().err

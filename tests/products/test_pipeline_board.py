@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from moldau.cli.main import main
 from moldau.errors import MoldauError
-from moldau.products.pipelines.core.note import BoardPlace
+from moldau.products.pipelines.core.commit_metadata import BoardPlace
 from moldau.products.pipelines.looking.board.board import Board
 from moldau.products.pipelines.looking.board.state import MOST_ERRORS, BoardState
 from moldau.products.pipelines.looking.picture import boxes_and_edges
-from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.progress import PipelineState
+from moldau.products.pipelines.spec.spec import PipelineSpec, parse_spec
 from moldau.products.service.logins.opened import Opening, read_opening
 from moldau.products.service.look.plan import BOX_HEIGHT, BOX_WIDTH, Box, Edge, draw_plan
 from moldau.spark.query_states import QueryState
@@ -50,8 +50,8 @@ targets:
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> PipelinePage:
-    return parse_page(PAGE, file_name="shop.yaml", directory=tmp_path)
+def spec(tmp_path: Path) -> PipelineSpec:
+    return parse_spec(PAGE, file_name="shop.yaml", directory=tmp_path)
 
 
 def state(name: str, *, read: int = 0, lag: int | None = 0, trouble: str | None = None) -> PipelineState:
@@ -79,9 +79,9 @@ def boxes_of(svg: str) -> dict[str, tuple[float, float]]:
 
 
 def test_a_board_that_ends_while_somebody_looks_ends_the_stream_without_an_error(
-    page: PipelinePage, capfd: pytest.CaptureFixture[str]
+    spec: PipelineSpec, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with Board(page, 0) as board:
+    with Board(spec, 0) as board:
         stream = urllib.request.urlopen(f"{board.address}live", timeout=60)
         assert b"event: main\n" in [stream.readline() for _ in range(4)]
     with stream:
@@ -90,12 +90,12 @@ def test_a_board_that_ends_while_somebody_looks_ends_the_stream_without_an_error
 
 
 def test_a_board_over_tls_ends_without_an_error_while_a_browser_keeps_its_connection(
-    page: PipelinePage, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spec: PipelineSpec, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = authority().issue("CN=board").write(tmp_path, "server")
     tls = ServiceTls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)})
     context = ssl.create_default_context(cadata=authority().pem)
-    with Board(page, 0, opening=Opening(tls=tls)) as board:
+    with Board(spec, 0, opening=Opening(tls=tls)) as board:
         kept = http.client.HTTPSConnection("127.0.0.1", board.port, timeout=60, context=context)
         kept.request("GET", "/status.json")
         assert kept.getresponse().read()
@@ -112,8 +112,8 @@ def test_the_notes_of_lines_that_end_in_one_box_do_not_lie_on_each_other() -> No
     assert [text.get("text-anchor") for text in texts] == [None, None, "end"]
 
 
-def test_each_step_stands_right_of_what_it_reads_and_targets_stand_together(page: PipelinePage) -> None:
-    boxes, edges = boxes_and_edges(page)
+def test_each_step_stands_right_of_what_it_reads_and_targets_stand_together(spec: PipelineSpec) -> None:
+    boxes, edges = boxes_and_edges(spec)
     spots = boxes_of(draw_plan(boxes, edges))
     assert set(spots) == {box.name for box in boxes}
     for edge in edges:
@@ -122,8 +122,8 @@ def test_each_step_stands_right_of_what_it_reads_and_targets_stand_together(page
     assert len(set(spots.values())) == len(boxes)
 
 
-def test_no_line_crosses_a_box(page: PipelinePage) -> None:
-    svg = draw_plan(*boxes_and_edges(page))
+def test_no_line_crosses_a_box(spec: PipelineSpec) -> None:
+    svg = draw_plan(*boxes_and_edges(spec))
     corners = boxes_of(svg).values()
     for straight in re.findall(r"([\d.]+),([\d.]+) L([\d.]+),", svg):
         left, height, right = map(float, straight)
@@ -133,9 +133,9 @@ def test_no_line_crosses_a_box(page: PipelinePage) -> None:
 def test_foreign_text_stays_text_in_the_picture(tmp_path: Path) -> None:
     text = PAGE.replace("topic: minutes", "topic: 'a<script>&'")
     with pytest.raises(MoldauError):  # no topic may be called so
-        parse_page(text, file_name="shop.yaml", directory=tmp_path)
-    page = parse_page(PAGE.replace("path: out/big", "path: 'out/<b>&\"'"), file_name="s.yaml", directory=tmp_path)
-    svg = draw_plan(*boxes_and_edges(page), style="text {}")
+        parse_spec(text, file_name="shop.yaml", directory=tmp_path)
+    spec = parse_spec(PAGE.replace("path: out/big", "path: 'out/<b>&\"'"), file_name="s.yaml", directory=tmp_path)
+    svg = draw_plan(*boxes_and_edges(spec), style="text {}")
     assert "<b>" not in svg
     ElementTree.fromstring(svg)
 
@@ -147,8 +147,8 @@ def test_graph_writes_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "lake" in boxes_of((tmp_path / "shop.svg").read_text())
 
 
-def test_the_board_shows_the_slowest_query_first_and_what_troubles_one(page: PipelinePage) -> None:
-    with Board(page, 0) as board:
+def test_the_board_shows_the_slowest_query_first_and_what_troubles_one(spec: PipelineSpec) -> None:
+    with Board(spec, 0) as board:
         board.show([state("lake", read=7), state("minutes", lag=90), state("pairs", trouble="no <such> column")])
         code, markup = get(board, "")
         status = json.loads(get(board, "status.json")[1])
@@ -161,8 +161,8 @@ def test_the_board_shows_the_slowest_query_first_and_what_troubles_one(page: Pip
     assert "running, lag 90" in markup
 
 
-def test_the_lag_of_all_queries_is_not_known_where_that_of_one_is_not(page: PipelinePage) -> None:
-    with Board(page, 0) as board:
+def test_the_lag_of_all_queries_is_not_known_where_that_of_one_is_not(spec: PipelineSpec) -> None:
+    with Board(spec, 0) as board:
         board.show([state("lake", lag=90), state("minutes", lag=None)])
         _, unknown = get(board, "")
         board.show([state("lake", lag=90), state("minutes", lag=5)])
@@ -170,29 +170,29 @@ def test_the_lag_of_all_queries_is_not_known_where_that_of_one_is_not(page: Pipe
     assert [re.findall("<dt>Lag</dt><dd[^>]*>([^<]*)", markup) for markup in (unknown, known)] == [["–"], ["95"]]
 
 
-def test_the_board_answers_this_machine_only_and_names_no_other_page(page: PipelinePage) -> None:
-    with Board(page, 0) as board:
+def test_the_board_answers_this_machine_only_and_names_no_other_pipeline(spec: PipelineSpec) -> None:
+    with Board(spec, 0) as board:
         assert get(board, "", Host="example.com")[0] == 403
         assert get(board, "other")[0] == 404
         assert get(board, "static/style.css")[0] == 200
         assert 'moldau_service_responses_total{service="pipeline",status="403"} 1' in get(board, "metrics")[1]
 
 
-def test_a_port_that_is_taken_is_said_in_a_sentence(page: PipelinePage) -> None:
+def test_a_port_that_is_taken_is_said_in_a_sentence(spec: PipelineSpec) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(MoldauError, match=rf"127\.0\.0\.1:{port} cannot serve the board: Address already in use$"):
-            Board(page, port)
+            Board(spec, port)
 
 
 @pytest.mark.parametrize(("host", "has_place"), [("127.0.0.1", True), ("localhost", True), ("127.0.0.2", False)])
-def test_a_board_tells_its_place_where_the_loopback_leads_to_it(page: PipelinePage, host: str, has_place: bool) -> None:
-    with Board(page, 0, host) as board:
+def test_a_board_tells_its_place_where_the_loopback_leads_to_it(spec: PipelineSpec, host: str, has_place: bool) -> None:
+    with Board(spec, 0, host) as board:
         assert board.place == (BoardPlace(board.port) if has_place else None)
 
 
-def test_a_trouble_is_noted_when_it_begins_and_their_number_is_bounded(page: PipelinePage) -> None:
-    board = BoardState(page)
+def test_a_trouble_is_noted_when_it_begins_and_their_number_is_bounded(spec: PipelineSpec) -> None:
+    board = BoardState(spec)
     for number in range(MOST_ERRORS + 3):
         for trouble in (f"trouble {number}", f"trouble {number}", None):
             board.note([state("lake", trouble=trouble)])
@@ -201,10 +201,10 @@ def test_a_trouble_is_noted_when_it_begins_and_their_number_is_bounded(page: Pip
     ]
 
 
-def test_the_metrics_give_no_rate_to_a_query_that_does_not_run(page: PipelinePage) -> None:
+def test_the_metrics_give_no_rate_to_a_query_that_does_not_run(spec: PipelineSpec) -> None:
     report = QueryState("shop.lake", batch_id=4, batches=5, input_rate=20.0, processed_rate=30.0)
     rate = re.compile(r"^moldau_spark_query_(?:input|processed)_records_per_second\S* (\S+)$", re.MULTILINE)
-    with Board(page, 0) as board:
+    with Board(spec, 0) as board:
         for trouble, expected in ((None, [20.0, 30.0]), ("away", [0.0, 0.0])):
             board.show([replace(state("lake", trouble=trouble), report=report)])
             _, metrics = get(board, "metrics")
@@ -212,8 +212,8 @@ def test_the_metrics_give_no_rate_to_a_query_that_does_not_run(page: PipelinePag
             assert 'moldau_spark_query_batches_total{query="shop.lake"} 5' in metrics
 
 
-def test_the_stream_tells_what_is_new(page: PipelinePage) -> None:
-    with Board(page, 0) as board:
+def test_the_stream_tells_what_is_new(spec: PipelineSpec) -> None:
+    with Board(spec, 0) as board:
         board.show([state("lake", read=7)])
         with urllib.request.urlopen(f"{board.address}live", timeout=60) as stream:
             lines = iter(stream.readline, b"")
@@ -224,13 +224,13 @@ def test_the_stream_tells_what_is_new(page: PipelinePage) -> None:
     assert "away" in json.loads(second.removeprefix(b"data: "))
 
 
-def test_a_board_with_logins_shows_the_run_to_who_has_a_role(page: PipelinePage, tmp_path: Path) -> None:
+def test_a_board_with_logins_shows_the_run_to_who_has_a_role(spec: PipelineSpec, tmp_path: Path) -> None:
     people = tmp_path / "people.toml"
     people.write_text('[roles]\nviewer = ["alice"]\n')
     people.chmod(0o600)
     users = {name: f"{name}-secret" for name in ("alice", "bob", "pipeline")}
     with Cluster(security="sasl_plaintext", users=users) as cluster:
-        secured = replace(page, access=cluster.access("pipeline"))
+        secured = replace(spec, access=cluster.access("pipeline"))
         with Board(secured, 0, opening=read_opening("127.0.0.1", people)) as board:
             browser = WebBrowser(board.address.rstrip("/"))
             assert "shop.lake" not in browser.get("/")[1]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from moldau.products.pipelines.core.case import compare
-from moldau.products.pipelines.core.section import PageError
-from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.core.section import SpecError
+from moldau.products.pipelines.spec.spec import parse_spec
 
 PAGE = """\
 name: p
@@ -34,7 +34,7 @@ tests:
 
 
 def parse(text: str = PAGE):
-    return parse_page(text, file_name="page.yaml", directory=Path("/pages"))
+    return parse_spec(text, file_name="page.yaml", directory=Path("/pages"))
 
 
 def test_a_list_of_lists_is_one_micro_batch_each():
@@ -61,7 +61,7 @@ def test_a_list_of_lists_is_one_micro_batch_each():
 )
 def test_a_test_that_says_nothing_is_refused_with_its_line(change: tuple[str, str], refused: str):
     assert change[0] in PAGE
-    with pytest.raises(PageError) as error:
+    with pytest.raises(SpecError) as error:
         parse(PAGE.replace(*change))
     assert refused in str(error.value)
 
@@ -107,8 +107,8 @@ def test_a_key_of_a_map_is_a_text_as_in_json():
 )
 def test_a_number_is_what_its_digits_say(expected: str, found: str):
     def compared(text: str):
-        page = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: {text}}}]}}"))
-        return compare(page.cases[1].expected[0].rows, [{"n": json.loads(found, parse_float=Decimal)}])
+        spec = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: {text}}}]}}"))
+        return compare(spec.cases[1].expected[0].rows, [{"n": json.loads(found, parse_float=Decimal)}])
 
     assert compared(found) is None
     difference = compared(expected)
@@ -121,9 +121,9 @@ def test_a_number_is_what_its_digits_say(expected: str, found: str):
 
 def test_numbers_of_a_test_may_be_written_as_yaml_has_them():
     texts = ["1.50", "1_000.25", ".5", "1.5e+3", "{0.5: 1}", "1:30.5", ".inf"]
-    page = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: [{', '.join(texts)}]}}]}}"))
+    spec = parse(PAGE.replace("expect: {out: []}", f"expect: {{out: [{{n: [{', '.join(texts)}]}}]}}"))
     numbers = [Decimal("1.5"), Decimal("1000.250"), Decimal("0.50"), Decimal("1500"), {"0.5": 1}, 90.5, float("inf")]
-    assert compare(page.cases[1].expected[0].rows, [{"n": numbers}]) is None
+    assert compare(spec.cases[1].expected[0].rows, [{"n": numbers}]) is None
 
 
 def test_no_rows_are_expected_of_an_empty_list():
@@ -147,8 +147,8 @@ def test_a_number_that_a_test_gives_keeps_its_digits(source: str):
     given = f"{source}: [[{{_value: {{n: {digits}, all: [0.10, {{0.5: .inf}}]}}}}], [{{_value: 1.10}}]]"
     text = PAGE.replace("orders: [[{user: ann}], [{user: bob}, {user: cid}]]", given)
     files = '  files: {files: in, format: json, schema: "user string"}\ntargets:\n  of_files: {from: files, path: f}\n'
-    page = parse(text.replace("targets:\n", files))
-    of_source = page.sources()[source]
-    first, second = ([row["value"] for row in of_source.given(batch, 0)] for batch in page.cases[1].given[source])
+    spec = parse(text.replace("targets:\n", files))
+    of_source = spec.sources()[source]
+    first, second = ([row["value"] for row in of_source.given(batch, 0)] for batch in spec.cases[1].given[source])
     texts = [base64.b64decode(str(text)).decode() if source == "orders" else str(text) for text in (*first, *second)]
     assert texts == [f'{{"n": {digits}, "all": [0.10, {{"0.5": Infinity}}]}}', "1.10"]

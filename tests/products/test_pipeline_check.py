@@ -33,7 +33,7 @@ sink:
 """
 
 
-def page(directory: Path, name: str, **changes: str) -> str:
+def spec(directory: Path, name: str, **changes: str) -> str:
     text = PAGE.format(name=name)
     for old, new in changes.items():
         assert old in text
@@ -43,8 +43,8 @@ def page(directory: Path, name: str, **changes: str) -> str:
     return str(path)
 
 
-def test_a_page_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = page(tmp_path, "minutes")
+def test_a_pipeline_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = spec(tmp_path, "minutes")
     assert main(["pipeline", "check", file]) == 0
     told = capsys.readouterr()
     assert told.out.startswith(f"{file}:\n  pipeline     minutes\n")
@@ -53,9 +53,9 @@ def test_a_page_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_mistake_names_file_line_key_and_the_nearest_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    misspelt = page(tmp_path, "a", schema="shema")
-    wrong = page(tmp_path, "b", json="jsn")
-    well = page(tmp_path, "c")
+    misspelt = spec(tmp_path, "a", schema="shema")
+    wrong = spec(tmp_path, "b", json="jsn")
+    well = spec(tmp_path, "c")
     assert main(["pipeline", "check", misspelt, wrong, well]) == 2
     told = capsys.readouterr()
     assert f"{misspelt}:6: `shema` is not known here (did you mean `schema`?); known are topic" in told.err
@@ -64,9 +64,9 @@ def test_a_mistake_names_file_line_key_and_the_nearest_one(tmp_path: Path, capsy
     assert well in told.out
 
 
-def test_pages_that_share_a_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = page(tmp_path, "same"), page(tmp_path, "same", orders="others")
-    third = page(tmp_path, "another", sql="group: moldau.same\nsql")
+def test_pipelines_that_share_a_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = spec(tmp_path, "same"), spec(tmp_path, "same", orders="others")
+    third = spec(tmp_path, "another", sql="group: moldau.same\nsql")
     assert main(["pipeline", "check", first, second, third]) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"{second}: `name` same is that of {first}: each page needs its own",
@@ -74,10 +74,10 @@ def test_pages_that_share_a_name_are_refused(tmp_path: Path, capsys: pytest.Capt
     ]
 
 
-def test_a_page_with_the_name_of_another_pages_query_is_refused(
+def test_a_pipeline_with_the_name_of_another_pipelines_query_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    short, long = page(tmp_path, "shop.eu", sql="group: own\nsql"), tmp_path / "shop.yaml"
+    short, long = spec(tmp_path, "shop.eu", sql="group: own\nsql"), tmp_path / "shop.yaml"
     long.write_text(
         "name: shop\nbootstrap_servers: localhost:9092\nsources:\n  orders: {topic: orders, format: string}\n"
         "targets:\n  eu: {from: orders, path: out}\n"
@@ -104,10 +104,10 @@ def test_a_page_with_the_name_of_another_pages_query_is_refused(
         ),
     ],
 )
-def test_pages_that_write_to_one_place_are_refused(
+def test_pipelines_that_write_to_one_place_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sink: str, other: str, place: str
 ) -> None:
-    first, second = page(tmp_path, "a", **{"topic: out": sink}), page(tmp_path, "b", **{"topic: out": other})
+    first, second = spec(tmp_path, "a", **{"topic: out": sink}), spec(tmp_path, "b", **{"topic: out": other})
     assert main(["pipeline", "check", first, second]) == 2
     key = other.partition(":")[0]
     assert capsys.readouterr().err.splitlines() == [
@@ -129,8 +129,8 @@ def test_pages_that_write_to_one_place_are_refused(
 def test_other_places_are_those_of_many(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sink: str, other: str
 ) -> None:
-    pages = page(tmp_path, "a", **{"topic: out": sink}), page(tmp_path, "b", **{"topic: out": other})
-    assert main(["pipeline", "check", *pages]) == 0, capsys.readouterr().err
+    specs = spec(tmp_path, "a", **{"topic: out": sink}), spec(tmp_path, "b", **{"topic: out": other})
+    assert main(["pipeline", "check", *specs]) == 0, capsys.readouterr().err
 
 
 def test_neither_spark_nor_arrow_is_loaded(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_neither_spark_nor_arrow_is_loaded(tmp_path: Path) -> None:
         "import sys; from moldau.cli.main import main; main(['pipeline', 'check', sys.argv[1]]);"
         "print(sorted({'pyspark', 'pyarrow', 'pandas', 'numpy'} & set(sys.modules)))"
     )
-    words = [sys.executable, "-c", program, page(tmp_path, "light")]
+    words = [sys.executable, "-c", program, spec(tmp_path, "light")]
     told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.splitlines()[-1] == "[]"
 
@@ -168,7 +168,7 @@ def test_neither_spark_nor_arrow_is_loaded(tmp_path: Path) -> None:
 def test_what_shows_without_spark_is_refused_at_once(
     changes: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = page(tmp_path, "x", **changes)
+    file = spec(tmp_path, "x", **changes)
     assert main(["pipeline", "check", file]) == 2
     assert capsys.readouterr().err.startswith(f"{file}{said.format(dir=tmp_path)}")
     assert [one.name for one in tmp_path.iterdir()] == ["x-0.yaml"]
@@ -208,16 +208,16 @@ def test_a_target_without_the_right_to_write_is_refused_at_once() -> None:
 
 
 def test_a_check_says_what_it_did_not_look_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pipeline", "check", page(tmp_path, "x")]) == 0
+    assert main(["pipeline", "check", spec(tmp_path, "x")]) == 0
     assert capsys.readouterr().out.endswith(
         "  not checked  the SQL but for misspelt columns, and whatever other machines hold: "
         "`moldau pipeline plan` does\n"
     )
 
 
-def test_pages_are_checked_and_drawn_without_the_extra(tmp_path: Path) -> None:
+def test_pipelines_are_checked_and_drawn_without_the_extra(tmp_path: Path) -> None:
     """The extra brings 1.1 GB; what a page means shows without it."""
-    file = page(tmp_path, "x")
+    file = spec(tmp_path, "x")
     hidden = [name for names in PACKAGES.values() for name in names]
     program = f"""
 import sys
@@ -233,7 +233,7 @@ sys.exit(main(["pipeline", "check", {file!r}]) or main(["pipeline", "graph", {fi
     )
 
 
-def test_the_page_of_the_readme_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pipeline_of_the_readme_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = [block for block in blocks() if block.page == "README.md" and block.language == "yaml"]
     file = tmp_path / "shop.yaml"
     file.write_text(block.text, encoding="utf-8")

@@ -89,15 +89,15 @@ def test_who_may_only_read_the_checkpoint_sees_who_runs_it(tmp_path: Path, monke
 
 def test_a_writer_on_a_server_keeps_every_other_driver_and_writer_away(tmp_path: Path):
     """The writer holds its lock until its process ends; in a page of several queries each has its own directory."""
-    page, query = tmp_path / "state", tmp_path / "state" / "orders"
+    spec, query = tmp_path / "state", tmp_path / "state" / "orders"
     query.mkdir(parents=True)
-    with Lease(page, beside_writers=True) as driver:
-        writer = WriterLease(query, page, driver.token)
+    with Lease(spec, beside_writers=True) as driver:
+        writer = WriterLease(query, spec, driver.token)
         writer.check()
     writer.check()  # its driver was killed, or so it looks
     with pytest.raises(LeaseError, match=f"runs on a Spark Connect server, in its process {os.getpid()}"):
-        Lease(page, patience_seconds=PATIENCE_SECONDS)
-    Lease(page, beside_writers=True).release()
+        Lease(spec, patience_seconds=PATIENCE_SECONDS)
+    Lease(spec, beside_writers=True).release()
     with pytest.raises(LeaseError, match="no batch is begun any more"):
         writer.check()
 

@@ -11,8 +11,8 @@ import pytest
 from moldau.cli.main import main
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint, write_whole
-from moldau.products.pipelines.page.page import load_page
 from moldau.products.pipelines.running.group import GroupOffsets
+from moldau.products.pipelines.spec.spec import load_spec
 from moldau.spark.offsets import StreamOffset, offset_to_dict
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
@@ -30,8 +30,8 @@ def test_the_status_tells_topics_of_one_name_on_two_clusters_from_each_other(
         for topic in (name, more):
             other.create_topic(topic)
             other.produce(topic, "a", "b")
-        page = tmp_path / "page.yaml"
-        page.write_text(
+        spec = tmp_path / "page.yaml"
+        spec.write_text(
             f"""
 name: of-{name}
 bootstrap_servers: {cluster.bootstrap_servers}
@@ -45,10 +45,10 @@ targets:
 """,
             encoding="utf-8",
         )
-        (query,) = load_page(page).queries
+        (query,) = load_spec(spec).queries
 
         def standing() -> tuple[int, str]:
-            main(["pipeline", "status", str(page), "--json"])
+            main(["pipeline", "status", str(spec), "--json"])
             (told,) = json.loads(capsys.readouterr().out)["queries"]
             return told["lag"], told["next_run"]
 

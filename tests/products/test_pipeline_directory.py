@@ -13,11 +13,11 @@ from typing import IO
 
 import pytest
 
-from moldau.cli.served_pages.directory import Finding, PageDirectory
-from moldau.cli.served_pages.supervisor import ServedPage, _end_of, _running, take
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
-from moldau.products.pipelines.core.section import PageError
-from moldau.products.pipelines.page.page import load_page
+from moldau.products.pipelines.core.section import SpecError
+from moldau.products.pipelines.serving.directory import Finding, SpecDirectory
+from moldau.products.pipelines.serving.supervisor import ServedPipeline, _end_of, _running, take
+from moldau.products.pipelines.spec.spec import load_spec
 from tests.support.talking_process import line_of, running
 
 PAGE = """\
@@ -48,74 +48,76 @@ def write(file: Path, text: str) -> None:
     os.utime(file, (second, second))
 
 
-def told(pages: PageDirectory) -> list[tuple[str, str | None, str]]:
+def told(specs: SpecDirectory) -> list[tuple[str, str | None, str]]:
     """Of each finding the file, the name of the page that is to be run, and the end of a refusal, or SAME."""
-    found = pages.look()
+    found = specs.look()
     return [
-        (one.file.name, one.page.name if one.page else None, SAME if one.is_same else (one.refusal or "")[-40:])
+        (one.file.name, one.spec.name if one.spec else None, SAME if one.is_same else (one.refusal or "")[-40:])
         for one in found
     ]
 
 
-def test_a_page_is_found_once_and_again_when_it_means_something_else(directory: Path):
+def test_a_pipeline_is_found_once_and_again_when_it_means_something_else(directory: Path):
     write(directory / "b.yaml", PAGE.format(name="b"))
     write(directory / "a.yml", PAGE.format(name="a"))
     write(directory / "_shared.py", "what = 'no page'")
     write(directory / "notes.txt", "no page")
-    pages = PageDirectory(directory, {})
-    assert told(pages) == [("a.yml", "a", ""), ("b.yaml", "b", "")]
-    assert told(pages) == []
+    specs = SpecDirectory(directory, {})
+    assert told(specs) == [("a.yml", "a", ""), ("b.yaml", "b", "")]
+    assert told(specs) == []
     write(directory / "a.yml", PAGE.format(name="a") + "# a comment\n")
-    assert told(pages) == [("a.yml", "a", SAME)]
-    assert told(pages) == []
+    assert told(specs) == [("a.yml", "a", SAME)]
+    assert told(specs) == []
     write(directory / "sql" / "all.sql", "select upper(value) as value from orders")
-    assert told(pages) == [("a.yml", "a", ""), ("b.yaml", "b", "")]
+    assert told(specs) == [("a.yml", "a", ""), ("b.yaml", "b", "")]
     (directory / "b.yaml").unlink()
-    assert told(pages) == [("b.yaml", None, "")]
+    assert told(specs) == [("b.yaml", None, "")]
 
 
-def test_a_directory_that_is_gone_for_a_moment_ends_no_page(directory: Path, tmp_path_factory: pytest.TempPathFactory):
+def test_a_directory_that_is_gone_for_a_moment_ends_no_pipeline(
+    directory: Path, tmp_path_factory: pytest.TempPathFactory
+):
     write(directory / "a.yaml", PAGE.format(name="a"))
-    pages = PageDirectory(directory, {})
-    assert told(pages) == [("a.yaml", "a", "")]
+    specs = SpecDirectory(directory, {})
+    assert told(specs) == [("a.yaml", "a", "")]
     away = tmp_path_factory.mktemp("away") / "pages"
     directory.rename(away)
-    assert told(pages) == []
+    assert told(specs) == []
     away.rename(directory)
     (directory / "a.yaml").unlink()
-    assert told(pages) == [("a.yaml", None, "")]
+    assert told(specs) == [("a.yaml", None, "")]
 
 
-def test_a_page_that_cannot_be_run_is_told_once_and_what_was_there_before_it_stays(directory: Path):
-    page = directory / "a.yaml"
-    write(page, PAGE.format(name="a"))
-    pages = PageDirectory(directory, {})
-    assert told(pages) == [("a.yaml", "a", "")]
-    write(page, PAGE.format(name="a").replace("format: string", "format: strong"))
-    ((file, name, why),) = told(pages)
+def test_a_pipeline_that_cannot_be_run_is_told_once_and_what_was_there_before_it_stays(directory: Path):
+    spec = directory / "a.yaml"
+    write(spec, PAGE.format(name="a"))
+    specs = SpecDirectory(directory, {})
+    assert told(specs) == [("a.yaml", "a", "")]
+    write(spec, PAGE.format(name="a").replace("format: string", "format: strong"))
+    ((file, name, why),) = told(specs)
     assert (file, name) == ("a.yaml", None)
     assert why.endswith("not `strong`; did you mean `string`?")
-    assert told(pages) == []
-    write(page, PAGE.format(name="a"))
-    assert told(pages) == [("a.yaml", "a", SAME)], "it may have ended meanwhile"
-    assert told(pages) == []
-    write(page, PAGE.format(name="a").replace("sql/all.sql", "sql/none.sql"))
-    assert told(pages)[0][1] is None
+    assert told(specs) == []
+    write(spec, PAGE.format(name="a"))
+    assert told(specs) == [("a.yaml", "a", SAME)], "it may have ended meanwhile"
+    assert told(specs) == []
+    write(spec, PAGE.format(name="a").replace("sql/all.sql", "sql/none.sql"))
+    assert told(specs)[0][1] is None
     write(directory / "sql" / "none.sql", "select 1 as one from orders")
-    assert told(pages) == [("a.yaml", "a", "")], "a page that was refused is read at each look"
+    assert told(specs) == [("a.yaml", "a", "")], "a page that was refused is read at each look"
 
 
 @pytest.mark.asyncio
-async def test_a_page_that_ended_runs_again_when_its_file_changes_whatever_the_change(
+async def test_a_pipeline_that_ended_runs_again_when_its_file_changes_whatever_the_change(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ):
     """Its process ends at once here, by a word of the command line that it does not know."""
     file = directory / "a.yaml"
     write(file, PAGE.format(name="a"))
-    pages, served = PageDirectory(directory, {}), ServedPage(file, asyncio.Lock(), ["--no-such-word"])
+    specs, served = SpecDirectory(directory, {}), ServedPipeline(file, asyncio.Lock(), ["--no-such-word"])
     try:
-        for while_it_runs in ([Finding(file, load_page(file), is_same=True)], []):
-            for finding in [*pages.look(), *pages.look(), *while_it_runs]:
+        for while_it_runs in ([Finding(file, load_spec(file), is_same=True)], []):
+            for finding in [*specs.look(), *specs.look(), *while_it_runs]:
                 await take(served, finding)
             keeping = asyncio.all_tasks() - {asyncio.current_task()}
             _, going_on = await asyncio.wait(keeping, timeout=120)
@@ -144,7 +146,7 @@ def copied():
     return spark.readStream.table("orders")
 
 
-if "moldau.cli.served_pages.driver" in sys.orig_argv:  # else `serve` reads the page
+if "moldau.cli.pipelines.served" in sys.orig_argv:  # else `serve` reads the page
     test = socket.create_connection(("127.0.0.1", {port}))
     signal.signal(signal.SIGTERM, lambda *_: test.sendall(b"{name} is asked to end\\n"))
     test.sendall(b"{name} has begun\\n")
@@ -154,20 +156,20 @@ if "moldau.cli.served_pages.driver" in sys.orig_argv:  # else `serve` reads the 
 """
 
 
-def test_a_stop_asks_all_pages_at_once_also_while_a_changed_one_is_waited_for(tmp_path: Path):
+def test_a_stop_asks_all_pipelines_at_once_also_while_a_changed_one_is_waited_for(tmp_path: Path):
     """What would be a long batch is here a page that ends when the test says so."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(60)
     (port,) = listener.getsockname()[1:]
-    pages = {name: DEAF.format(name=name, port=port) for name in ("a", "b")}
-    for name, text in pages.items():
+    specs = {name: DEAF.format(name=name, port=port) for name in ("a", "b")}
+    for name, text in specs.items():
         write(tmp_path / f"{name}.py", text)
     with running([sys.executable, "-m", "moldau", "pipeline", "serve", str(tmp_path)]) as serving:
-        connections = [listener.accept()[0] for _ in pages]
+        connections = [listener.accept()[0] for _ in specs]
         said = [connection.makefile("r") for connection in connections]
         first, second = sorted(zip(map(line_of, said), said, connections, strict=True), key=lambda one: one[0])
         assert (first[0], second[0]) == ("a has begun\n", "b has begun\n")
-        write(tmp_path / "a.py", pages["a"].replace("a:1", "a:2"))
+        write(tmp_path / "a.py", specs["a"].replace("a:1", "a:2"))
         assert line_of(first[1]) == "a is asked to end\n"
         serving.terminate()
         assert line_of(second[1]) == "b is asked to end\n"
@@ -178,7 +180,7 @@ def test_a_stop_asks_all_pages_at_once_also_while_a_changed_one_is_waited_for(tm
     listener.close()
 
 
-def test_a_page_that_stops_slowly_holds_up_no_other_one_but_itself_under_a_new_name(tmp_path: Path):
+def test_a_pipeline_that_stops_slowly_holds_up_no_other_one_but_itself_under_a_new_name(tmp_path: Path):
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(60)
     (port,) = listener.getsockname()[1:]
@@ -210,20 +212,20 @@ def test_a_page_that_stops_slowly_holds_up_no_other_one_but_itself_under_a_new_n
     listener.close()
 
 
-def test_two_pages_of_one_name_and_a_checkpoint_of_another_query_are_refused(directory: Path):
+def test_two_pipelines_of_one_name_and_a_checkpoint_of_another_query_are_refused(directory: Path):
     write(directory / "a.yaml", PAGE.format(name="a"))
     write(directory / "b.yaml", PAGE.format(name="a"))
-    pages = PageDirectory(directory, {})
-    assert [finding[:2] for finding in told(pages)] == [("a.yaml", "a"), ("b.yaml", None)]
-    (query,) = load_page(directory / "a.yaml").queries
+    specs = SpecDirectory(directory, {})
+    assert [finding[:2] for finding in told(specs)] == [("a.yaml", "a"), ("b.yaml", None)]
+    (query,) = load_spec(directory / "a.yaml").queries
     claim_checkpoint(query.checkpoint, query.step.facts(), pipeline="a")
     (query.checkpoint / "offsets").mkdir()
     (query.checkpoint / "offsets" / "0").touch()
     write(directory / "sql" / "all.sql", "select 2 as two from orders")
-    assert told(pages)[0] == ("a.yaml", None, "begun: undo it, or `moldau pipeline reset`"[-40:])
+    assert told(specs)[0] == ("a.yaml", None, "begun: undo it, or `moldau pipeline reset`"[-40:])
 
 
-def test_a_change_that_is_saved_while_the_page_is_read_is_found_by_the_next_look(directory: Path):
+def test_a_change_that_is_saved_while_the_pipeline_is_read_is_found_by_the_next_look(directory: Path):
     """What a page takes its text from is a named pipe here: it is read, and only then does its page change."""
     write(directory / "a.yaml", PAGE.format(name="a").replace("sql/all.sql", "sql/pipe.sql"))
     os.mkfifo(directory / "sql" / "pipe.sql")
@@ -235,10 +237,10 @@ def test_a_change_that_is_saved_while_the_page_is_read_is_found_by_the_next_look
 
     editor = threading.Thread(target=save_meanwhile, daemon=True)
     editor.start()
-    pages = PageDirectory(directory, {})
-    assert told(pages) == [("a.yaml", "a", "")]
+    specs = SpecDirectory(directory, {})
+    assert told(specs) == [("a.yaml", "a", "")]
     editor.join(30)
-    assert told(pages) == [("a.yaml", "new", "")]
+    assert told(specs) == [("a.yaml", "new", "")]
 
 
 NO_JSON = ["!!binary aGk=", "!!set {a, b}", "{? [a, b] : c}", "!unknown x", "!!bool x", "!!int ''", "!!float ''"]
@@ -246,37 +248,39 @@ HOLDS_ITSELF = ["&self [*self]", "&self {a: [*self]}"]
 
 
 @pytest.mark.parametrize("value", [*NO_JSON, *HOLDS_ITSELF])
-def test_a_value_that_json_cannot_hold_is_refused_with_its_line_and_the_other_pages_go_on(directory: Path, value: str):
+def test_a_value_that_json_cannot_hold_is_refused_with_its_line_and_the_other_pipelines_go_on(
+    directory: Path, value: str
+):
     tests = f"\ntests:\n  odd:\n    given:\n      orders:\n        - {{value: {value}}}\n    expect: {{all: []}}\n"
     write(directory / "a.yaml", PAGE.format(name="a") + tests)
     write(directory / "b.yaml", PAGE.format(name="b"))
-    odd, other = PageDirectory(directory, {}).look()
-    assert odd.page is None
-    assert other.page is not None
+    odd, other = SpecDirectory(directory, {}).look()
+    assert odd.spec is None
+    assert other.spec is not None
     assert "a.yaml:12: `orders` has a value that JSON cannot hold" in str(odd.refusal), odd.refusal
 
 
 def test_a_plain_equals_sign_is_a_text(directory: Path):
     tests = "\ntests:\n  odd:\n    given:\n      orders: [{value: =}]\n    expect: {all: []}\n"
     write(directory / "a.yaml", PAGE.format(name="a") + tests)
-    (found,) = PageDirectory(directory, {}).look()
-    assert found.page is not None
-    assert found.page.cases[0].given["orders"] == (({"value": "="},),)
+    (found,) = SpecDirectory(directory, {}).look()
+    assert found.spec is not None
+    assert found.spec.cases[0].given["orders"] == (({"value": "="},),)
 
 
 def test_parameters_stand_in_lists_and_tests_too(directory: Path):
     targets = "targets: {all: {sqlite: a.db, table: all, mode: update, key: ['${KEY}']}}"
     tests = "\ntests:\n  one:\n    given:\n      orders: [{value: '${WHO}'}]\n    expect: {all: []}\n"
-    page = directory / "a.yaml"
-    write(page, PAGE.format(name="a").replace('targets: {all: {path: "out/a"}}', targets) + tests)
-    found = load_page(page, {"KEY": "value", "WHO": "ann"})
+    spec = directory / "a.yaml"
+    write(spec, PAGE.format(name="a").replace('targets: {all: {path: "out/a"}}', targets) + tests)
+    found = load_spec(spec, {"KEY": "value", "WHO": "ann"})
     assert found.cases[0].given["orders"] == (({"value": "ann"},),)
     assert found.queries[0].target.key == ("value",)  # type: ignore[attr-defined]
-    with pytest.raises(PageError, match=r"`\$\{WHO\}` in `orders` has no value"):
-        load_page(page, {"KEY": "value"})
+    with pytest.raises(SpecError, match=r"`\$\{WHO\}` in `orders` has no value"):
+        load_spec(spec, {"KEY": "value"})
 
 
-def test_a_page_that_prints_a_long_line_is_seen_to_run():
+def test_a_pipeline_that_prints_a_long_line_is_seen_to_run():
     async def run() -> None:
         code = "print('x' * 200_000); print('q: running, 1')"
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=PIPE)

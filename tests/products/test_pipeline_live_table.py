@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from moldau.cli.pipeline_pages import exit_code_of
+from moldau.cli.pipelines.pipeline_files import exit_code_of
 from moldau.products.pipelines.core.failures import PipelineFailedError
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay, details_of
 from moldau.spark.query_states import Bounds, QueryState

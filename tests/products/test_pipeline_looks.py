@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 from moldau.client.blocking.silence import PATIENCE_MS, ListeningDialer
 from moldau.ports import Stream
-from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.query_progress import QueryProgress
+from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.testing import Cluster
 from moldau.transport.tcp import TCP
 
@@ -58,12 +58,12 @@ def test_a_broker_that_stands_still_is_not_waited_for_by_each_query(tmp_path: Pa
             f"name: shop\nbootstrap_servers: {cluster.bootstrap_servers}\n"
             f"sources:\n  orders: {{topic: {cluster.topic()}, format: string}}\ntargets:\n{targets}"
         )
-        page = parse_page(text, file_name="page.yaml", directory=tmp_path)
+        spec = parse_spec(text, file_name="page.yaml", directory=tmp_path)
         dialer = Dialer()
         listening = ListeningDialer(dialer)
         looks = [
-            stack.enter_context(closing(QueryProgress(cast("SparkSession", None), page, query, "", listening)))
-            for query in page.queries
+            stack.enter_context(closing(QueryProgress(cast("SparkSession", None), spec, query, "", listening)))
+            for query in spec.queries
         ]
         assert [look.look("running").lag for look in looks] == [0] * len(looks)
         cluster.pause()

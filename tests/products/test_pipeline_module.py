@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.products.pipelines.core.section import PageError
-from moldau.products.pipelines.page.page import describe, load_page, parse_page
+from moldau.products.pipelines.core.section import SpecError
+from moldau.products.pipelines.spec.spec import describe, load_spec, parse_spec
 
 MODULE = """\
 from pyspark import pipelines as dp
@@ -71,7 +71,7 @@ def load(tmp_path: Path):
     def load(text: str):
         path = tmp_path / "shop.py"
         path.write_text(text, "utf-8")
-        return load_page(path, {"PATIENCE": "1 minute"})
+        return load_spec(path, {"PATIENCE": "1 minute"})
 
     return load
 
@@ -80,14 +80,14 @@ def line_of(text: str, part: str) -> int:
     return text[: text.index(part)].count("\n") + 1
 
 
-def test_a_module_makes_the_plan_of_a_page(load, tmp_path: Path):
+def test_a_module_makes_the_plan_of_a_pipeline(load, tmp_path: Path):
     module = load(MODULE)
-    page = parse_page(PAGE, file_name="shop.yaml", directory=tmp_path)
-    assert describe(module) == describe(page)
+    spec = parse_spec(PAGE, file_name="shop.yaml", directory=tmp_path)
+    assert describe(module) == describe(spec)
     assert [(one.name, one.place, one.reads) for one in module.plan.flows] == [
-        (one.name, one.place, one.reads) for one in page.plan.flows
+        (one.name, one.place, one.reads) for one in spec.plan.flows
     ]
-    for ours, theirs in zip(module.queries, page.queries, strict=True):
+    for ours, theirs in zip(module.queries, spec.queries, strict=True):
         assert (ours.name, ours.sources, ours.target, ours.checkpoint, ours.group, ours.transactional_id) == (
             theirs.name, theirs.sources, theirs.target, theirs.checkpoint, theirs.group, theirs.transactional_id
         )  # fmt: skip
@@ -98,20 +98,20 @@ def test_a_module_makes_the_plan_of_a_page(load, tmp_path: Path):
 
 
 def test_a_table_stands_beside_the_module_in_the_format_delta_unless_it_says_so(load, tmp_path: Path):
-    page = load(MODULE.replace('(format="parquet", table_properties={"path": "out/named"})', ""))
-    assert describe(page)["target named"].startswith(f"Delta table {tmp_path / 'tables' / 'named'} (append)")
+    spec = load(MODULE.replace('(format="parquet", table_properties={"path": "out/named"})', ""))
+    assert describe(spec)["target named"].startswith(f"Delta table {tmp_path / 'tables' / 'named'} (append)")
     table = 'table(format="parquet", table_properties={"path": "out/named"})'
-    page = load(MODULE.replace(table, 'materialized_view(table_properties={"key": "user"})'))
-    assert page.queries[0].target.key == ("user",)
-    page = load(MODULE.replace(table, 'materialized_view(table_properties={"key": "user", "sequence_by": "version"})'))
-    assert page.queries[0].step.facts()["targets.named.sequence_by"] == "version"
+    spec = load(MODULE.replace(table, 'materialized_view(table_properties={"key": "user"})'))
+    assert spec.queries[0].target.key == ("user",)
+    spec = load(MODULE.replace(table, 'materialized_view(table_properties={"key": "user", "sequence_by": "version"})'))
+    assert spec.queries[0].step.facts()["targets.named.sequence_by"] == "version"
 
 
 def test_flows_are_made_in_loops_and_of_modules_beside_it(load, tmp_path: Path):
     (tmp_path / "regions.py").write_text(
         "def of(spark, region):\n    return spark.table('big').where(region)\n", "utf-8"
     )
-    page = load(
+    spec = load(
         MODULE
         + """
 import regions
@@ -123,8 +123,8 @@ for region in ("eu", "us"):
     make(region)
 """
     )
-    assert [(one.name, one.reads) for one in page.plan.flows][-2:] == [("in_eu", ("big",)), ("in_us", ("big",))]
-    facts = [page.queries[number].step.facts()[f"flows.in_{region}"] for number, region in ((2, "eu"), (3, "us"))]
+    assert [(one.name, one.reads) for one in spec.plan.flows][-2:] == [("in_eu", ("big",)), ("in_us", ("big",))]
+    facts = [spec.queries[number].step.facts()[f"flows.in_{region}"] for number, region in ((2, "eu"), (3, "us"))]
     assert facts[0] != facts[1], "what a function finds around it is part of it"
     assert "regions" not in sys.modules
 
@@ -148,12 +148,12 @@ pipeline("shop", bootstrap_servers="a:1")
 source("orders", topic="orders", format="json", schema="user string")
 import transformations
 """
-    page = load(text)
-    assert [(flow.name, flow.reads, flow.line) for flow in page.plan.flows] == [("totals", ("orders",), 4)]
-    assert page.files == (tmp_path / "shop.py", tmp_path / "transformations.py")
-    assert page.functions["totals"].__globals__["spark"] is not None
+    spec = load(text)
+    assert [(flow.name, flow.reads, flow.line) for flow in spec.plan.flows] == [("totals", ("orders",), 4)]
+    assert spec.files == (tmp_path / "shop.py", tmp_path / "transformations.py")
+    assert spec.functions["totals"].__globals__["spark"] is not None
     (tmp_path / "transformations.py").write_text(UNCHANGED.replace('"orders"', '"or" + "ders"'), "utf-8")
-    with pytest.raises(PageError, match=r"shop\.py:4: totals calls `spark\.read\.table` without a name"):
+    with pytest.raises(SpecError, match=r"shop\.py:4: totals calls `spark\.read\.table` without a name"):
         load(text)
 
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_meant_is_refused_with_its_line(load, before: str, after:
         assert load(text).plan.flows[-1].groups
         return
     line = line_of(text, at) if at else 1
-    with pytest.raises(PageError, match=rf"shop\.py:{line}: .*{reason}"):
+    with pytest.raises(SpecError, match=rf"shop\.py:{line}: .*{reason}"):
         load(text)
 
 
@@ -250,11 +250,11 @@ targets:
 """
 
 
-def test_a_flow_of_changes_makes_the_target_that_a_page_has(load, tmp_path: Path):
+def test_a_flow_of_changes_makes_the_target_that_a_pipeline_has(load, tmp_path: Path):
     module = load(CHANGES)
-    page = parse_page(CHANGES_PAGE, file_name="mirror.yaml", directory=tmp_path)
-    assert describe(module) == describe(page)
-    ((ours,), (theirs,)) = (module.queries, page.queries)
+    spec = parse_spec(CHANGES_PAGE, file_name="mirror.yaml", directory=tmp_path)
+    assert describe(module) == describe(spec)
+    ((ours,), (theirs,)) = (module.queries, spec.queries)
     assert (ours.sources, ours.target, ours.step.target.reads) == (theirs.sources, theirs.target, "changes")
     assert {name: fact for name, fact in ours.step.facts().items() if name != "flows.changes"} == {
         name: fact for name, fact in theirs.step.facts().items() if name != "flows.changes"
@@ -303,9 +303,9 @@ HISTORY_PAGE = CHANGES_PAGE + "    stored_as_scd_type: 2\n    track_history_exce
 
 
 def test_a_flow_of_changes_may_make_a_history(load, tmp_path: Path):
-    module, page = load(HISTORY), parse_page(HISTORY_PAGE, file_name="mirror.yaml", directory=tmp_path)
+    module, spec = load(HISTORY), parse_spec(HISTORY_PAGE, file_name="mirror.yaml", directory=tmp_path)
     target = module.queries[0].target
-    assert target == page.queries[0].target
+    assert target == spec.queries[0].target
     assert target.key == ("id", "__START_AT")
     assert (target.changes.has_history, target.changes.untracked) == (True, ("name",))
 
@@ -347,7 +347,7 @@ def test_a_flow_of_changes_may_make_a_history(load, tmp_path: Path):
 def test_changes_that_cannot_be_meant_are_refused_with_their_line(load, before: str, after: str, at: str, reason: str):
     assert before in CHANGES
     text = CHANGES.replace(before, after, 1)
-    with pytest.raises(PageError, match=rf"shop\.py:{line_of(text, at)}: .*{reason}"):
+    with pytest.raises(SpecError, match=rf"shop\.py:{line_of(text, at)}: .*{reason}"):
         load(text)
 
 

@@ -16,20 +16,20 @@ from rich.console import Console
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.pipelines.checkpoints.checkpoint import CheckpointError, claim_checkpoint
-from moldau.products.pipelines.core.note import metadata_of, note_of
+from moldau.products.pipelines.core.commit_metadata import metadata_of, note_of
 from moldau.products.pipelines.formats.registry import RegistryError
-from moldau.products.pipelines.page.page import PipelinePage, parse_page
 from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.group import GroupOffsets
 from moldau.products.pipelines.running.preflight import (
     PreflightError,
     check_cluster,
     check_owner,
-    check_page,
+    check_spec,
     make_targets,
     make_topic,
 )
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
+from moldau.products.pipelines.spec.spec import PipelineSpec, parse_spec
 from moldau.products.pipelines.targets.parquet import check_target
 from moldau.products.pipelines.targets.target import TargetError
 from moldau.testing import Cluster
@@ -42,10 +42,10 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def page(servers: str, source: str = "s", sink: str = "t", more: str = "") -> PipelinePage:
+def spec(servers: str, source: str = "s", sink: str = "t", more: str = "") -> PipelineSpec:
     text = f"name: p\nbootstrap_servers: {servers}\nsource: {{topic: {source}, format: string}}\n"
     text += f"sql: select value from source\nsink: {{topic: {sink}}}\n{more}"
-    return parse_page(text, file_name="page.yaml", directory=Path("/pages"))
+    return parse_spec(text, file_name="page.yaml", directory=Path("/pages"))
 
 
 def test_a_broker_that_is_not_there_is_told_before_spark_starts():
@@ -53,9 +53,9 @@ def test_a_broker_that_is_not_there_is_told_before_spark_starts():
         bound.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{bound.getsockname()[1]}"
         with pytest.raises(PreflightError, match=f"^cannot reach {address}: connection refused"):
-            check_cluster(page(address, more="first_contact_timeout: 1 millisecond"))
+            check_cluster(spec(address, more="first_contact_timeout: 1 millisecond"))
     with pytest.raises(PreflightError, match="there is no host '-nowhere-'"):
-        check_cluster(page("-nowhere-:9092"))
+        check_cluster(spec("-nowhere-:9092"))
 
 
 def test_a_registry_that_is_not_there_is_told_before_spark_starts(cluster: Cluster):
@@ -67,14 +67,14 @@ def test_a_registry_that_is_not_there_is_told_before_spark_starts(cluster: Clust
             ("source", f"format: avro, registry: '{address}'", ""),
             ("sink", "format: string", f", format: avro, registry: '{address}'"),
         ):
-            wanted = parse_page(
+            wanted = parse_spec(
                 f"name: p\nbootstrap_servers: {cluster.bootstrap_servers}\nsource: {{topic: {source}, {read}}}\n"
                 f"sql: select * from source\nsink: {{topic: {sink}{written}}}\nfirst_contact_timeout: 1 millisecond",
                 file_name="page.yaml",
                 directory=Path("/pages"),
             )
             with pytest.raises(RegistryError) as refused:
-                check_page(wanted)
+                check_spec(wanted)
             told = f"the schema registry {address} does not answer: connection refused (tried for 0.001 s)"
             assert str(refused.value) == told, where
 
@@ -84,8 +84,8 @@ def test_a_missing_topic_is_told_with_the_line_that_makes_it(cluster: Cluster):
     expected = f"topic 'none' does not exist on {servers}; to create it: moldau topics create none --bootstrap-server"
     for source, sink in (("none", topic), (topic, "none")):
         with pytest.raises(PreflightError, match=expected):
-            check_cluster(page(servers, source, sink))
-    check_cluster(page(servers, topic, other))
+            check_cluster(spec(servers, source, sink))
+    check_cluster(spec(servers, topic, other))
 
 
 def topics_of(cluster: Cluster) -> set[str]:
@@ -96,7 +96,7 @@ def test_a_look_makes_no_topic_also_where_the_cluster_makes_them_by_itself():
     """Neither the topic of a target nor, by asking for a group, the one of all groups."""
     with Cluster() as cluster:
         source = cluster.topic("orders")
-        wanted = page(cluster.bootstrap_servers, source, "sums")
+        wanted = spec(cluster.bootstrap_servers, source, "sums")
         assert check_cluster(wanted) == ["sums"]
         assert topics_of(cluster) == {source}
         make_targets(wanted)
@@ -113,13 +113,13 @@ def test_a_misspelt_topic_is_refused_with_the_nearest_one():
             ("oders-1", spenders, "oders-1", orders),
         ):
             with pytest.raises(PreflightError) as refused:
-                check_cluster(page(servers, source, sink))
+                check_cluster(spec(servers, source, sink))
             assert str(refused.value) == (
                 f"topic '{absent}' does not exist on {servers}; did you mean {near}? "
                 f"To create it: moldau topics create {absent} --bootstrap-server {servers}"
             )
         for sink in ("orders-2", f"{orders}-v2"):  # others on purpose
-            assert check_cluster(page(servers, orders, sink)) == [sink]
+            assert check_cluster(spec(servers, orders, sink)) == [sink]
         assert topics_of(cluster) == {orders, spenders}
 
 
@@ -133,7 +133,7 @@ def test_a_group_with_consumers_is_refused(cluster: Cluster):
             if consumer.assignment():
                 break
         with pytest.raises(PreflightError, match="group 'busy' has 1 members, the first is 'reader'"):
-            check_cluster(page(cluster.bootstrap_servers, topic, cluster.topic(), "group: busy"))
+            check_cluster(spec(cluster.bootstrap_servers, topic, cluster.topic(), "group: busy"))
     finally:
         consumer.close()
 
@@ -141,11 +141,11 @@ def test_a_group_with_consumers_is_refused(cluster: Cluster):
 def test_a_group_has_the_notes_of_one_pipeline(cluster: Cluster):
     """The note of another one would take the place of that by which a sink knows its newest batch."""
     servers, topic = cluster.bootstrap_servers, cluster.topic(partitions=2)
-    wanted = page(servers, topic, cluster.topic(), "group: shared")
+    wanted = spec(servers, topic, cluster.topic(), "group: shared")
     offsets = GroupOffsets(ClusterAccess(servers), "shared")
 
-    def commit(partition: int, pipeline: str, page: str) -> None:
-        note = note_of(page, pipeline, "worker-7", None, [])
+    def commit(partition: int, pipeline: str, spec: str) -> None:
+        note = note_of(spec, pipeline, "worker-7", None, [])
         offsets.commit({TopicPartition(topic, partition): 0}, metadata_of(9 - partition, note.text()))
 
     commit(0, "p", "p")
@@ -167,10 +167,10 @@ def test_topic_and_group_of_a_target_are_looked_at_in_its_own_cluster(cluster: C
     with Cluster(settings={"auto.create.topics.enable": "false"}) as other:
         sink = other.topic("only-there")
         servers = other.bootstrap_servers
-        wanted = page(cluster.bootstrap_servers, source, f"{sink}, bootstrap_servers: '{servers}'", "group: far")
+        wanted = spec(cluster.bootstrap_servers, source, f"{sink}, bootstrap_servers: '{servers}'", "group: far")
         check_cluster(wanted)
         with pytest.raises(PreflightError, match=f"topic '{source}' does not exist on {servers}"):
-            check_cluster(page(cluster.bootstrap_servers, source, f"{source}, bootstrap_servers: '{servers}'"))
+            check_cluster(spec(cluster.bootstrap_servers, source, f"{source}, bootstrap_servers: '{servers}'"))
         with closing(GroupOffsets(ClusterAccess(servers), "far")) as offsets:
             note = note_of("shop", "shop", "worker-7", None, [])
             offsets.commit({TopicPartition(sink, 0): 0}, metadata_of(1, note.text()))
@@ -184,24 +184,24 @@ def test_two_names_of_one_cluster_are_refused(cluster: Cluster):
     other = servers.replace("127.0.0.1", "localhost")
     for names in ((servers, other), (other, servers)):
         with pytest.raises(PreflightError) as refused:
-            check_cluster(page(names[0], topic, f"{sink}, bootstrap_servers: '{names[1]}'"))
+            check_cluster(spec(names[0], topic, f"{sink}, bootstrap_servers: '{names[1]}'"))
         assert str(refused.value) == (
             f"{names[0]} and {names[1]} are one cluster: write its `bootstrap_servers`, or its "
             "`cluster`, in the same way everywhere"
         )
-    check_cluster(page(servers, topic, f"{sink}, bootstrap_servers: '{servers}'"))
+    check_cluster(spec(servers, topic, f"{sink}, bootstrap_servers: '{servers}'"))
 
 
-def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
+def test_a_task_tries_a_lost_broker_as_long_as_the_pipeline_says():
     """A task's client is new, and would give up after the time of a first contact."""
-    times = times_of(page("b:1", more="first_contact_timeout: 1 second\nretry_timeout: 1 minute"))
+    times = times_of(spec("b:1", more="first_contact_timeout: 1 second\nretry_timeout: 1 minute"))
     assert times.of(ClusterAccess("b:1")) == ClusterAccess(
         "b:1", first_contact_timeout_ms=60_000, retry_timeout_ms=60_000
     )
 
 
-def page_with(sink: str, name: str, directory: Path) -> PipelinePage:
-    return parse_page(
+def page_with(sink: str, name: str, directory: Path) -> PipelineSpec:
+    return parse_spec(
         f"name: {name}\nbootstrap_servers: a:1\nsource: {{topic: s, format: string}}\n"
         f"sql: select value from source\nsink: {{{sink}}}\n",
         file_name="page.yaml",
@@ -220,11 +220,11 @@ def page_with(sink: str, name: str, directory: Path) -> PipelinePage:
 def test_a_place_of_another_pipeline_is_refused(tmp_path: Path, sink: str, release: str):
     """Whoever wrote there first is its owner, also with another checkpoint."""
     shop, other = (page_with(sink, name, tmp_path) for name in ("shop", "shops"))
-    for page in (shop, other):
-        check_owner(page, page.queries[0])
+    for spec in (shop, other):
+        check_owner(spec, spec.queries[0])
     assert list(tmp_path.iterdir()) == []
-    for page in (shop, other, shop):
-        page.queries[0].target.claim(page.name)
+    for spec in (shop, other, shop):
+        spec.queries[0].target.claim(spec.name)
     check_owner(shop, shop.queries[0])
     with pytest.raises(PreflightError) as refused:
         check_owner(other, other.queries[0])
@@ -237,7 +237,7 @@ def test_a_place_of_another_pipeline_is_refused(tmp_path: Path, sink: str, relea
 
 
 @pytest.mark.parametrize("sink", ["path: out", "delta: out", "sqlite: a.db, table: t"])
-def test_a_place_is_not_that_of_a_page_whose_name_begins_the_name_of_its_owner(tmp_path: Path, sink: str):
+def test_a_place_is_not_that_of_a_pipeline_whose_name_begins_the_name_of_its_owner(tmp_path: Path, sink: str):
     """Names may have dots: `shop.eu` is another page than `shop`."""
     of_eu, shop = (page_with(sink, name, tmp_path) for name in ("shop.eu", "shop"))
     of_eu.queries[0].target.claim(of_eu.name)
@@ -248,7 +248,7 @@ def test_a_place_is_not_that_of_a_page_whose_name_begins_the_name_of_its_owner(t
 
 def test_a_topic_is_made_once(cluster: Cluster):
     for _ in range(2):
-        make_topic(page(cluster.bootstrap_servers), "letters", partitions=1)
+        make_topic(spec(cluster.bootstrap_servers), "letters", partitions=1)
     assert cluster.record_counts("letters") == {0: 0}
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from pyspark.sql import Row
 
-from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.progress import BatchCounter
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC
+from moldau.products.pipelines.spec.spec import parse_spec
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession, StreamingQuery
@@ -152,9 +152,9 @@ def test_what_a_batch_is_told_to_have_spent_its_time_on_is_all_of_its_time() -> 
 
 def test_a_query_counts_those_dead_letters_that_it_keeps_and_no_others(tmp_path: Path) -> None:
     """What no query keeps is never taken out of the counts: they would grow with each batch."""
-    page = parse_page(PAGE, file_name="page.yaml", directory=tmp_path)
-    for query, expected in zip(page.queries, ([METRIC], []), strict=True):
-        with closing(QueryProgress(cast("SparkSession", None), page, query, "")) as progress:
+    spec = parse_spec(PAGE, file_name="page.yaml", directory=tmp_path)
+    for query, expected in zip(spec.queries, ([METRIC], []), strict=True):
+        with closing(QueryProgress(cast("SparkSession", None), spec, query, "")) as progress:
             reports = Reports()
             reports.batch(0, bad=1)
             progress.count(cast("StreamingQuery", reports))

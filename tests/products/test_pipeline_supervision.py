@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from moldau.products.pipelines.page.page import parse_page
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.running.supervision import MOST_RETRIES, Supervised
+from moldau.products.pipelines.spec.spec import parse_spec
 
 PAGE = """\
 name: copy
@@ -50,8 +50,8 @@ class Unstoppable(Running):
 
 @pytest.fixture
 def progress(tmp_path: Path) -> QueryProgress:
-    page = parse_page(PAGE, file_name="page.yaml", directory=tmp_path)
-    return QueryProgress(None, page, page.queries[0], "")
+    spec = parse_spec(PAGE, file_name="page.yaml", directory=tmp_path)
+    return QueryProgress(None, spec, spec.queries[0], "")
 
 
 def test_a_query_that_does_not_stop_is_told_and_hides_nothing_else(
@@ -85,7 +85,7 @@ def test_a_query_that_was_given_up_is_started_again_while_another_one_runs(progr
     assert [supervised.supervise(also_given_up=True).state for _ in range(2)] == ["starting", "running"]
     assert len(starts) == given_up + 2
     assert "No space left" in supervised.error, "no batch is finished yet"
-    assert not supervised.keeps_page
+    assert not supervised.keeps_spec
     assert supervised.stop(lambda: True).state == "stopped"
     assert "No space left" in supervised.error, "a stop during the try hides nothing"
 

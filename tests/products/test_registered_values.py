@@ -175,7 +175,7 @@ def test_an_absent_registry_is_named_in_a_sentence() -> None:
 @pytest.mark.slow
 def test_up_serves_a_registry_by_which_its_page_decodes() -> None:
     words = ["up", "--in-memory", "--listen", "127.0.0.1:0", "--registry", "0", "--set", "moldau.http.listener="]
-    command = [sys.executable, "-m", "moldau.cli.main", *words, "--page-port", "0"]
+    command = [sys.executable, "-m", "moldau.cli.main", *words, "--console-port", "0"]
     with running(command, stdout=subprocess.PIPE) as process:
         told = line_of(process.stdout)
         while not told.startswith("ready ") and "\nready " not in told:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.cli.served_pages.boards import LAST_PORT, Boards
-from moldau.cli.served_pages.directory import Finding
-from moldau.cli.served_pages.supervisor import ServedPage, take
+from moldau.products.pipelines.serving.boards import LAST_PORT, Boards
+from moldau.products.pipelines.serving.directory import Finding
+from moldau.products.pipelines.serving.supervisor import ServedPipeline, take
 from moldau.products.service.logins.opened import LINES
 from moldau.testing.cluster import Cluster
 from tests.support.certificates import authority
@@ -39,7 +39,7 @@ def ports(boards: Boards, *files: Path) -> list[str]:
     return [boards.words(file)[1].rpartition(":")[2] for file in files]
 
 
-def test_each_page_has_a_port_of_its_own_and_keeps_it_until_its_file_is_gone() -> None:
+def test_each_pipeline_has_a_port_of_its_own_and_keeps_it_until_its_file_is_gone() -> None:
     boards = Boards("0.0.0.0", 4040, "https", ["--login", "people.toml"])
     assert boards.words(A) == ["--listen", "0.0.0.0:4040", "--login", "people.toml"]
     assert ports(boards, B, A, C) == ["4041", "4040", "4042"]
@@ -49,12 +49,12 @@ def test_each_page_has_a_port_of_its_own_and_keeps_it_until_its_file_is_gone() -
 
 
 @pytest.mark.asyncio
-async def test_the_port_of_a_page_is_free_once_its_file_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_port_of_a_pipeline_is_free_once_its_file_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
     boards = Boards("127.0.0.1", 4040)
     assert ports(boards, A, B) == ["4040", "4041"]
-    await take(ServedPage(A, asyncio.Lock(), (), boards), Finding(A, refusal="it has a mistake"))
+    await take(ServedPipeline(A, asyncio.Lock(), (), boards), Finding(A, refusal="it has a mistake"))
     assert ports(boards, C) == ["4042"]
-    await take(ServedPage(A, asyncio.Lock(), (), boards), Finding(A))
+    await take(ServedPipeline(A, asyncio.Lock(), (), boards), Finding(A))
     assert ports(boards, Path("new.yaml")) == ["4040"]
     assert capsys.readouterr().out.splitlines()[-1] == "a.yaml: is gone, and has stopped"
 
@@ -66,7 +66,7 @@ def test_a_port_of_0_and_one_behind_the_last_are_free_ones() -> None:
     assert Boards("::1", 1).words(A) == ["--listen", "[::1]:1"]
 
 
-def test_boards_that_would_be_open_to_all_are_refused_before_a_page_runs(
+def test_boards_that_would_be_open_to_all_are_refused_before_a_pipeline_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     people = tmp_path / "people.toml"
@@ -82,7 +82,7 @@ def test_boards_that_would_be_open_to_all_are_refused_before_a_page_runs(
 
 
 @pytest.mark.slow
-def test_a_served_page_has_a_board_with_a_login(tmp_path: Path) -> None:
+def test_a_served_pipeline_has_a_board_with_a_login(tmp_path: Path) -> None:
     """The board is there before Spark has started."""
     (tmp_path / "pages").mkdir()
     ca = authority()
@@ -95,8 +95,8 @@ def test_a_served_page_has_a_board_with_a_login(tmp_path: Path) -> None:
         properties = cluster.client_properties("pipeline")
         properties["sasl.jaas.config"] = properties["sasl.jaas.config"].replace(USERS["pipeline"], "${PASSWORD}")
         lines = "".join(f"  {name}: '{text}'\n" for name, text in properties.items())
-        page = f"name: shop\ncluster:\n{lines}source: {{topic: {topic}, format: string}}\n"
-        (tmp_path / "pages" / "shop.yaml").write_text(f"{page}sql: select value from source\nsink: {{path: out}}\n")
+        spec = f"name: shop\ncluster:\n{lines}source: {{topic: {topic}, format: string}}\n"
+        (tmp_path / "pages" / "shop.yaml").write_text(f"{spec}sql: select value from source\nsink: {{path: out}}\n")
         directory = str(tmp_path / "pages")
         words = ["pipeline", "serve", directory, "--listen", f"127.0.0.1:{port_of(held)}", "--login", str(people)]
         process = TalkingProcess([sys.executable, "-m", "moldau.cli.main", *words], {"PASSWORD": USERS["pipeline"]})

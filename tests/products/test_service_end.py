@@ -49,7 +49,7 @@ def service_over_tls(command: str, tmp_path: Path) -> Iterator[tuple[TalkingProc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["page", "registry"])
+@pytest.mark.parametrize("command", ["console", "registry"])
 def test_a_service_over_tls_ends_in_order_while_clients_keep_their_connections(command: str, tmp_path: Path) -> None:
     with service_over_tls(command, tmp_path) as (process, place):
         context = ssl.create_default_context(cadata=authority().pem)

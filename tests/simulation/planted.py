@@ -45,7 +45,7 @@ IMPORTED_BY = {"cluster": {"cluster"}, "raft": {"raft", "cluster"}, "replication
 """Packages of the simulation, and the simulators that import each. All simulators may import the other modules."""
 RECORDED = ("src", "tests", ":(exclude)tests/simulation/planted_*.json")
 """As committed when a run is recorded. The run itself writes the excluded files."""
-SHARED = (SIMULATION, "src/moldau/shell/io/twins/", "tests/simulation/planting.py")
+SHARED = (SIMULATION, "src/moldau/shell/io/simulated/", "tests/simulation/planting.py")
 """A change of these may blind every simulator."""
 
 

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.core.log.files.checkpoint import CLEAN_SHUTDOWN_MARK
 from moldau.ports import FLUSH_FAILED_MARK
-from moldau.shell.io.twins.memory_disk import Fault
+from moldau.shell.io.simulated.memory_disk import Fault
 from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.kinds import directory_path, has_kind, settings_of

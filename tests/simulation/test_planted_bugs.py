@@ -126,7 +126,7 @@ def test_a_bug_runs_where_its_definition_is_new_or_the_recorded_run_did_not_find
 
 def test_all_bugs_run_where_the_changes_are_not_known_or_concern_every_simulator():
     assert due(BUGS, EVERY_BUG, None) == list(BUGS)
-    for path in ("simulation/network.py", "simulation/workloads/readers.py", "shell/io/twins/memory_disk.py"):
+    for path in ("simulation/network.py", "simulation/workloads/readers.py", "shell/io/simulated/memory_disk.py"):
         assert chosen(f"src/moldau/{path}") == EVERY_BUG
     assert chosen("tests/simulation/planting.py") == EVERY_BUG
 

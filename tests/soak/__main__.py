@@ -28,7 +28,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.peers import Moldau
-from tests.soak.page_run import Sample
+from tests.soak.pipeline_run import Sample
 from tests.support.talking_process import TalkingProcess
 
 MOST_GROWTH = 0.05
@@ -135,7 +135,7 @@ def soak(folder: Path, minutes: float, records_per_second: int) -> dict[str, lis
         for name, text in PAGES.items():
             file = folder / f"{name}.yaml"
             file.write_text(f"name: soak-{name}\nbootstrap_servers: {broker.bootstrap_servers}\n{text}")
-            processes[name] = TalkingProcess([sys.executable, "-m", "tests.soak.page_run", str(file)])
+            processes[name] = TalkingProcess([sys.executable, "-m", "tests.soak.pipeline_run", str(file)])
             stack.callback(processes[name].kill)
         _watch(processes, minutes)
         for name, process in processes.items():

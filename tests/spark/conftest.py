@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from moldau.client.protocol.access import ClusterAccess
-from moldau.products.pipelines.core.note import BoardPlace
-from moldau.products.pipelines.page.page import parse_page
+from moldau.products.pipelines.core.commit_metadata import BoardPlace
 from moldau.products.pipelines.running.runner import Onlooker, run_pipeline
+from moldau.products.pipelines.spec.spec import parse_spec
 from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import open_session
 from moldau.transport.held_port import hold_port
@@ -140,15 +140,15 @@ def read_back(bootstrap_servers: str) -> Callable[[str], list[Row]]:
 
 
 @pytest.fixture
-def run_page(spark, bootstrap_servers, tmp_path):
+def run_spec(spark, bootstrap_servers, tmp_path):
     """`run_page(text)` runs a page once in this process, with its name, cluster and checkpoint filled in."""
 
     def run(text: str, name: str = "pipe", onlookers: Sequence[Onlooker] = (), board_port: int | None = None):
         head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
-        page = parse_page(head + text, file_name="page.yaml", directory=tmp_path)
+        spec = parse_spec(head + text, file_name="page.yaml", directory=tmp_path)
         with open(os.devnull, "w") as nowhere:
             return run_pipeline(
-                page,
+                spec,
                 once=True,
                 console=Console(file=nowhere),
                 onlookers=onlookers,

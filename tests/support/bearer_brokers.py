@@ -46,7 +46,7 @@ def bearer_moldau(scratch: Path, issuer: Issuer) -> Iterator[str]:
         }
         config = scratch / "node.properties"
         config.write_text("\n".join(f"{name}={text}" for name, text in (own | _settings(issuer)).items()))
-        broker = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
+        broker = RunningBroker("--no-console", "--config", str(config)).wait_until_ready()
         try:
             yield address
         finally:

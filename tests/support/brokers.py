@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.directories import assign_directories
-from moldau.core.log.directories import LogDirectories
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directories import LogDirectories
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.metadata.fold import merge_partition
 from moldau.core.metadata.image import (
     NO_LEADER,
@@ -33,17 +33,17 @@ from moldau.core.metadata.image import (
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, InvariantError
 from moldau.shell.broker.handlers.table import handler_specs
-from moldau.shell.broker.housekeeping import Housekeeping
-from moldau.shell.broker.log_settings import LogSettingsByOverrides
+from moldau.shell.broker.logs.housekeeping import Housekeeping
+from moldau.shell.broker.logs.log_settings import LogSettingsByOverrides
 from moldau.shell.broker.role import Broker
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.network.bounds import RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import connection_limits, new_admission
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import ProcessKilledError, VirtualLoop, virtual_loop
@@ -301,7 +301,7 @@ class BrokerMachine(Machine):
         settings_of = LogSettingsByOverrides(settings)
         for _ in logs.open_all(lambda topic: settings_of(image.topic_configs(topic)), self.clock.now_ms()):
             pass
-        doors = Doors(
+        ports = NodePorts(
             self.clock, SeededRandom(random.getrandbits(64)), self.process_disks[0], self.workers,
             HostNetwork(around.network, self.host),
         )  # fmt: skip
@@ -313,10 +313,10 @@ class BrokerMachine(Machine):
             node_id=BrokerId(self.broker_id),
             loop=loop,
             clock=self.clock,
-            random=doors.random,
-            disk=doors.disk,
+            random=ports.random,
+            disk=ports.disk,
             workers=self.workers,
-            network=doors.network,
+            network=ports.network,
             pauses=pauses,
             telemetry=telemetry,
             log=log,
@@ -328,9 +328,9 @@ class BrokerMachine(Machine):
             on_directory_failed=lambda: None,
         )
         requests = RequestMemory(1 << 28, telemetry)
-        admission = new_admission(settings, doors, log, telemetry)
+        admission = new_admission(settings, ports, log, telemetry)
         group = ConnectionGroup(loop, connection_limits(settings), requests, memory, log, telemetry, admission)
-        await doors.network.listen(self.host, PORT, partial(group.new_connection, "PLAINTEXT"))
+        await ports.network.listen(self.host, PORT, partial(group.new_connection, "PLAINTEXT"))
         group.open(
             Dispatcher(
                 broker, loop, handler_specs(), telemetry, log, pauses, requests, on_invariant_broken=self._broken

@@ -64,7 +64,7 @@ def moldau_with_logins(settings: Mapping[str, str], secret: str) -> Serving:
             own = {"listeners": f"PLAINTEXT://127.0.0.1:0,LOGIN://{login}", "log.dirs": str(data)}
             config = scratch / "node.properties"
             config.write_text("".join(f"{name}={text}\n" for name, text in {**settings, **own}.items()))
-            broker = RunningBroker("--no-page", "--config", str(config)).wait_until_ready()
+            broker = RunningBroker("--no-console", "--config", str(config)).wait_until_ready()
             try:
                 yield Served(broker.address, login)
             finally:

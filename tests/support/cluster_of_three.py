@@ -35,7 +35,7 @@ Command = Callable[[Path], list[str]]
 
 
 def moldau_command(config: Path) -> list[str]:
-    return [sys.executable, "-m", "moldau.cli.main", "up", "--no-page", "--config", str(config)]
+    return [sys.executable, "-m", "moldau.cli.main", "up", "--no-console", "--config", str(config)]
 
 
 def apache_command(libs: str) -> Command:

@@ -15,7 +15,7 @@ from moldau.core.metadata.features import FORMATTED_LEVELS, REGISTERED_FEATURES
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import PartitionImage
 from moldau.errors import KafkaError
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import Offset, ProducerEpoch, ProducerId, Uuid, whole
 from moldau.wire.protocol.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,

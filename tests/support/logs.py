@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moldau.core.log.directories.moving import FutureLog
 from moldau.core.log.log import Log
-from moldau.core.log.moving import FutureLog
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 from moldau.wire.records.record import Record, read_records
 

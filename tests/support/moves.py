@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.core.log.log import AppendOrigin
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import TopicPartition
 from moldau.wire.records.builder import build_batch
 from tests.support.logs import flush

@@ -1,4 +1,4 @@
-"""A quorum role on its doors, and what it is asked."""
+"""A quorum role on its ports, and what it is asked."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError
 from moldau.ports import Workers
-from moldau.shell.broker.life_cycle import LifeCycle
-from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.broker.cluster.life_cycle import LifeCycle
+from moldau.shell.io.simulated.clock import ManualClock
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
@@ -39,7 +39,7 @@ METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
 
 
 class GatedWorkers:
-    """The Workers door that does the work only while its gate is open."""
+    """The Workers port that does the work only while its gate is open."""
 
     def __init__(self, *, is_open: bool = False) -> None:
         self.gate = asyncio.Event()

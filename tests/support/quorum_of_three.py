@@ -12,15 +12,15 @@ from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.errors import InvariantError
 from moldau.ports import Clock
 from moldau.shell.administration.table import controller_specs
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import connection_limits, new_admission
 from moldau.shell.node.controller_listener import ControllerListener
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.administered import AdministeredController
 from moldau.shell.quorum.handlers.table import handler_specs
@@ -80,8 +80,8 @@ class QuorumNode:
         log, telemetry = EventLog(self.clock), Telemetry(1_000)
         self._lives += 1
         random = SeededRandom(100 * self.node_id + self._lives)
-        doors = Doors(self.clock, random, self.disk, InlineWorkers(), self._network)
-        admission = new_admission(self.settings, doors, log, telemetry)
+        ports = NodePorts(self.clock, random, self.disk, InlineWorkers(), self._network)
+        admission = new_admission(self.settings, ports, log, telemetry)
         self._listener = ControllerListener(connection_limits(self.settings), admission, log, telemetry)
         port = await self._listener.open(self._network, ListenEndpoint(LISTENER, host, port))
         self.address = BrokerListener(LISTENER, host, port)
@@ -137,7 +137,7 @@ class QuorumNode:
 
 
 class QuorumOfThree:
-    """`network_of`: the Network door of a node; `host_of`: where it listens (port 0: any)."""
+    """`network_of`: the Network port of a node; `host_of`: where it listens (port 0: any)."""
 
     def __init__(
         self,

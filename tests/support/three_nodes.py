@@ -9,17 +9,17 @@ from types import MappingProxyType
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.image import BrokerListener, PartitionImage
 from moldau.errors import MoldauError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
 from moldau.shell.node.metrics.collect import collect
+from moldau.shell.node.ports import NodePorts
 from moldau.shell.node.storage_format import format_directory
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.trace import Trace
 from moldau.types import BrokerId, TopicPartition
 from moldau.wire.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -83,7 +83,7 @@ class Cluster:
         }
         network = HostNetwork(self.network, host)
         random = SeededRandom(1_000 * node_id + self._lives)
-        doors = Doors(
+        ports = NodePorts(
             self.clock,
             random,
             self.disks[node_id],
@@ -93,7 +93,7 @@ class Cluster:
             unopened_paths=self.unopened_paths.get(node_id, ()),
             host_name=lambda: self.machine or host,
         )
-        node = self.nodes[node_id] = Node(parse_broker_settings(texts), doors)
+        node = self.nodes[node_id] = Node(parse_broker_settings(texts), ports)
         process = self._processes[node_id] = SimulatedProcess(host)
         await self.loop.run_in_process(process, node.start())
 

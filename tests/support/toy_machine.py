@@ -18,9 +18,9 @@ from moldau.core.replication.steps import ReplicationSettings
 from moldau.errors import ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.coordination.partition_log import PartitionLog
 from moldau.shell.coordination.runtime import MachineRuntime
-from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.clock import ManualClock
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.pauses import Pauses
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition, Uuid
 from moldau.wire.records.control import EndTransactionMarker

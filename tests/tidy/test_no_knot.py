@@ -43,11 +43,11 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 STATE_RECORDS = SOURCE / "core"
 """A machine's state is plain records, in modules beside the decisions that change them."""
 SIMULATED_WORLD = SOURCE / "simulation"
-"""Its stories set the knobs of simulated doors, and keep ledgers of plain records."""
+"""Its stories set the knobs of simulated ports, and keep ledgers of plain records."""
 OF_A_LIBRARY = {
     "cli/access.py": "argparse",
     "cli/parser.py": "argparse",
-    "cli/strangers.py": "ssl",
+    "cli/diagnosis/strangers.py": "ssl",
     "products/service/serving.py": "uvicorn",
     "products/console/tail.py": "confluent-kafka",
     "products/pipelines/running/logs.py": "logging",

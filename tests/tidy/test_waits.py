@@ -11,7 +11,7 @@ _HANDLERS = ("broker/handlers", "administration", "quorum/handlers")
 HANDLERS = sorted(path for folder in _HANDLERS for path in (SOURCE / "shell" / folder).glob("*.py"))
 PAUSES = "moldau.shell.network.pauses"
 MAX_MODULES_WITH_PAUSES = 8
-_PATIENT = ("flusher.py", "controller_reports.py")
+_PATIENT = ("logs/flusher.py", "cluster/controller_reports.py")
 ONE_TURN_OF_PATIENCE = [SOURCE / "shell" / "broker" / name for name in _PATIENT]
 """They wait for the other requests of a read event, not for a pause."""
 

@@ -44,7 +44,7 @@ class TorturedBroker:
         self.output = folder / "broker.log"
         self.port = port_below_the_ephemeral_ones(choices)
         self.address = f"127.0.0.1:{self.port}"
-        self.command = [sys.executable, "-m", "moldau.cli.main", "up", "--no-page"]
+        self.command = [sys.executable, "-m", "moldau.cli.main", "up", "--no-console"]
         self.command += ["--data-dir", str(folder / "data"), "--listen", self.address]
         for name, value in SETTINGS.items():
             self.command += ["--set", f"{name}={value}"]

@@ -128,7 +128,7 @@ def moment_ms(text: str) -> int | None:
 
 def duration_ms(text: str) -> int:
     """Milliseconds of `1h`, `1h30m`, `2d`, `500ms`, or of ISO 8601's PT1H30M. Raises ArgumentTypeError."""
-    from moldau.cli.positions import parse_duration_ms
+    from moldau.cli.administration.offset_arguments import parse_duration_ms
 
     lower = text.lower()
     if lower and not _DURATION.sub("", lower):

@@ -14,7 +14,7 @@ from moldau.cli.output import CommandError
 from moldau.types import hint
 
 if TYPE_CHECKING:
-    from moldau.cli.refusals import Rights
+    from moldau.cli.diagnosis.refusals import Rights
     from moldau.client.admin.client import ClusterAdmin
     from moldau.errors import KafkaError
     from moldau.products.pipelines.formats.registry import Registry
@@ -106,7 +106,7 @@ class _Format(argparse.Action):
 @contextmanager
 def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
-    from moldau.cli.refusals import refused_connection
+    from moldau.cli.diagnosis.refusals import refused_connection
     from moldau.client.admin.client import is_unreachable
     from moldau.client.protocol.sasl import LOGIN_REFUSED
     from moldau.errors import KafkaError, ProtocolError
@@ -145,7 +145,7 @@ def refused(error: KafkaError, arguments: argparse.Namespace, name: str | None =
 
 
 def _missing_right(code: int, arguments: argparse.Namespace, name: str | None = None) -> str | None:
-    from moldau.cli.refusals import denied, is_denial, named_by
+    from moldau.cli.diagnosis.refusals import denied, is_denial, named_by
 
     if not is_denial(code):
         return None

@@ -6,36 +6,28 @@ import argparse
 from collections.abc import Iterable
 
 from moldau import __version__
-from moldau.cli import (
+from moldau.cli import completion
+from moldau.cli.administration import (
     acls,
     brokers,
-    certs,
-    completion,
     configs,
-    consume,
-    demo,
-    doctor,
     events,
     groups,
-    log,
-    machine,
-    node,
     offsets,
-    page,
     partitions,
-    pipeline,
-    produce,
     quorum,
     quotas,
-    registry,
-    storage,
     tokens,
     topics,
     transactions,
-    up,
 )
+from moldau.cli.diagnosis import doctor
 from moldau.cli.kafka.tools import TOOLS
+from moldau.cli.nodes import certs, log, node, storage, up
 from moldau.cli.parser import CommandParser
+from moldau.cli.pipelines import demo, pipeline
+from moldau.cli.records import consume, produce
+from moldau.cli.services import console, machine, registry
 
 MODULES = (
     up,
@@ -45,7 +37,7 @@ MODULES = (
     consume,
     groups,
     offsets,
-    page,
+    console,
     pipeline,
     registry,
     node,
@@ -70,7 +62,7 @@ MODULES = (
 COMMAND_GROUPS = (
     ("start here", ("up", "demo")),
     ("topics and records", ("topics", "produce", "consume")),
-    ("who reads what", ("groups", "offsets", "page")),
+    ("who reads what", ("groups", "offsets", "console")),
     ("pipelines on Spark", ("pipeline",)),
     ("schemas", ("registry",)),
     ("a cluster of several", ("node", "storage", "brokers", "partitions", "quorum", "events")),

@@ -2,7 +2,7 @@
 
     loop       an asyncio loop whose clock is a number; a killed process is dropped through its context
     network    hosts and ports: the same protocol classes as on sockets, bytes cut and delayed, resets, cut links
-    doors      clock, disk, workers and random of one process; it may die inside any change of its disk
+    ports      clock, disk, workers and random of one process; it may die inside any change of its disk
     machine    a host: boots, kills and stops real Nodes on disks that outlive them
     world      the machines of a seed, and the rules over them
     scenario   from a seed to topics, clients, troubles, and an end in which everything is read back

@@ -11,8 +11,8 @@ import msgspec
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import Ledger, PartitionLedger, TopicRules
 from moldau.simulation.client import Client
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.violation import ViolationError

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess
 from moldau.simulation.node_machine import NodeMachine
 from moldau.simulation.violation import ViolationError

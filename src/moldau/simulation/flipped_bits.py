@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
-from moldau.core.log.directory import FUTURE_SUFFIX
+from moldau.core.log.directories.directory import FUTURE_SUFFIX
+from moldau.core.log.files.checkpoint import CLEAN_SHUTDOWN_MARK
 from moldau.errors import ERROR_CODES, MoldauError, ProtocolError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.damaged_machine import DamagedMachine
 from moldau.simulation.flipped_reading import DAMAGED, RULE, Batch, CopyReader, Held, Tree, held_by
 from moldau.simulation.kinds import directory_path, random_of

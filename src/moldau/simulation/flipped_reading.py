@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.groups.records import OffsetRecord, decode_group_record
-from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, decode_offsets
+from moldau.core.log.files.checkpoint import LOG_START_OFFSET_CHECKPOINT, decode_offsets
 from moldau.errors import ERROR_CODES, ProtocolError
 from moldau.simulation.checkers.group_ledger import NOTHING
 from moldau.simulation.client import BrokerClient, UnansweredError

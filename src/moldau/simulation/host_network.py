@@ -17,7 +17,7 @@ _NO_TLS = "the simulated network has no TLS: its bytes would differ from run to 
 
 
 class HostNetwork:
-    """The Network door of what runs on `host`."""
+    """The Network port of what runs on `host`."""
 
     def __init__(self, network: SimulatedNetwork, host: str) -> None:
         self._network = network

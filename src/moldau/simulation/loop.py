@@ -58,7 +58,7 @@ class SimulatedProcess:
         self.context.run(CURRENT_PROCESS.set, self)
 
     def check_alive(self) -> None:
-        """Raises ProcessKilledError once dead: every door of the process calls it."""
+        """Raises ProcessKilledError once dead: every port of the process calls it."""
         if self.is_dead:
             raise ProcessKilledError(self.name)
 
@@ -231,7 +231,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def _refuse(self, what: str) -> NoReturn:
-        raise RuntimeError(f"the simulator has no {what}: go through the doors")
+        raise RuntimeError(f"the simulator has no {what}: go through the ports")
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:  # type: ignore[override]
         self._refuse("threads")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.simulation.loop import SimulatedProcess
+from moldau.simulation.ports import CrashPlan, ProcessDisk, SimulatedClock
 from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.violation import ViolationError
 
@@ -57,7 +57,7 @@ class Machine:
         return self.process is not None and not self.process.is_dead
 
     def begin_process(self) -> SimulatedProcess:
-        """The next process, and its doors to the disks."""
+        """The next process, and its ports to the disks."""
         self.boots += 1
         self.process = process = SimulatedProcess(f"{self.host}-{self.boots}")
         self.process_disks = [ProcessDisk(disk, process, self.around.trace) for disk in self.disks]

@@ -361,7 +361,7 @@ class SimulatedNetwork:
         self.after_request: Callable[[], None] = lambda: None
         """Called once a server has taken in what arrived."""
 
-    # -- the door
+    # -- the port
 
     async def listen(
         self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]

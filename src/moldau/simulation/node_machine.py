@@ -1,4 +1,4 @@
-"""A machine on which real nodes run: each boot makes a process with doors of its own and a `Node` behind them."""
+"""A machine on which real nodes run: each boot makes a process with ports of its own and a `Node` behind them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.errors import StorageFailedError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.simulation.checkers.survivors import SEGMENT_SUFFIX
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.kinds import directory_path
 from moldau.simulation.loop import ProcessKilledError
 from moldau.simulation.machine import Machine
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.surroundings import SimulatedEventLog, Surroundings
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workers import SimulatedWorkers, WorkerWeather
@@ -86,7 +86,7 @@ class NodeMachine(Machine):
             self.kill("process", is_told=False)
 
     def _make_process(self) -> Node:
-        """A process with its doors, and the node that runs in it."""
+        """A process with its ports, and the node that runs in it."""
         around, process = self.around, self.begin_process()
         random = around.random_of(f"{process.name}/workers")
         self.workers = workers = self.make_workers(around.loop, process, random, self.worker_weather)
@@ -96,7 +96,7 @@ class NodeMachine(Machine):
             disk.on_write_after_abort = self._written_after_abort
         node = Node(
             parse_broker_settings(self.settings),
-            Doors(
+            NodePorts(
                 clock=self.clock,
                 random=SeededRandom(around.random_of(f"{process.name}/node").getrandbits(64)),
                 disk=disks[0],

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Callable
 
 from moldau.core.transactions.state import MAX_PRODUCER_EPOCH, PREPARED, TransactionMetadata, TransactionState
-from moldau.shell.broker.transactions import TransactionCoordinators
+from moldau.shell.broker.coordination.transactions import TransactionCoordinators
 
 LAST_EPOCHS = 5
 """A new producer id that comes so near to the last epoch takes the place of the used-up one."""

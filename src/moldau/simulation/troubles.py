@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 
-from moldau.core.log.segment import SNAPSHOT_SUFFIX
-from moldau.shell.io.twins.memory_disk import Fault, Operation
+from moldau.core.log.files.segment import SNAPSHOT_SUFFIX
+from moldau.shell.io.simulated.memory_disk import Fault, Operation
 from moldau.simulation.kinds import TROUBLE, has_kind
 from moldau.simulation.links import NetworkWeather, storm
 from moldau.simulation.violation import ViolationError

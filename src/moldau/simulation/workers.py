@@ -35,7 +35,7 @@ class WorkerWeather:
 
 
 class SimulatedWorkers:
-    """The Workers door of one process.
+    """The Workers port of one process.
 
     As with threads, work that was begun is done even if nobody waits for it any more; it ends where it is when the
     process dies. `rest` is what the process' disk calls before each of its own calls.

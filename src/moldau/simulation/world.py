@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.checkers.survivors import log_end_on_disk
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.client_world import ClientWorld
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.kinds import has_kind
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.node_machine import NodeMachine
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.transaction_events import TransactionWatch
 from moldau.simulation.violation import ViolationError
 

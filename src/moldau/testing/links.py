@@ -54,7 +54,7 @@ class Links:
             post(drop_all)
 
     def network_of(self, node_id: int, backlog: int) -> Callable[[], Network]:
-        """What makes the network door of each life of the broker."""
+        """What makes the network port of each life of the broker."""
 
         def new_network() -> Network:
             opened = self._held[node_id] = set()
@@ -119,7 +119,7 @@ def _look_again(opened: set[_Link]) -> None:
 
 
 class _MemberNetwork(NetworkInFront):
-    """The network door of one life of one broker."""
+    """The network port of one life of one broker."""
 
     def __init__(self, links: Links, node_id: int, backlog: int, opened: set[_Link]) -> None:
         self._tcp = TcpNetwork(backlog)

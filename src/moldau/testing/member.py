@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.errors import MoldauError
-from moldau.shell.io.twins.full_disk import FillableDisk
-from moldau.shell.io.twins.time_travel import TimeTravel
+from moldau.shell.io.simulated.full_disk import FillableDisk
+from moldau.shell.io.simulated.time_travel import TimeTravel
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.main import open_disk
 from moldau.testing.runtime import Runtime
@@ -116,7 +116,7 @@ class Member:
 
     def _crash_disk(self) -> None:
         """Files of the dead process are cut off from the disk in memory, whose page cache stays."""
-        from moldau.shell.io.twins.memory_disk import MemoryDisk
+        from moldau.shell.io.simulated.memory_disk import MemoryDisk
 
         if self._disk is not None and isinstance(self._disk.disk, MemoryDisk):
             self._disk.disk.crash_process()

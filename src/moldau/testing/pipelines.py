@@ -19,13 +19,13 @@ require_extra("moldau.testing.pipelines", "spark")
 
 from moldau.products.pipelines.core.case import Case
 from moldau.products.pipelines.looking.testing import failures_of
-from moldau.products.pipelines.page.page import PipelinePage, load_page
+from moldau.products.pipelines.spec.spec import PipelineSpec, load_spec
 
 
 class PipelineTest(msgspec.Struct, frozen=True):
     """One test of a page; its text is its name."""
 
-    page: PipelinePage
+    spec: PipelineSpec
     case: Case
 
     def __str__(self) -> str:
@@ -34,12 +34,12 @@ class PipelineTest(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Raises AssertionError with the line of the page and a diff of rows. The first check of a process starts
         Spark."""
-        failures = failures_of(self.page, self.case)
+        failures = failures_of(self.spec, self.case)
         if failures:
             raise AssertionError("\n".join(failures))
 
 
 def pipeline_tests(file: str | os.PathLike[str], parameters: Mapping[str, str] | None = None) -> list[PipelineTest]:
-    """The tests of a page, in their order. `parameters`: what `${NAME}` stands for. Raises PageError."""
-    page = load_page(Path(file), parameters)
-    return [PipelineTest(page, case) for case in page.cases]
+    """The tests of a page, in their order. `parameters`: what `${NAME}` stands for. Raises SpecError."""
+    spec = load_spec(Path(file), parameters)
+    return [PipelineTest(spec, case) for case in spec.cases]

@@ -15,10 +15,10 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.errors import MoldauError
 from moldau.ports import Disk
 from moldau.shell.io.random import SystemRandom
-from moldau.shell.io.twins.time_travel import CountingWorkers, TimeTravel, TravellingClock, TravellingLoop
+from moldau.shell.io.simulated.time_travel import CountingWorkers, TimeTravel, TravellingClock, TravellingLoop
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.testing.tracebacks import hides, without_inner_frames
 from moldau.transport.network import Network
 
@@ -229,7 +229,7 @@ class Runtime:
         try:
             if self._is_killed:  # before there was a loop, or a task of it, that could be told
                 raise asyncio.CancelledError
-            doors = Doors(
+            ports = NodePorts(
                 clock=TravellingClock(self._travel),
                 timer_ns=time.perf_counter_ns,
                 random=SystemRandom(),
@@ -237,7 +237,7 @@ class Runtime:
                 workers=workers,
                 network=self._network,
             )
-            node = Node(self._settings, doors)
+            node = Node(self._settings, ports)
             self._ending = asyncio.Event()
             await node.start()
             self.node = node

@@ -1,4 +1,4 @@
-"""The network door, and its real form: TCP on the running loop.
+"""The network port, and its real form: TCP on the running loop.
 
 The simulated form (`moldau.simulation.network`) feeds the same protocol class byte by byte.
 """

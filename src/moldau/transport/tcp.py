@@ -1,4 +1,4 @@
-"""TCP behind the Dialer door: the connections of clients that block their thread."""
+"""TCP behind the Dialer port: the connections of clients that block their thread."""
 
 from __future__ import annotations
 

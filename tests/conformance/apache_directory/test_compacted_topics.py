@@ -14,12 +14,12 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.core.log.checkpoint import decode_offsets
-from moldau.core.log.cleanable import find_cleanable, plan_round
-from moldau.core.log.compaction import CompactionResult, compact, flush_cleaned
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.cleaning.cleanable import find_cleanable, plan_round
+from moldau.core.log.cleaning.compaction import CompactionResult, compact, flush_cleaned
+from moldau.core.log.directories.health import DirectoryHealth
+from moldau.core.log.files.checkpoint import decode_offsets
 from moldau.core.log.log import Log
-from moldau.core.log.recovery import load_log
+from moldau.core.log.recovery.recovery import load_log
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.announcement import announce
+from moldau.cli.nodes.announcement import announce
 from moldau.testing import Cluster
 
 

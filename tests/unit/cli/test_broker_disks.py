@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.broker_disks import disk_in_words, disks_of, size
+from moldau.cli.administration.broker_disks import disk_in_words, disks_of, size
 from moldau.client.protocol.access import ClusterAccess
 from moldau.errors import ERROR_CODES
 from moldau.testing import Cluster

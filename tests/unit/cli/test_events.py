@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.events import changes
+from moldau.cli.administration.events import changes
 from moldau.cli.main import main
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.local_cluster.layout import LocalNode, brokers_in, lay_out, move_formed
+from moldau.cli.nodes.local_cluster.layout import LocalNode, brokers_in, lay_out, move_formed
 from moldau.cli.output import CommandError
 from moldau.core.config.properties import parse_properties
 from moldau.core.metadata.image import BrokerListener
@@ -18,8 +18,8 @@ from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.host_name import host_name
 from moldau.shell.io.random import SystemRandom
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.types import BrokerId, Offset
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.core.log.checkpoint import encode_leader_epochs, encode_offsets
+from moldau.core.log.files.checkpoint import encode_leader_epochs, encode_offsets
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.random import SystemRandom

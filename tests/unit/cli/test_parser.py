@@ -156,7 +156,7 @@ sys.exit(main(["topics", "list"]))
     assert (done.returncode, done.stderr) == (130, "")
 
 
-@pytest.mark.parametrize("words", [["topics", "list"], ["produce", "t"], ["page"], ["registry"]])
+@pytest.mark.parametrize("words", [["topics", "list"], ["produce", "t"], ["console"], ["registry"]])
 def test_the_environment_names_the_broker_where_no_flag_does(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOLDAU_BOOTSTRAP_SERVER", raising=False)
     assert str(access_of(build_parser().parse_args(words))) == "127.0.0.1:9092"

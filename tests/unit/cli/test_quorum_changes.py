@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.administration.quorum import CHANGE_PATIENCE_S, CHANGE_PAUSE_S, change_voters
 from moldau.cli.main import main
-from moldau.cli.quorum import CHANGE_PATIENCE_S, CHANGE_PAUSE_S, change_voters
 from moldau.errors import KafkaError, kafka_error
 
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message
 
 from moldau.cli.output import CommandError
-from moldau.cli.records import from_json, parse_template
+from moldau.cli.records.text import from_json, parse_template
 from moldau.products.record_json import record_as_json
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.positions import parse_datetime, parse_duration_ms
+from moldau.cli.administration.offset_arguments import parse_datetime, parse_duration_ms
 from moldau.types import TopicPartition
 from moldau.wire.protocol.consumer_protocol import assigned_partitions
 

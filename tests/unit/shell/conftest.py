@@ -1,4 +1,4 @@
-"""A node on doors that the test holds: memory disk, clock moved by hand, connections fed byte by byte."""
+"""A node on ports that the test holds: memory disk, clock moved by hand, connections fed byte by byte."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest_asyncio
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.ports import Disk, Workers
-from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.clock import ManualClock
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
-from moldau.simulation.doors import SimulatedClock
+from moldau.shell.node.ports import NodePorts
 from moldau.simulation.loop import virtual_loop
+from moldau.simulation.ports import SimulatedClock
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.framing import frame
@@ -194,7 +194,7 @@ class FedListener:
 
 
 class FedNetwork:
-    """The network door: connections are made by the test."""
+    """The network port: connections are made by the test."""
 
     def __init__(self) -> None:
         self.factory: Callable[[], asyncio.BaseProtocol] | None = None
@@ -218,11 +218,11 @@ class FedNetwork:
 
 
 class NodeUnderTest:
-    """A running node, its doors, and clients of it."""
+    """A running node, its ports, and clients of it."""
 
-    def __init__(self, node: Node, doors: Doors, network: FedNetwork, disk: MemoryDisk, clock: Any) -> None:
+    def __init__(self, node: Node, ports: NodePorts, network: FedNetwork, disk: MemoryDisk, clock: Any) -> None:
         self.node = node
-        self.doors = doors
+        self.ports = ports
         self.network = network
         self.disk = disk
         self.clock = clock
@@ -283,11 +283,11 @@ class Nodes:
     ) -> NodeUnderTest:
         network, clock = FedNetwork(), self._clock or ManualClock()
         memory = disk if disk is not None else MemoryDisk()
-        door: Disk = memory
-        doors = Doors(
+        port: Disk = memory
+        ports = NodePorts(
             clock,
             SeededRandom(seed),
-            door,
+            port,
             workers or InlineWorkers(),
             network,
             further_disks=further_disks,
@@ -296,10 +296,10 @@ class Nodes:
             timer_ns=timer_ns,
         )
         texts = {"listeners": "PLAINTEXT://10.0.0.1:9092", "offsets.topic.num.partitions": "1"}
-        node = Node(parse_broker_settings({**texts, **(settings or {})}), doors)
+        node = Node(parse_broker_settings({**texts, **(settings or {})}), ports)
         await node.start()
         self._running.append(node)
-        return NodeUnderTest(node, doors, network, memory, clock)
+        return NodeUnderTest(node, ports, network, memory, clock)
 
     async def abort(self) -> None:
         """Ends whatever still runs."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.cluster.compacted_ledger import CompactedLedger
 from moldau.simulation.trace import Trace
 from moldau.simulation.violation import ViolationError

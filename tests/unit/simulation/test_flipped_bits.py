@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from moldau.core.groups.records import OffsetRecord, encode_group_record
-from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
+from moldau.core.log.files.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
 from moldau.errors import DamagedLogError
-from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
+from moldau.shell.io.simulated.clock import DEFAULT_NOW_MS
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.flipped_bits import (

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.kinds import settings_of
 from moldau.simulation.loop import VirtualLoop

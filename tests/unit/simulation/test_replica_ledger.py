@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.simulation.replication.ledger import Ledger
 from moldau.simulation.trace import Trace
 from moldau.simulation.violation import ViolationError

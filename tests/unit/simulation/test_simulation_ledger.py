@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.checkers.epoch_ledger import EpochLedger
 from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset, GroupLedger
 from moldau.simulation.checkers.ledger import PartitionLedger, SentTimes, TopicRules, Value

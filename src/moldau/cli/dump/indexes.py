@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from moldau.cli.dump.batches import read_file
-from moldau.core.log.checkpoint import decode_leader_epochs, decode_offsets, decode_partition_metadata
+from moldau.core.log.files.checkpoint import decode_leader_epochs, decode_offsets, decode_partition_metadata
 from moldau.errors import ProtocolError
 from moldau.types import uuid_to_text
 from moldau.wire.records.batch import iterate_batches

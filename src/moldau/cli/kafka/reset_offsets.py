@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import time
 
+from moldau.cli.administration.offset_arguments import named_partitions, parse_datetime, parse_duration_ms
 from moldau.cli.arguments import input_path
 from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError, is_number
-from moldau.cli.positions import named_partitions, parse_datetime, parse_duration_ms
 from moldau.client.admin import groups as group_questions
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import DEAD, EMPTY

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from moldau.core.log.files.segment import Segment
+from moldau.core.log.files.segments import Segments
+from moldau.core.log.files.transaction_index import AbortedTransaction
 from moldau.core.log.producer_state import MAX_SEQUENCE, ProducedBatch, ProducerState
-from moldau.core.log.replay import take_in_batch
-from moldau.core.log.segment import Segment
-from moldau.core.log.segments import Segments
+from moldau.core.log.recovery.replay import take_in_batch
 from moldau.core.log.settings import LogSettings
-from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import ProtocolError, StorageFullError, kafka_error
 from moldau.types import Buffer
 from moldau.wire.records.batch import (

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import msgspec
 
 from moldau.core.log.appending import aborted_by, write_with_aborted
+from moldau.core.log.files.segment import MAX_RELATIVE_OFFSET, Segment
+from moldau.core.log.files.segments import Segments
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
-from moldau.core.log.replay import take_in_batch
-from moldau.core.log.segment import MAX_RELATIVE_OFFSET, Segment
-from moldau.core.log.segments import Segments
+from moldau.core.log.recovery.replay import take_in_batch
 from moldau.core.log.settings import LogSettings
 from moldau.errors import ProtocolError
 from moldau.types import Buffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from moldau.core.log.checkpoint import decode_leader_epochs, encode_leader_epochs
+from moldau.core.log.files.checkpoint import decode_leader_epochs, encode_leader_epochs
 
 UNKNOWN = (-1, -1)
 

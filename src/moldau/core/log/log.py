@@ -31,18 +31,19 @@ from moldau.core.log.appending import (
     writable,
     write_own,
 )
+from moldau.core.log.cleaning.retention import DeletedSegment, count_deletable, segment_facts
 from moldau.core.log.copying import copied_batches, needs_new_segment, room_for, take_in_copied, write_copied
-from moldau.core.log.cut import Cut
-from moldau.core.log.damage import DamagedBatchError
-from moldau.core.log.flush import FlushPlan
-from moldau.core.log.health import CLOSED, DirectoryHealth
+from moldau.core.log.directories.health import CLOSED, DirectoryHealth
+from moldau.core.log.files.flush import FlushPlan
+from moldau.core.log.files.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, IndexCache, Segment
+from moldau.core.log.files.segments import NO_POSITIONS, RECENT_BATCHES, Segments, base_offset_of
+from moldau.core.log.files.transaction_index import AbortedTransaction
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import EXPIRY_SLICE, ProducerState
 from moldau.core.log.reading import HOLD_ANY, NOTHING, Read, RepairRead, SegmentReader
-from moldau.core.log.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
-from moldau.core.log.retention import DeletedSegment, count_deletable, segment_facts
-from moldau.core.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, IndexCache, Segment
-from moldau.core.log.segments import NO_POSITIONS, RECENT_BATCHES, Segments, base_offset_of
+from moldau.core.log.recovery.cut import Cut
+from moldau.core.log.recovery.damage import DamagedBatchError
+from moldau.core.log.recovery.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.timestamp_search import (
     FoundOffset,
@@ -51,7 +52,6 @@ from moldau.core.log.timestamp_search import (
     plan_max_timestamp_search,
     plan_timestamp_search,
 )
-from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
 from moldau.ports import Disk
 from moldau.types import Buffer, TopicPartition, Uuid
@@ -65,7 +65,7 @@ from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.validate import check_produced_fields
 
 if TYPE_CHECKING:
-    from moldau.core.log.compaction import CleanedSegment, CompactionPlan
+    from moldau.core.log.cleaning.compaction import CleanedSegment, CompactionPlan
 
 __all__ = ["Appended", "AppendOrigin", "DeletedSegment", "FoundOffset", "Log", "Read"]
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict, deque
 
-from moldau.core.log.transaction_index import AbortedTransaction
+from moldau.core.log.files.transaction_index import AbortedTransaction
 from moldau.errors import KafkaError, kafka_error
 from moldau.wire.records.crc import crc32c
 

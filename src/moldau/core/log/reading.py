@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import msgspec
 
-from moldau.core.log.damage import DamagedBatchError
-from moldau.core.log.health import DirectoryHealth
-from moldau.core.log.inspection import Extent, inspect, repair_indexes
-from moldau.core.log.offset_index import OffsetIndex
-from moldau.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, IndexCache, Segment
+from moldau.core.log.directories.health import DirectoryHealth
+from moldau.core.log.files.offset_index import OffsetIndex
+from moldau.core.log.files.segment import INDEX_SUFFIX, LOG_SUFFIX, IndexCache, Segment
+from moldau.core.log.recovery.damage import DamagedBatchError
+from moldau.core.log.recovery.inspection import Extent, inspect, repair_indexes
 from moldau.ports import Disk, File
 from moldau.types import Buffer
 from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from moldau.core.log.damage import DamagedBatchError, follow_batches
-from moldau.core.log.offset_index import OffsetIndex
-from moldau.core.log.segment import Segment, load_offset_index, load_time_index
+from moldau.core.log.files.offset_index import OffsetIndex
+from moldau.core.log.files.segment import Segment, load_offset_index, load_time_index
+from moldau.core.log.recovery.damage import DamagedBatchError, follow_batches
 from moldau.errors import ProtocolError
 from moldau.ports import File
 from moldau.wire.records.batch import LENGTH_OVERHEAD

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from moldau.core.log.files.transaction_index import AbortedTransaction
 from moldau.core.log.log import Appended, AppendOrigin, Log
 from moldau.core.log.reading import HOLD_ANY, Read
-from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
 from moldau.core.replication.follower import Follower

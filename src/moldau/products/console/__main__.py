@@ -11,7 +11,7 @@ from moldau.products.service.logins.opened import Opening
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="moldau page")
+    parser = argparse.ArgumentParser(prog="moldau console")
     parser.add_argument("--fd", type=int, required=True, help="a listening socket that was inherited")
     parser.add_argument(
         "--access", nargs="+", required=True, help="NAME=VALUE, of Kafka's clients; secrets as references"

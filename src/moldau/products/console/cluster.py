@@ -26,7 +26,7 @@ from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.ports import Dialer
 from moldau.products.features import features_not_served
-from moldau.products.pipelines.core.note import CommitNote, read_notes
+from moldau.products.pipelines.core.commit_metadata import CommitNote, read_notes
 from moldau.transport.access import open_admin
 from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition

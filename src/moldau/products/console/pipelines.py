@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from moldau.products.console.cluster import GroupFacts, LagRow, TopicFacts, total
-from moldau.products.pipelines.core.note import DEAD_LETTERS_SUFFIX, GROUP_PREFIX
+from moldau.products.pipelines.core.commit_metadata import DEAD_LETTERS_SUFFIX, GROUP_PREFIX
 from moldau.products.service.look.history import Series
 from moldau.products.service.look.plan import Box, Edge
 from moldau.products.service.look.words import show_count, show_duration, show_rate, visible
@@ -77,7 +77,7 @@ def pipelines_of(groups: Sequence[GroupFacts], topics: Sequence[TopicFacts]) -> 
 def _facts(group: GroupFacts, topics: dict[str, TopicFacts], here: str) -> PipelineFacts:
     note = group.note.pipeline
     name = note.pipeline if note is not None else group.group_id.removeprefix(GROUP_PREFIX) or group.group_id
-    page = note.page if note is not None and note.page is not None and _is_of(name, note.page) else name
+    page = note.spec if note is not None and note.spec is not None and _is_of(name, note.spec) else name
     named = note.dead_letters if note is not None else ()
     letters = [topics[each] for each in (named or _letters_by_name(name, topics)) if each in topics]
     return PipelineFacts(

@@ -29,7 +29,7 @@ from moldau.products.console.cluster import Cluster, ClusterError, ConfigFacts, 
 from moldau.products.console.cluster_state import MAX_ROWS, ClusterWatch, is_whole
 from moldau.products.console.core.browsing import COUNTS, MAX_PARTITIONS, Question, read_question, write_next
 from moldau.products.console.core.shown import ShownRecord
-from moldau.products.console.letters import Letter, LettersWatch
+from moldau.products.console.dead_letters import Letter, LettersWatch
 from moldau.products.console.pipelines import (
     PipelineFacts,
     Standing,

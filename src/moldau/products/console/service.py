@@ -24,8 +24,8 @@ class Console:
         self.opening = opening
         values = None if registry is None else RegisteredValues(registry)
         left: list[Callable[[Person], None]] = []
-        entrance = entrance_of("page", opening, access, ended=lambda person: left[0](person))
-        self.service = Service("page", entrance.admit)
+        entrance = entrance_of("console", opening, access, ended=lambda person: left[0](person))
+        self.service = Service("console", entrance.admit)
         self.desks = Desks(self.service, access, values, entrance.acts_as)
         left.append(self.desks.left)
         entrance.join(self.service)

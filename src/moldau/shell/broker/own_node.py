@@ -17,7 +17,7 @@ from moldau.types import BrokerId, TopicPartition
 
 
 class OwnNode(msgspec.Struct, frozen=True):
-    """The doors of the node, the loop that the broker lives on, and the settings in force."""
+    """The ports of the node, the loop that the broker lives on, and the settings in force."""
 
     node_id: BrokerId
     settings: DynamicSettings

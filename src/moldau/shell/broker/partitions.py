@@ -11,8 +11,8 @@ from functools import partial
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.configs import min_insync_replicas_of_leader
-from moldau.core.log.directories import LogDirectories
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directories import LogDirectories
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import (
@@ -28,12 +28,12 @@ from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import ReplicationSettings
 from moldau.core.replication.throttles import FOLLOWER_THROTTLED, LEADER_THROTTLED, throttled_replicas
 from moldau.errors import KafkaError, MoldauError, StorageFailedError, StorageFullError, kafka_error
-from moldau.shell.broker.checkpoints import Checkpoints
-from moldau.shell.broker.directory_reports import DirectoryReports
-from moldau.shell.broker.flusher import Flusher
-from moldau.shell.broker.log_settings import LogSettingsByOverrides
+from moldau.shell.broker.cluster.directory_reports import DirectoryReports
+from moldau.shell.broker.logs.checkpoints import Checkpoints
+from moldau.shell.broker.logs.flusher import Flusher
+from moldau.shell.broker.logs.log_settings import LogSettingsByOverrides
 from moldau.shell.broker.own_node import OwnNode
-from moldau.shell.broker.replication import Replication
+from moldau.shell.broker.replicas.replication import Replication
 from moldau.shell.broker.traffic import Traffic
 from moldau.shell.broker.waits import PartitionWaits
 from moldau.types import ZERO_UUID, Offset, TopicPartition, Uuid, uuid_to_text

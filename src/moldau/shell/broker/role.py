@@ -19,20 +19,20 @@ from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
 from moldau.errors import InvariantError, KafkaError, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
-from moldau.shell.broker.announcements import announce
-from moldau.shell.broker.checkpoints import Checkpoints
-from moldau.shell.broker.directory_reports import DirectoryReports
+from moldau.shell.broker.cluster.announcements import announce
+from moldau.shell.broker.cluster.directory_reports import DirectoryReports
+from moldau.shell.broker.cluster.other_brokers import OtherBrokers
+from moldau.shell.broker.cluster.topic_creation import ProducerIds, TopicCreation
 from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.fetch_turns import FetchTurns
-from moldau.shell.broker.flusher import Flusher
-from moldau.shell.broker.full_directories import FullDirectories
-from moldau.shell.broker.moves import ReplicaMoves
-from moldau.shell.broker.other_brokers import OtherBrokers
+from moldau.shell.broker.logs.checkpoints import Checkpoints
+from moldau.shell.broker.logs.flusher import Flusher
+from moldau.shell.broker.logs.full_directories import FullDirectories
+from moldau.shell.broker.logs.moves import ReplicaMoves
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.quotas import BrokerQuotas
-from moldau.shell.broker.replication import Replication
-from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
+from moldau.shell.broker.replicas.replication import Replication
 from moldau.shell.broker.waits import PartitionWaits
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import ResponseMemory
@@ -44,11 +44,11 @@ from moldau.transport.network import Network
 from moldau.types import BrokerId, TopicPartition, Uuid
 
 if TYPE_CHECKING:
-    from moldau.core.log.directories import LogDirectories
-    from moldau.core.log.directory import LogDirectory
-    from moldau.shell.broker.controller_channel import Client
-    from moldau.shell.broker.coordinators import Coordinators
-    from moldau.shell.broker.transactions import TransactionCoordinators
+    from moldau.core.log.directories.directories import LogDirectories
+    from moldau.core.log.directories.directory import LogDirectory
+    from moldau.shell.broker.cluster.controller_channel import Client
+    from moldau.shell.broker.coordination.groups import Coordinators
+    from moldau.shell.broker.coordination.transactions import TransactionCoordinators
     from moldau.wire.protocol.messages.cluster import DescribeQuorumResponse
 from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
 
@@ -129,8 +129,8 @@ class Broker:
         self._lasting_tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self.dynamic_settings = in_force = DynamicSettings(settings, log)
         spawn, spawn_lasting, failed = self._tasks.spawn, self.spawn_lasting, self.directory_failed
-        doors = clock, random, workers, pauses, telemetry, log
-        node = self.own_node = OwnNode(node_id, in_force, loop, *doors, spawn, spawn_lasting, failed, self.no_room)
+        ports = clock, random, workers, pauses, telemetry, log
+        node = self.own_node = OwnNode(node_id, in_force, loop, *ports, spawn, spawn_lasting, failed, self.no_room)
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
@@ -176,7 +176,7 @@ class Broker:
     def coordinators(self) -> Coordinators:
         """Made at first use: a broker that serves no group loads nothing for it."""
         if self._coordinators is None:
-            from moldau.shell.broker.coordinators import Coordinators
+            from moldau.shell.broker.coordination.groups import Coordinators
 
             self._coordinators = Coordinators(
                 self.own_node,
@@ -192,13 +192,13 @@ class Broker:
     def transactions(self) -> TransactionCoordinators:
         """The coordinators of transactions, made at first use, as `coordinators`."""
         if self._transactions is None:
-            from moldau.shell.broker.cluster_transaction_door import ClusterTransactionDoor
-            from moldau.shell.broker.transaction_door import LocalTransactionDoor
-            from moldau.shell.broker.transactions import TransactionCoordinators
+            from moldau.shell.broker.coordination.cluster_transaction_port import ClusterTransactionPort
+            from moldau.shell.broker.coordination.transaction_port import LocalTransactionPort
+            from moldau.shell.broker.coordination.transactions import TransactionCoordinators
 
             log = self.partitions, self.flusher
             moved = self.partition_appended
-            own = LocalTransactionDoor(
+            own = LocalTransactionPort(
                 self.own_node,
                 *log,
                 self.waits,
@@ -206,9 +206,9 @@ class Broker:
                 lambda *asked: self.coordinators.end_transaction(*asked),
                 lambda *asked, **how: self.transactions.add_partitions(*asked, **how),
             )
-            door = ClusterTransactionDoor(self.own_node, self.partitions, own, self.others)
+            port = ClusterTransactionPort(self.own_node, self.partitions, own, self.others)
             self._transactions = TransactionCoordinators(
-                self.own_node, *log, moved, self.topic_creation.create, self.producer_ids, own, door
+                self.own_node, *log, moved, self.topic_creation.create, self.producer_ids, own, port
             )
         return self._transactions
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.reading import BatchInFile
+from moldau.core.log.recovery.damage import DamagedBatchError
 from moldau.errors import StorageFailedError
 from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Buffer

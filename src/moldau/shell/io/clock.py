@@ -1,4 +1,4 @@
-"""The machine's clocks behind the Clock door."""
+"""The machine's clocks behind the Clock port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file system behind the Disk door.
+"""The file system behind the Disk port.
 
 How descriptors are kept few. A node with 20,000 partitions has more files than descriptors, so an `OsFile` holds its
 descriptor only as long as it is among the lately used ones (second-chance order over all files of the disk) and opens
@@ -53,7 +53,7 @@ def _is_same_file(descriptor: int, absolute: str) -> bool:
 
 
 def _translated(error: OSError, doing: str, path: str) -> MoldauError | OSError:
-    """The error of the Disk door for an error of the operating system; a missing file stays FileNotFoundError."""
+    """The error of the Disk port for an error of the operating system; a missing file stays FileNotFoundError."""
     if isinstance(error, FileNotFoundError):
         return error
     reason = f"{doing} {path}: {os.strerror(error.errno) if error.errno else error}"

@@ -1,4 +1,4 @@
-"""The kernel's randomness behind the Random door."""
+"""The kernel's randomness behind the Random port."""
 
 from __future__ import annotations
 

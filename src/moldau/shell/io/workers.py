@@ -1,4 +1,4 @@
-"""Threads behind the Workers door: for fsync, compression and cold reads, which release the GIL."""
+"""Threads behind the Workers port: for fsync, compression and cold reads, which release the GIL."""
 
 from __future__ import annotations
 

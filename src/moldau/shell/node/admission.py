@@ -14,7 +14,7 @@ from moldau.ports import Clock
 from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.bounds import NEVER_MS, ConnectionLimits
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def shares_of_connections(settings: BrokerSettings, max_open: int | None) -> tup
 
 
 def new_admission(
-    settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry, *, max_open: int | None = None
+    settings: BrokerSettings, ports: NodePorts, log: EventLog, telemetry: Telemetry, *, max_open: int | None = None
 ) -> ConnectionAdmission:
     """Admits the connections of a node that starts: by its file of settings alone, until its metadata is read. As in
     Kafka the listener between brokers is protected where clients have another one."""
@@ -48,7 +48,7 @@ def new_admission(
     return ConnectionAdmission(
         quotas,
         asyncio.get_running_loop(),
-        doors.clock,
+        ports.clock,
         log,
         telemetry,
         max_open=max_open,

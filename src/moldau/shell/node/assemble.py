@@ -1,4 +1,4 @@
-"""Settings and doors in, a running node out: quorum, logs, broker, listeners, in the order in which they need each
+"""Settings and ports in, a running node out: quorum, logs, broker, listeners, in the order in which they need each
 other; and back again at the end."""
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from moldau.shell.node.authentication import NodeAuthentication
 from moldau.shell.node.authorization import new_authorizer
 from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.cordoned import when_cordoned
-from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_metadata
 from moldau.shell.node.open_listeners import warn_of_open_listeners
+from moldau.shell.node.ports import NodePorts
 from moldau.shell.node.registered import RegisteredAddresses, voters_at
 from moldau.shell.node.tls import NodeTls
 from moldau.shell.peers.logins import with_logins
@@ -41,10 +41,10 @@ from moldau.types import BrokerId, counted
 
 if TYPE_CHECKING:
     from moldau.core.authorization.authorizer import StandardAuthorizer
-    from moldau.core.log.directories import LogDirectories
-    from moldau.shell.broker.controller_channel import ControllerChannel
-    from moldau.shell.broker.heartbeats import Heartbeats
-    from moldau.shell.broker.housekeeping import Housekeeping
+    from moldau.core.log.directories.directories import LogDirectories
+    from moldau.shell.broker.cluster.controller_channel import ControllerChannel
+    from moldau.shell.broker.cluster.heartbeats import Heartbeats
+    from moldau.shell.broker.logs.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.background import BackgroundTasks
     from moldau.shell.network.dispatch import Dispatcher
@@ -63,17 +63,17 @@ class Node:
     """A broker, a controller or both in one process, as `process.roles` says. Used from one loop; a listener with port
     0 picks a port."""
 
-    def __init__(self, settings: BrokerSettings, doors: Doors) -> None:
+    def __init__(self, settings: BrokerSettings, ports: NodePorts) -> None:
         self.settings = settings
-        self.doors = doors
+        self.ports = ports
         self.telemetry = Telemetry(settings.moldau_metric_series)
-        self.log = EventLog(doors.clock, settings.node_id, new_audit(settings, doors.clock, self.telemetry))
+        self.log = EventLog(ports.clock, settings.node_id, new_audit(settings, ports.clock, self.telemetry))
         self.node_id = BrokerId(settings.node_id)
         self.failure: InvariantError | StorageFailedError | None = None
         """Why the node stopped by itself, if it did."""
         self.stopped: asyncio.Event = asyncio.Event()
         """Set once the node serves no more, for whatever reason."""
-        self._network: Network = doors.network
+        self._network: Network = ports.network
         self._tls: NodeTls | None = None
         self._listeners: list[Listener] = []
         self._directories: NodeDirectories | None = None
@@ -84,8 +84,8 @@ class Node:
         self._controller_addresses: tuple[BrokerListener, ...] = (first,)
         """What the voters record says of the controller, which needs no socket while it is the only one."""
         is_for_others = bool(settings.controller_endpoints) or not settings.is_alone
-        self._addresses = RegisteredAddresses(settings, doors, self.log, is_for_others=is_for_others)
-        self._authentication = NodeAuthentication(settings, doors, self.log, self.telemetry)
+        self._addresses = RegisteredAddresses(settings, ports, self.log, is_for_others=is_for_others)
+        self._authentication = NodeAuthentication(settings, ports, self.log, self.telemetry)
         self._dispatcher: Dispatcher | None = None
         self._authorizer: StandardAuthorizer | None = None
         self._quorum: QuorumRole | None = None
@@ -164,7 +164,7 @@ class Node:
         """
         from moldau.shell.node.directories import NodeDirectories
 
-        directories = self._directories = NodeDirectories(self.doors, self.log)
+        directories = self._directories = NodeDirectories(self.ports, self.log)
         try:
             directories.lock()
         except BaseException:
@@ -183,8 +183,8 @@ class Node:
         settings = self.settings
         memory_bytes = settings.queued_max_request_bytes
         if memory_bytes <= 0:
-            memory_bytes = min(settings.moldau_request_memory_bytes, self.doors.physical_memory_bytes // 4)
-        for_clients, for_controllers = shares_of_connections(settings, self.doors.max_open_connections)
+            memory_bytes = min(settings.moldau_request_memory_bytes, self.ports.physical_memory_bytes // 4)
+        for_clients, for_controllers = shares_of_connections(settings, self.ports.max_open_connections)
         group = self._group = ConnectionGroup(
             asyncio.get_running_loop(),
             connection_limits(settings),
@@ -192,15 +192,15 @@ class Node:
             ResponseMemory(settings.moldau_response_memory_bytes, self.telemetry),
             self.log,
             self.telemetry,
-            new_admission(settings, self.doors, self.log, self.telemetry, max_open=for_clients),
+            new_admission(settings, self.ports, self.log, self.telemetry, max_open=for_clients),
         )
         group.show_memory()
-        tls = self._tls = NodeTls(settings, self.log, self.doors.clock.now_ms, self.telemetry)
-        self._network = with_logins(tls.secured(self.doors.network), settings, self.doors.random, self.doors.workers)
+        tls = self._tls = NodeTls(settings, self.log, self.ports.clock.now_ms, self.telemetry)
+        self._network = with_logins(tls.secured(self.ports.network), settings, self.ports.random, self.ports.workers)
         warn_of_open_listeners(settings, self.log)
-        self._audit = start_audit(settings, self.doors.workers, self.log, self._background)
+        self._audit = start_audit(settings, self.ports.workers, self.log, self._background)
         if tls.is_used:
-            self._background().spawn(tls.watch(self.doors.workers))
+            self._background().spawn(tls.watch(self.ports.workers))
         await self._authentication.load_keys(self._background().spawn)
         for endpoint in settings.listeners:
             asked, certified = self._authentication.of_listener(endpoint.name, group), tls.principal_of(endpoint.name)
@@ -212,7 +212,7 @@ class Node:
         return group
 
     async def _listen_for_controllers(self, endpoints: Sequence[Endpoint], tls: NodeTls, max_open: int | None) -> None:
-        admission = new_admission(self.settings, self.doors, self.log, self.telemetry, max_open=max_open)
+        admission = new_admission(self.settings, self.ports, self.log, self.telemetry, max_open=max_open)
         listener = self._controller_listener = ControllerListener(
             connection_limits(self.settings), admission, self.log, self.telemetry, self._authentication
         )
@@ -232,16 +232,16 @@ class Node:
 
         from moldau.shell.node.operations import Operations
 
-        operations = Operations(asyncio.get_running_loop(), self.doors.clock, self.telemetry, time.perf_counter, group)
+        operations = Operations(asyncio.get_running_loop(), self.ports.clock, self.telemetry, time.perf_counter, group)
         self.operations = operations
-        await operations.listen(self.doors.network, self.settings, self._tls, self.log)
+        await operations.listen(self.ports.network, self.settings, self._tls, self.log)
 
     async def _assemble(self, directories: NodeDirectories, group: ConnectionGroup) -> None:
         """Format if new, then quorum, logs, broker, registration."""
         first = self._controller_addresses[0]
         properties, logs = directories.open(self.node_id, first, is_alone=self.settings.is_alone)
         self._logs = logs
-        pauses = Pauses(asyncio.get_running_loop(), self.doors.timer_ns)
+        pauses = Pauses(asyncio.get_running_loop(), self.ports.timer_ns)
         quorum = await self._start_quorum(properties, logs, pauses)
         channel = self._new_channel(quorum, CONTROLLER_TIMEOUT_MS)
         if self.settings.is_controller:
@@ -261,16 +261,16 @@ class Node:
         """What the metadata says, and, of a controller, a vote in it."""
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
-        doors = self.doors
+        ports = self.ports
         points = self._controller_addresses
         identity = VoterIdentity(self.node_id, properties.cluster_id, properties.directory_id, points)
         quorum = self._quorum = QuorumRole(
             identity=identity,
             settings=self.settings,
-            disk=doors.disk,
-            clock=doors.clock,
-            random=doors.random,
-            workers=doors.workers,
+            disk=ports.disk,
+            clock=ports.clock,
+            random=ports.random,
+            workers=ports.workers,
             pauses=pauses,
             event_log=self.log,
             network=self._network,
@@ -291,7 +291,7 @@ class Node:
         from moldau.core.metadata.random_uuid import random_uuid
         from moldau.shell.quorum.controller_registration import register_controller, registration_of
 
-        registration = registration_of(self.node_id, random_uuid(self.doors.random), self._controller_addresses)
+        registration = registration_of(self.node_id, random_uuid(self.ports.random), self._controller_addresses)
         self._background().spawn(register_controller(registration, channel.submit, self.log))
 
     async def _start_broker(
@@ -303,24 +303,24 @@ class Node:
         response_memory: ResponseMemory,
     ) -> Broker:
         """Registered, and known to serve."""
-        from moldau.shell.broker.housekeeping import Housekeeping
+        from moldau.shell.broker.logs.housekeeping import Housekeeping
         from moldau.shell.broker.role import Broker
         from moldau.shell.node.stored_logs import StoredLogs
 
-        doors, settings = self.doors, self.settings
+        ports, settings = self.ports, self.settings
         if self.operations is not None:
             self.operations.status.recovering()
-        stored = StoredLogs(self.node_id, settings, doors, self.log, logs)
+        stored = StoredLogs(self.node_id, settings, ports, self.log, logs)
         stored.settle_strays(quorum)
         await stored.open(quorum.image, pauses.pause_long)
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,
             loop=asyncio.get_running_loop(),
-            clock=doors.clock,
-            random=doors.random,
-            disk=doors.disk,
-            workers=doors.workers,
+            clock=ports.clock,
+            random=ports.random,
+            disk=ports.disk,
+            workers=ports.workers,
             network=self._network,
             pauses=pauses,
             telemetry=self.telemetry,
@@ -328,7 +328,7 @@ class Node:
             logs=logs,
             controller=channel,
             response_memory=response_memory,
-            physical_memory_bytes=doors.physical_memory_bytes,
+            physical_memory_bytes=ports.physical_memory_bytes,
             on_invariant_broken=self._invariant_broken,
             on_directory_failed=self._directory_failed,
         )
@@ -360,14 +360,14 @@ class Node:
             on_invariant_broken=self._invariant_broken,
         )
         dispatcher.serve(AdministeredController(quorum, self.settings), controller_specs())
-        follow_client_quotas(dispatcher, quorum, self.settings, self.doors.clock)
+        follow_client_quotas(dispatcher, quorum, self.settings, self.ports.clock)
         listener.serve(dispatcher)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
         from moldau.core.metadata.features import REGISTERED_FEATURES
-        from moldau.shell.broker.clock_watch import watch_clock
-        from moldau.shell.broker.life_cycle import LifeCycle
+        from moldau.shell.broker.cluster.clock_watch import watch_clock
+        from moldau.shell.broker.cluster.life_cycle import LifeCycle
         from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest
 
         names = (endpoint.name for endpoint in self.settings.listeners)
@@ -403,7 +403,7 @@ class Node:
         """On a way of their own to the controller: nothing that takes long there holds them back."""
         from moldau.core.controller.sessions import PATIENCE_SHARE
         from moldau.core.metadata.features import can_cordon
-        from moldau.shell.broker.heartbeats import Heartbeats
+        from moldau.shell.broker.cluster.heartbeats import Heartbeats
 
         settings = self.settings
         channel = self._new_channel(quorum, settings.broker_session_timeout_ms // PATIENCE_SHARE)
@@ -423,7 +423,7 @@ class Node:
         return heartbeats
 
     def _new_channel(self, quorum: QuorumRole, timeout_ms: int) -> ControllerChannel:
-        from moldau.shell.broker.controller_channel import ControllerChannel
+        from moldau.shell.broker.cluster.controller_channel import ControllerChannel
 
         channel = ControllerChannel(quorum, self._network, timeout_ms)
         self._channels.append(channel)
@@ -443,7 +443,7 @@ class Node:
             group.request_memory,
             authorizer=self._authorizer,
             timer=None if self.operations is None else self.operations.timer,
-            quota_timer_ns=self.doors.timer_ns,
+            quota_timer_ns=self.ports.timer_ns,
             on_invariant_broken=self._invariant_broken,
         )
         follow_quotas(dispatcher, group.admission, broker)
@@ -476,7 +476,7 @@ class Node:
 
     async def stop(self) -> None:
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
-        from moldau.shell.broker.life_cycle import LifeCycle, in_time
+        from moldau.shell.broker.cluster.life_cycle import LifeCycle, in_time
 
         if self.operations is not None:
             self.operations.status.stopping()

@@ -16,8 +16,8 @@ from moldau.shell.network.authenticating import ListenerAuthentication, close_wi
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.reply import Authenticator
-from moldau.shell.node.doors import Doors
 from moldau.shell.node.issuer_keys import IssuerKeys, Spawn
+from moldau.shell.node.ports import NodePorts
 from moldau.telemetry import Telemetry
 from moldau.wire.protocol.security_protocols import has_sasl
 
@@ -30,9 +30,9 @@ SECRET_BYTES = 32
 class NodeAuthentication:
     """One per node. Costs a node whose listeners ask for no authentication nothing."""
 
-    def __init__(self, settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry) -> None:
+    def __init__(self, settings: BrokerSettings, ports: NodePorts, log: EventLog, telemetry: Telemetry) -> None:
         self._settings = settings
-        self._doors = doors
+        self._ports = ports
         self._log = log
         self._telemetry = telemetry
         self._listeners: dict[str, ListenerMechanisms] = {}
@@ -49,7 +49,7 @@ class NodeAuthentication:
         names = [endpoint.name for endpoint in (*settings.listeners, *settings.controller_endpoints)]
         secured = [sasl_settings(name, settings) for name in names if has_sasl(settings.protocol_of(name))]
         if secured:
-            self._keys = IssuerKeys(self._doors.clock, self._doors.workers, self._log, self._telemetry, spawn)
+            self._keys = IssuerKeys(self._ports.clock, self._ports.workers, self._log, self._telemetry, spawn)
             await self._keys.load(each.bearer for each in secured if each.bearer is not None)
 
     def of_listener(self, name: str, group: ConnectionGroup) -> Authenticator | None:
@@ -57,18 +57,18 @@ class NodeAuthentication:
         if not has_sasl(self._settings.protocol_of(name)):
             return None
         if self._shared is None:
-            secret = self._doors.random.random_bytes(SECRET_BYTES)
+            secret = self._ports.random.random_bytes(SECRET_BYTES)
             attempts = FailedAttempts(self._settings.connection_failed_authentication_delay_ms)
             self._shared = secret, ScramDirectory(secret, self._users_at_first), attempts
         secret, directory, attempts = self._shared
         of_listener, key = sasl_settings(name, self._settings), self._settings.delegation_token_secret_key
-        tokens = None if key is None else TokenLogins(key, directory, self._doors.clock.now_ms)
+        tokens = None if key is None else TokenLogins(key, directory, self._ports.clock.now_ms)
         exchange = None if self._keys is None else self._keys.new_exchange
-        mechanisms = ListenerMechanisms(of_listener, directory, self._doors.random, secret, tokens, exchange)
+        mechanisms = ListenerMechanisms(of_listener, directory, self._ports.random, secret, tokens, exchange)
         self._listeners[name] = mechanisms
         if group not in self._groups:
             self._groups.append(group)
-        listener = ListenerAuthentication(mechanisms, attempts, self._doors.clock, self._log, self._telemetry)
+        listener = ListenerAuthentication(mechanisms, attempts, self._ports.clock, self._log, self._telemetry)
         return listener.authenticator(group)
 
     def follow(self, quorum: QuorumRole) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.core.config.broker_settings import BrokerSettings
 
 if TYPE_CHECKING:
-    from moldau.core.log.directories import LogDirectories
+    from moldau.core.log.directories.directories import LogDirectories
     from moldau.shell.broker.role import Broker
 
 

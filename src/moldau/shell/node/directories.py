@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.core.log.directories import LogDirectories
-from moldau.core.log.directory import LogDirectory
-from moldau.core.log.segment import IndexCache
+from moldau.core.log.directories.directories import LogDirectories
+from moldau.core.log.directories.directory import LogDirectory
+from moldau.core.log.files.segment import IndexCache
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.errors import MoldauError, StorageFailedError, StorageFullError
@@ -33,7 +33,7 @@ from moldau.types import BrokerId
 
 if TYPE_CHECKING:
     from moldau.ports import Disk
-    from moldau.shell.node.doors import Doors
+    from moldau.shell.node.ports import NodePorts
 
 LOCK_FILE = ".lock"
 
@@ -41,19 +41,19 @@ LOCK_FILE = ".lock"
 class NodeDirectories:
     """The log directories of one node; `lock`, then `open`, at the end `unlock`."""
 
-    def __init__(self, doors: Doors, log: EventLog) -> None:
-        self._doors = doors
+    def __init__(self, ports: NodePorts, log: EventLog) -> None:
+        self._ports = ports
         self._log = log
         self._disks: list[tuple[Disk, str]] = []
-        self._unopened: list[str] = list(doors.unopened_paths)
+        self._unopened: list[str] = list(ports.unopened_paths)
         self._releases: list[Callable[[], None]] = []
 
     def lock(self) -> None:
         """Raises MoldauError where a directory is in use by another broker."""
         for path in self._unopened:
             self._log.error("log directory offline", f"{path} cannot be opened and is left out")
-        for place, disk in enumerate((self._doors.disk, *self._doors.further_disks)):
-            paths = self._doors.paths
+        for place, disk in enumerate((self._ports.disk, *self._ports.further_disks)):
+            paths = self._ports.paths
             path = paths[place] if place < len(paths) else f"memory-{place}"
             try:
                 self._releases.append(disk.lock(LOCK_FILE))
@@ -115,7 +115,7 @@ class NodeDirectories:
         node_id: BrokerId,
         controller_listener: BrokerListener,
     ) -> MetaProperties:
-        doors, now_ms = self._doors, self._doors.clock.now_ms()
+        ports, now_ms = self._ports, self._ports.clock.now_ms()
         properties = read_meta_properties(disk)
         if properties is None and first is None:
             used = find_use(disk)
@@ -126,10 +126,10 @@ class NodeDirectories:
                 )
             self._check_nobody_is_formatted()
             return format_directory(
-                disk, doors.random, now_ms=now_ms, node_id=node_id, controller_listener=controller_listener
+                disk, ports.random, now_ms=now_ms, node_id=node_id, controller_listener=controller_listener
             )
         if properties is None and first is not None:
-            return format_further_directory(disk, doors.random, first, now_ms=now_ms)
+            return format_further_directory(disk, ports.random, first, now_ms=now_ms)
         if properties is None or properties.node_id != node_id:
             other = node_id if properties is None else properties.node_id
             raise StorageFormatError(f"{path} belongs to node {other}, but node.id is {node_id}")

@@ -16,8 +16,8 @@ from moldau.types import METADATA_PARTITION, TopicPartition, counted
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
-    from moldau.core.log.cut import Cut
-    from moldau.core.log.directories import LogDirectories
+    from moldau.core.log.directories.directories import LogDirectories
+    from moldau.core.log.recovery.cut import Cut
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.event_log import EventLog
     from moldau.shell.quorum.role import QuorumRole

@@ -1,4 +1,4 @@
-"""One node as a process: real doors, signals, exit code. What `moldau up` runs."""
+"""One node as a process: real ports, signals, exit code. What `moldau up` runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.collector import keep_collections_short
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.transport.network import TcpNetwork
 
 DEFAULT_MEMORY_BYTES = 4 << 30
@@ -51,7 +51,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
     try:
         descriptors = share_out(raise_descriptor_limit(), wanted_files=settings.moldau_open_files)
         opened = open_disks(data_directory, settings, descriptors.files)
-        doors = Doors(
+        ports = NodePorts(
             clock=SystemClock(),
             timer_ns=time.perf_counter_ns,
             random=SystemRandom(),
@@ -65,7 +65,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
             physical_memory_bytes=physical_memory_bytes(),
             max_open_connections=descriptors.connections,
         )
-        node = Node(settings, doors)
+        node = Node(settings, ports)
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -93,11 +93,11 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
 
 
 def open_disk(data_directory: str | None, settings: BrokerSettings, max_open_files: int | None = None) -> Disk:
-    """The disk door of a data directory, which is made if absent; None: memory. Raises MoldauError, OSError.
+    """The disk port of a data directory, which is made if absent; None: memory. Raises MoldauError, OSError.
 
     `max_open_files`: of all log directories together, `moldau.open.files` if None."""
     if data_directory is None:
-        from moldau.shell.io.twins.memory_disk import MemoryDisk
+        from moldau.shell.io.simulated.memory_disk import MemoryDisk
 
         return MemoryDisk()
     from moldau.shell.io.disk import OsDisk
@@ -108,7 +108,7 @@ def open_disk(data_directory: str | None, settings: BrokerSettings, max_open_fil
 
 
 class OpenedDisks(msgspec.Struct, frozen=True):
-    """The doors of `log.dirs` that could be opened, with their absolute paths, and the paths of the others."""
+    """The ports of `log.dirs` that could be opened, with their absolute paths, and the paths of the others."""
 
     disks: tuple[Disk, ...]
     paths: tuple[str, ...]

@@ -14,10 +14,10 @@ import msgspec
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.survivor import Survivor, survive
-from moldau.core.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, encode_offsets
-from moldau.core.log.directory import LogDirectory, parse_directory_name
-from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.directories.directory import LogDirectory, parse_directory_name
+from moldau.core.log.directories.health import DirectoryHealth
+from moldau.core.log.files.checkpoint import HIGH_WATERMARK_CHECKPOINT, encode_offsets
+from moldau.core.log.files.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, build_metadata_batch
 from moldau.core.metadata.fold import MetadataFold
@@ -26,7 +26,7 @@ from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
 from moldau.core.raft.steps import QuorumState
 from moldau.core.raft.voters import VoterSet
 from moldau.ports import Disk
-from moldau.shell.broker.log_settings import LogSettingsByOverrides
+from moldau.shell.broker.logs.log_settings import LogSettingsByOverrides
 from moldau.shell.io.dry_run import DryRunDisk
 from moldau.shell.node.storage_format import KRAFT_VERSION, MetaProperties, read_meta_properties
 from moldau.shell.quorum.metadata_log import fold_log, open_log

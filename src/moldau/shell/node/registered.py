@@ -10,7 +10,7 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.shell.io.host_name import is_loopback_name
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.wire.protocol.messages.broker_lifecycle import RegisteredListener
 from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
 
@@ -28,9 +28,9 @@ def voters_at(listener_name: str, settings: BrokerSettings) -> VoterSet | None:
 class RegisteredAddresses:
     """Of one node, which others reach or (`is_for_others` is False) which nobody ever joins: that one needs no name."""
 
-    def __init__(self, settings: BrokerSettings, doors: Doors, log: EventLog, *, is_for_others: bool) -> None:
+    def __init__(self, settings: BrokerSettings, ports: NodePorts, log: EventLog, *, is_for_others: bool) -> None:
         self._settings = settings
-        self._doors = doors
+        self._ports = ports
         self._log = log
         self._is_for_others = is_for_others
         self.name: str | None = None
@@ -69,7 +69,7 @@ class RegisteredAddresses:
         if not self._is_for_others:
             return "localhost"
         if self.name is None:
-            self.name = self._doors.host_name()
+            self.name = self._ports.host_name()
         if is_loopback_name(self.name) and not self._settings.is_alone:
             self._log.warn(
                 "own address",

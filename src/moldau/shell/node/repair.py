@@ -11,19 +11,19 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
-from moldau.core.log.cut import set_aside
-from moldau.core.log.directory import LogDirectory, is_stray_name, parse_stray_name
-from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.directories.directory import LogDirectory, is_stray_name, parse_stray_name
+from moldau.core.log.directories.health import DirectoryHealth
+from moldau.core.log.files.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.core.log.files.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.log import Log
+from moldau.core.log.recovery.cut import set_aside
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.core.raft.voters import ReplicaKey
 from moldau.errors import MoldauError
 from moldau.ports import Disk
-from moldau.shell.broker.log_settings import LogSettingsByOverrides
+from moldau.shell.broker.logs.log_settings import LogSettingsByOverrides
 from moldau.shell.io.dry_run import DryRunDisk
 from moldau.shell.node.storage_format import read_meta_properties
 from moldau.shell.quorum.metadata_log import load_image, load_snapshot, load_voters, open_log

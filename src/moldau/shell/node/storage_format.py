@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from moldau.core.log.directory import parse_directory_name
+from moldau.core.log.directories.directory import parse_directory_name
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.core.log.strays import settle_strays, strays_of
+from moldau.core.log.directories.strays import settle_strays, strays_of
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.node.kept import tell_cuts, tell_logs
 from moldau.types import BrokerId, counted
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
-    from moldau.core.log.directories import LogDirectories
-    from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.directories.directories import LogDirectories
+    from moldau.core.log.directories.directory import LogDirectory
     from moldau.core.log.settings import LogSettings
     from moldau.core.metadata.image import MetadataImage
-    from moldau.shell.node.doors import Doors
+    from moldau.shell.node.ports import NodePorts
     from moldau.shell.quorum.role import QuorumRole
 
 MAX_NAMED_STRAYS = 100
@@ -28,11 +28,11 @@ class StoredLogs:
     """The logs of one broker; `settle_strays`, then `open`."""
 
     def __init__(
-        self, node_id: BrokerId, settings: BrokerSettings, doors: Doors, log: EventLog, logs: LogDirectories
+        self, node_id: BrokerId, settings: BrokerSettings, ports: NodePorts, log: EventLog, logs: LogDirectories
     ) -> None:
         self._node_id = node_id
         self._settings = settings
-        self._doors = doors
+        self._ports = ports
         self._log = log
         self._logs = logs
 
@@ -40,7 +40,7 @@ class StoredLogs:
         """What the metadata does not give to this broker is set aside, and named at each start."""
         from moldau.shell.quorum.metadata_log import removed_topic_ids
 
-        random, now_ms = self._doors.random, self._doors.clock.now_ms()
+        random, now_ms = self._ports.random, self._ports.clock.now_ms()
         removed = partial(removed_topic_ids, quorum.log)
         for done in settle_strays(self._logs, quorum.image, self._node_id, removed, random, now_ms):
             self._log.warn("stray log", done.sentence, about=done.path)
@@ -56,14 +56,14 @@ class StoredLogs:
     async def open(self, image: MetadataImage, pause: Callable[[], Awaitable[None]]) -> None:
         """Opens what lies in the directories, recovering it after a crash; with a `pause` behind each log."""
         from moldau.core.controller.configs import view_in_force
-        from moldau.shell.broker.log_settings import LogSettingsByOverrides
+        from moldau.shell.broker.logs.log_settings import LogSettingsByOverrides
 
         settings_of = LogSettingsByOverrides(view_in_force(image, self._settings)[0])
 
         def settings_for(topic: str) -> LogSettings:
             return settings_of(image.topic_configs(topic))
 
-        logs, clock = self._logs, self._doors.clock
+        logs, clock = self._logs, self._ports.clock
         started_ms = clock.monotonic_ms()
         recovered: dict[str, int] = {}
         for directory, log in logs.open_all(settings_for, clock.now_ms()):
@@ -78,7 +78,7 @@ class StoredLogs:
         tell_logs(self._log, logs)
         serving = [directory for directory in logs if not directory.health.is_offline]
         for path in logs.drop_duplicates(
-            partial(image.directory_of, self._node_id), image.topic_id, self._doors.random, clock.now_ms()
+            partial(image.directory_of, self._node_id), image.topic_id, self._ports.random, clock.now_ms()
         ):
             self._log.warn("moved partition", f"{path} was moved to another log directory and is removed")
         for directory in serving:
@@ -95,7 +95,7 @@ class StoredLogs:
             path = escape(directory.failed_flush) or "a file"
             message = f"{where}: the flush of {path} failed before this start: what was not flushed is written anew"
             self._log.warn("failed flush", message, about=where)
-        took_ms = self._doors.clock.monotonic_ms() - started_ms
+        took_ms = self._ports.clock.monotonic_ms() - started_ms
         logs = counted(log_count, "log")
         if directory.is_new:
             self._log.info("start", f"{where} is new", shutdown="none", logs=0, recovery_ms=took_ms)

@@ -8,11 +8,11 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.host import LoadedRecord
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, decode_clean_shutdown
-from moldau.core.log.flushed_offset import FlushedOffset
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.directories.health import DirectoryHealth
+from moldau.core.log.files.checkpoint import CLEAN_SHUTDOWN_MARK, decode_clean_shutdown
+from moldau.core.log.files.flushed_offset import FlushedOffset
+from moldau.core.log.files.segment import LOG_SUFFIX
 from moldau.core.log.log import Log
-from moldau.core.log.segment import LOG_SUFFIX
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from moldau.core.log.checkpoint import PARTITION_METADATA, encode_partition_metadata
-from moldau.core.log.flush import FlushPlan
-from moldau.core.log.flushed_offset import FlushedOffset
+from moldau.core.log.directories.room import release_spare
+from moldau.core.log.files.checkpoint import PARTITION_METADATA, encode_partition_metadata
+from moldau.core.log.files.flush import FlushPlan
+from moldau.core.log.files.flushed_offset import FlushedOffset
 from moldau.core.log.log import AppendOrigin, Log
-from moldau.core.log.room import release_spare
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, Snapshot
 from moldau.core.raft.messages import EndQuorumEpoch, Request, SnapshotId, Standing

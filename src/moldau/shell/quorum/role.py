@@ -31,9 +31,9 @@ from moldau.core.controller.requests import (
     QuorumDescription,
     SuspectBroker,
 )
-from moldau.core.log.cut import Cut
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.directories.health import DirectoryHealth
 from moldau.core.log.log import Log
+from moldau.core.log.recovery.cut import Cut
 from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage

@@ -11,8 +11,8 @@ All functions wait for the disk.
 
 from __future__ import annotations
 
-from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from moldau.core.log.flushed_offset import FlushedOffset
+from moldau.core.log.files.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.files.flushed_offset import FlushedOffset
 from moldau.core.metadata.snapshot import (
     METADATA_DIRECTORY,
     Snapshot,

@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.log.cleaning.retention import remove_files
 from moldau.core.log.log import Log
-from moldau.core.log.retention import remove_files
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.image_records import image_records
 from moldau.core.metadata.snapshot import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.directories.health import DirectoryHealth
+from moldau.core.log.files.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.log import Log
 from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from moldau.core.metadata.fold import MetadataFold

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from random import Random
 
-from moldau.shell.io.twins.memory_disk import Fault, Operation
+from moldau.shell.io.simulated.memory_disk import Fault, Operation
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.settings import Voters, voters_of
 from moldau.simulation.host_faults import HostFaults

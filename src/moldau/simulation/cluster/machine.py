@@ -9,8 +9,8 @@ from typing import Any
 
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
 from moldau.simulation.cluster.settings import (
     CONTROLLER_PORT,

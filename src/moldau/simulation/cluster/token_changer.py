@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.peers.logins import NetworkWithLogins
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.simulation.client import REQUEST_TIMEOUT_S, UnansweredError

@@ -13,8 +13,8 @@ from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.routed_client import RoutedClient
 from moldau.simulation.cluster.settings import Voters, brokers_of, host_of, node_ids_of, voters_of
 from moldau.simulation.cluster.watch import ClusterEvent, ClusterWatch
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.violation import ViolationError
 from moldau.types import Uuid
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from moldau.core.log.flush import FlushPlan
-from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
+from moldau.core.log.cleaning.retention import remove_files
+from moldau.core.log.files.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.files.flush import FlushPlan
+from moldau.core.log.files.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.log import Log
-from moldau.core.log.retention import remove_files
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.snapshot import (
     METADATA_DIRECTORY,
@@ -17,7 +17,7 @@ from moldau.core.metadata.snapshot import (
 from moldau.core.raft.messages import NO_SNAPSHOT, SnapshotId
 from moldau.core.raft.voters import VoterHistory, VoterSet, voter_sets_in
 from moldau.shell.quorum.snapshot_files import PART_SUFFIX, found_snapshots, path_of
-from moldau.simulation.doors import ProcessDisk
+from moldau.simulation.ports import ProcessDisk
 from moldau.simulation.replication.ledger import batches_of
 from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID
 

@@ -6,10 +6,10 @@ from random import Random
 
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.core.raft.voters import ReplicaKey, VoterSet
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.simulation.doors import CrashPlan
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.loop import ProcessKilledError
 from moldau.simulation.machine import Machine
+from moldau.simulation.ports import CrashPlan
 from moldau.simulation.raft.node import QuorumNode
 from moldau.simulation.raft.story import Story
 from moldau.types import BrokerId

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from moldau.core.log.flush import FlushPlan
+from moldau.core.log.files.flush import FlushPlan
 from moldau.core.log.log import AppendOrigin
 from moldau.core.raft.messages import Fetch, FetchAnswer, Request, SnapshotId, Standing, Vote, VoteAnswer
 from moldau.core.raft.own_log import OwnLog
@@ -42,12 +42,12 @@ from moldau.core.raft.steps import (
 )
 from moldau.core.raft.voters import ReplicaKey, VoterSet, voter_sets_in
 from moldau.errors import ProtocolError
-from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.clock import DEFAULT_NOW_MS
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
 from moldau.simulation.calls import Respond
-from moldau.simulation.doors import ProcessDisk
 from moldau.simulation.loop import SimulatedProcess
+from moldau.simulation.ports import ProcessDisk
 from moldau.simulation.raft.files import NodeFiles
 from moldau.simulation.raft.messages import Write, WriteAnswer
 from moldau.simulation.raft.story import Story

@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from moldau.core.log.directory import LogDirectory
-from moldau.core.log.flush import FlushPlan
+from moldau.core.log.directories.directory import LogDirectory
+from moldau.core.log.files.flush import FlushPlan
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.metadata.image import NO_LEADER
 from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
@@ -35,10 +35,10 @@ from moldau.core.replication.steps import (
     TruncateTo,
 )
 from moldau.errors import KafkaError, ProtocolError
-from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
+from moldau.shell.io.simulated.clock import DEFAULT_NOW_MS
 from moldau.simulation.calls import Respond
-from moldau.simulation.doors import ProcessDisk
 from moldau.simulation.loop import SimulatedProcess
+from moldau.simulation.ports import ProcessDisk
 from moldau.simulation.replication.messages import (
     AlterPartition,
     AlterPartitionAnswer,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.core.replication.leader import ACKS_ALL
-from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
+from moldau.shell.io.simulated.clock import DEFAULT_NOW_MS
 from moldau.simulation.loop import SimulatedProcess
 from moldau.simulation.replication.messages import (
     Consume,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.simulation.doors import CrashPlan
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.loop import ProcessKilledError
 from moldau.simulation.machine import Machine
+from moldau.simulation.ports import CrashPlan
 from moldau.simulation.replication.broker import PARTITION, BrokerProcess
 from moldau.simulation.replication.story import Story
 

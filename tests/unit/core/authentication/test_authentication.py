@@ -23,7 +23,7 @@ from moldau.core.authentication.authentication import (
 )
 from moldau.core.authentication.mechanisms import ListenerMechanisms
 from moldau.core.authentication.settings import SaslSettings
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header

@@ -26,7 +26,7 @@ from moldau.core.metadata.fold import MetadataFold, MetadataRecord, merge_partit
 from moldau.core.metadata.image import BrokerImage, PartitionImage
 from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Uuid, whole
 from moldau.wire.protocol.messages.broker_lifecycle import (
     AssignedDirectory,

@@ -22,7 +22,7 @@ from moldau.core.metadata.features import (
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import LeaderRecoveryState, PartitionImage
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import ZERO_UUID, Uuid, whole
 from moldau.wire.protocol.messages.cluster import (
     FeatureUpdateKey,

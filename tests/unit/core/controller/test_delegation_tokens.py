@@ -21,7 +21,7 @@ from moldau.core.controller.requests import TokenRequest
 from moldau.core.metadata.features import METADATA_VERSION
 from moldau.core.metadata.fold import MetadataFold
 from moldau.errors import ERROR_CODES
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import whole
 from moldau.wire.protocol.messages.delegation_tokens import (
     CreatableRenewers,

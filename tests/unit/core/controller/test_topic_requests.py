@@ -10,7 +10,7 @@ from moldau.core.config.broker_settings import BrokerSettings, parse_broker_sett
 from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import ZERO_UUID, Uuid, whole
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moldau.core.log.cleanable import find_cleanable, plan_round
-from moldau.core.log.compaction import CompactionPlan, CompactionResult, compact, flush_cleaned
+from moldau.core.log.cleaning.cleanable import find_cleanable, plan_round
+from moldau.core.log.cleaning.compaction import CompactionPlan, CompactionResult, compact, flush_cleaned
 from moldau.core.log.log import Log
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.core.log.log import Appended, AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch

@@ -7,7 +7,7 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.support.logs import flush

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from moldau.core.log.cleanable import find_cleanable, is_roll_due
-from moldau.core.log.key_offsets import keys_within
+from moldau.core.log.cleaning.cleanable import find_cleanable, is_roll_due
+from moldau.core.log.cleaning.key_offsets import keys_within
+from moldau.core.log.files.transaction_index import AbortedTransaction
 from moldau.core.log.log import AppendOrigin
-from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import KafkaError, ProtocolError
 from moldau.wire.records.batch import DELETE_HORIZON_FLAG, read_header
 from moldau.wire.records.builder import build_batch

@@ -17,8 +17,8 @@ from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError
 from moldau.ports import Disk
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.builder import build_batch
 from tests.support.logs import flush

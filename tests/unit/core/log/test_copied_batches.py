@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.errors import InvariantError, KafkaError, ProtocolError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from tests.support.logs import flush, records_from
 from tests.unit.core.log.compacting import content, keyed, run_round

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
 from tests.support.logs import flush, records_from

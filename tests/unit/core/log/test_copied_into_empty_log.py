@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.cleaning.retention import remove_files
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import Log
-from moldau.core.log.retention import remove_files
 from moldau.core.log.settings import LogSettings
 from moldau.errors import KafkaError, ProtocolError, StorageFullError
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from tests.support.logs import flush, records_from
 from tests.unit.core.log.conftest import NOW_MS, Harness

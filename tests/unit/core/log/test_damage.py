@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from moldau.core.log.cut import MAX_KEPT_TAILS, is_cut_name
 from moldau.core.log.log import Log
+from moldau.core.log.recovery.cut import MAX_KEPT_TAILS, is_cut_name
 from moldau.errors import DamagedLogError, StorageFullError
-from moldau.shell.io.twins.memory_disk import Fault
+from moldau.shell.io.simulated.memory_disk import Fault
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
 

@@ -6,12 +6,12 @@ import struct
 
 import pytest
 
-from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from moldau.core.log.cleanable import find_cleanable, plan_round
-from moldau.core.log.compaction import compact
-from moldau.core.log.inspection import repair_indexes
+from moldau.core.log.cleaning.cleanable import find_cleanable, plan_round
+from moldau.core.log.cleaning.compaction import compact
+from moldau.core.log.files.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.recovery.inspection import repair_indexes
 from moldau.errors import KafkaError, StorageFailedError
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from tests.unit.core.log.compacting import batches, begin_round, run_round

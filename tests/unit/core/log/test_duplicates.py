@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.duplicates import is_first_kept, is_other_history
+from moldau.core.log.directories.duplicates import is_first_kept, is_other_history
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.errors import DamagedLogError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.simulation.flipped_bits import disk_of, tree_of
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch

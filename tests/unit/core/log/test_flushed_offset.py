@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.flushed_offset import FlushedOffset
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.core.log.files.flushed_offset import FlushedOffset
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 
 PATH = "__cluster_metadata-0/flushed-offset"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.disk import OsDisk
 from moldau.types import TopicPartition

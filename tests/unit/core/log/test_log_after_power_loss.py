@@ -9,8 +9,8 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import NO_LIMIT, LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError
-from moldau.shell.io.twins.memory_disk import Fault
+from moldau.shell.io.simulated.memory_disk import Fault
 from moldau.wire.records.batch import is_crc_valid, iterate_batches, read_header
 from moldau.wire.records.builder import build_batch
 

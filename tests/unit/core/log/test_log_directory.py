@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory, deleted_directory_name, parse_directory_name
+from moldau.core.log.directories.directory import LogDirectory, deleted_directory_name, parse_directory_name
 from moldau.core.log.log import AppendOrigin
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError
 from moldau.ports import FLUSH_FAILED_MARK
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
 from tests.support.logs import flush

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.core.log.checkpoint import (
+from moldau.core.log.files.checkpoint import (
     decode_clean_shutdown,
     decode_leader_epochs,
     decode_offsets,
@@ -16,14 +16,14 @@ from moldau.core.log.checkpoint import (
     encode_offsets,
     encode_partition_metadata,
 )
+from moldau.core.log.files.offset_index import OffsetIndex
+from moldau.core.log.files.segment import Segment, parse_base_offset, segment_file_name
+from moldau.core.log.files.time_index import TimeIndex
 from moldau.core.log.leader_epochs import LeaderEpochs
-from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
-from moldau.core.log.recovery import scan_segment
-from moldau.core.log.segment import Segment, parse_base_offset, segment_file_name
+from moldau.core.log.recovery.recovery import scan_segment
 from moldau.core.log.settings import LogSettings
-from moldau.core.log.time_index import TimeIndex
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import TopicPartition, uuid_from_text
 
 NOW_MS = 1_800_000_000_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.log.cleaning.retention import remove_files
 from moldau.core.log.reading import TOO_LARGE
-from moldau.core.log.retention import remove_files
 from moldau.errors import KafkaError
-from moldau.shell.io.twins.memory_disk import Fault
+from moldau.shell.io.simulated.memory_disk import Fault
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 

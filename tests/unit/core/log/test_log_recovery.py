@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from moldau.core.log.leader_epochs import LeaderEpochs
-from moldau.core.log.recalled_epochs import recall_epochs
+from moldau.core.log.recovery.recalled_epochs import recall_epochs
 from moldau.errors import DamagedLogError, KafkaError, StorageFailedError
 
 LOG = "t-0/00000000000000000000.log"

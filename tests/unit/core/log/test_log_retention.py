@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.retention import SegmentFacts, count_deletable, remove_files
+from moldau.core.log.cleaning.retention import SegmentFacts, count_deletable, remove_files
 from moldau.core.log.settings import LogSettings
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.log.files.transaction_index import AbortedTransaction, decode_transactions
 from moldau.core.log.log import Appended, AppendOrigin
-from moldau.core.log.transaction_index import AbortedTransaction, decode_transactions
 from moldau.errors import KafkaError, StorageFullError
-from moldau.shell.io.twins.memory_disk import Fault
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.wire.records.batch import iterate_batches, read_header
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.unit.core.log.conftest import Harness

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from moldau.core.log.directories import LogDirectories
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directories import LogDirectories
+from moldau.core.log.directories.directory import LogDirectory
+from moldau.core.log.directories.moving import FutureLog
 from moldau.core.log.log import AppendOrigin, Log
-from moldau.core.log.moving import FutureLog
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
 

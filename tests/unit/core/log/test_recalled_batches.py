@@ -7,7 +7,7 @@ import pytest
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.errors import ERROR_CLASSES
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
 from tests.support.logs import flush

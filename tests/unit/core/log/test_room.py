@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from moldau.core.log.room import FIRST_WAIT_MS, LAST_WAIT_MS, SPARE_BYTES, SPARE_FILE, Room, keep_spare, release_spare
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.core.log.directories.room import (
+    FIRST_WAIT_MS,
+    LAST_WAIT_MS,
+    SPARE_BYTES,
+    SPARE_FILE,
+    Room,
+    keep_spare,
+    release_spare,
+)
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 
 GIB = 1 << 30
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.log import AppendOrigin
-from moldau.core.log.transaction_index import (
+from moldau.core.log.files.transaction_index import (
     ENTRY_SIZE,
     AbortedTransaction,
     decode_transactions,
     encode_transactions,
 )
+from moldau.core.log.log import AppendOrigin
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.unit.core.log.compacting import keyed
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from moldau.core.log.directory import LogDirectory
+from moldau.core.log.directories.directory import LogDirectory
+from moldau.core.log.directories.moving import FutureLog
 from moldau.core.log.log import AppendOrigin, Log
-from moldau.core.log.moving import FutureLog
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition, Uuid
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.support.logs import flush

@@ -22,7 +22,7 @@ from moldau.core.metadata.snapshot import (
     snapshot_file_name,
 )
 from moldau.errors import ProtocolError
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import Offset, Uuid, uuid_to_text, whole
 from moldau.wire.protocol.messages.metadata_records import (
     AccessControlEntryRecord,

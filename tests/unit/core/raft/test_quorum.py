@@ -27,7 +27,7 @@ from moldau.core.raft.steps import (
     Tick,
 )
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import BrokerId, LeaderEpoch, Offset
 from moldau.wire.protocol.messages.raft_records import VotersRecord, VotersRecordVoter
 from moldau.wire.records.control import ControlType

@@ -31,7 +31,7 @@ from moldau.core.raft.steps import (
     Tick,
 )
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters, voter_sets_in
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import BrokerId, LeaderEpoch, Offset, Uuid
 from moldau.wire.protocol.messages.raft_records import Endpoint, VotersRecordVoter
 from moldau.wire.records.control import ControlType, build_control_batch

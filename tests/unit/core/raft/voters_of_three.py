@@ -9,7 +9,7 @@ from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import Answered, Appended, Ask, Flushed, Output, QuorumSettings, QuorumState, Tick
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, configured_voters
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import BrokerId
 
 NODE, SECOND, THIRD = (ReplicaKey(BrokerId(node_id)) for node_id in (1, 2, 3))

@@ -11,7 +11,7 @@ from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import FetchedUpTo, ReplicationSettings
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.types import BrokerId, LeaderEpoch, TopicPartition, Uuid
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products.console.browse import MAX_HELD_BYTES, Browser, Found
-from moldau.products.console.cluster import Cluster as PageCluster
+from moldau.products.console.cluster import Cluster as ConsoleCluster
 from moldau.products.console.core.browsing import Question
 from moldau.testing import Cluster
 
@@ -21,7 +21,7 @@ def broker() -> Iterator[Cluster]:
 
 
 def newest(broker: Cluster, name: str, count: int) -> Found:
-    page = PageCluster(ClusterAccess(broker.bootstrap_servers))
+    page = ConsoleCluster(ClusterAccess(broker.bootstrap_servers))
     [topic] = page.with_offsets([topic for topic in page.overview().topics if topic.name == name])
     browser = Browser(ClusterAccess(broker.bootstrap_servers), topic)
     try:

@@ -13,13 +13,13 @@ from confluent_kafka import Producer
 from moldau.client.protocol.access import ClusterAccess
 from moldau.products import console
 from moldau.products.console.browse import Browser, Found
-from moldau.products.console.cluster import Cluster as PageCluster
+from moldau.products.console.cluster import Cluster as ConsoleCluster
 from moldau.products.console.cluster import GroupFacts, LagRow, PartitionFacts, TopicFacts
 from moldau.products.console.core.browsing import Question
 from moldau.products.console.core.pipeline_groups import choose_groups
-from moldau.products.console.letters import MAX_LETTERS, LettersWatch
+from moldau.products.console.dead_letters import MAX_LETTERS, LettersWatch
 from moldau.products.console.pipelines import PipelineFacts, picture_of, pipelines_of, standing
-from moldau.products.pipelines.core.note import CommitNote, PipelineNote
+from moldau.products.pipelines.core.commit_metadata import CommitNote, PipelineNote
 from moldau.products.service.look.history import Series
 from moldau.products.service.look.pages import templates_in
 from moldau.testing import Cluster
@@ -126,10 +126,10 @@ def test_a_pipeline_that_may_have_been_stopped_is_not_green() -> None:
 
 def test_the_queries_of_a_page_are_one_pipeline() -> None:
     groups = [
-        group("moldau.shop.lake", note=PipelineNote("shop.lake", page="shop")),
-        group("moldau.shop.db", note=PipelineNote("shop.db", page="shop")),
-        group("moldau.shop.eu", note=PipelineNote("shop.eu", page="shop.eu")),
-        group("forged", note=PipelineNote("other", page="shop")),
+        group("moldau.shop.lake", note=PipelineNote("shop.lake", spec="shop")),
+        group("moldau.shop.db", note=PipelineNote("shop.db", spec="shop")),
+        group("moldau.shop.eu", note=PipelineNote("shop.eu", spec="shop.eu")),
+        group("forged", note=PipelineNote("other", spec="shop")),
         group("moldau.old.lake", note=PipelineNote("old.lake")),
     ]
     found = [(each.page, each.query) for each in pipelines_of(groups, [])]
@@ -170,7 +170,7 @@ def produce(broker: Cluster, *reasons: bytes | None, **more: bytes) -> None:
 
 
 def test_the_newest_dead_letters_are_read_again_only_when_there_are_more(broker: Cluster) -> None:
-    page = PageCluster(ClusterAccess(broker.bootstrap_servers))
+    page = ConsoleCluster(ClusterAccess(broker.bootstrap_servers))
     asked: list[str] = []
 
     def find(topic: TopicFacts, question: Question) -> Found:

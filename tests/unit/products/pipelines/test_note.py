@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from moldau.products.pipelines.core.note import (
+from moldau.products.pipelines.core.commit_metadata import (
     BoardPlace,
     CommitNote,
     PipelineNote,
@@ -45,8 +45,8 @@ def test_a_note_says_whether_the_board_has_tls_where_it_has() -> None:
     assert secured.board_tls
 
 
-def test_a_page_and_a_target_of_another_page_may_have_one_name() -> None:
-    notes = [note_of(page, pipeline, "a", None, ()) for page, pipeline in (("shop", "shop.eu"), ("b", "b.c"))]
+def test_a_pipeline_and_a_target_of_another_pipeline_may_have_one_name() -> None:
+    notes = [note_of(spec, pipeline, "a", None, ()) for spec, pipeline in (("shop", "shop.eu"), ("b", "b.c"))]
     notes.append(PipelineNote("shop.eu"))  # as older releases write it
     metadata = [metadata_of(7, note.text()) for note in notes]
     assert others_in(metadata, "shop", "shop.eu") == ["'b.c'"]

@@ -11,7 +11,7 @@ import yaml
 
 from moldau.client.protocol.secrets import AccessError, Origin
 from moldau.errors import KafkaError
-from moldau.products.pipelines.core.section import PAGE, PageError, Section
+from moldau.products.pipelines.core.section import PAGE, Section, SpecError
 from moldau.products.pipelines.formats.registry import Registry
 from moldau.products.pipelines.formats.registry_security import RegistrySecurity
 
@@ -23,9 +23,9 @@ def section_of(text: str) -> Section:
     return Section("page.yaml", PAGE, yaml.compose(text))
 
 
-def test_a_page_refers_to_its_secret_and_tasks_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = section_of(f"registry: {{url: '{HERE}/', basic.auth.user.info: '${{REGISTRY_LOGIN}}'}}")
-    registry = Registry.parse(page, Path())
+def test_a_pipeline_refers_to_its_secret_and_tasks_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = section_of(f"registry: {{url: '{HERE}/', basic.auth.user.info: '${{REGISTRY_LOGIN}}'}}")
+    registry = Registry.parse(spec, Path())
     assert registry is not None
     assert registry.url == HERE
     monkeypatch.setenv("REGISTRY_LOGIN", "ann:a secret")
@@ -46,8 +46,8 @@ def test_a_page_refers_to_its_secret_and_tasks_read_it(monkeypatch: pytest.Monke
         ("{url: 'https://r', token: '${A}'}", "`token` is not known here"),
     ],
 )
-def test_a_page_is_refused(registry: str, told: str) -> None:
-    with pytest.raises(PageError, match=told) as refused:
+def test_a_pipeline_is_refused(registry: str, told: str) -> None:
+    with pytest.raises(SpecError, match=told) as refused:
         Registry.parse(section_of(f"registry: {registry}"), Path())
     assert "ann:secret" not in str(refused.value).replace(registry, "")
 

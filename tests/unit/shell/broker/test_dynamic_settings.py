@@ -10,7 +10,7 @@ import pytest
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.fold import MetadataFold
 from moldau.shell.administration.configs import MAX_SETTINGS_PER_RESPONSE
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.types import Offset, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.configs import (

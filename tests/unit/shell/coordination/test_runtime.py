@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from moldau.core.log.transaction_index import AbortedTransaction
+from moldau.core.log.files.transaction_index import AbortedTransaction
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, TopicImage
 from moldau.errors import InvariantError, KafkaError, ProtocolError, kafka_error
 from moldau.shell.coordination.runtime import MAX_QUEUED
-from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.clock import ManualClock
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.network.pauses import TURN_THINGS
 from moldau.types import ZERO_UUID
 from moldau.wire.records.batch import iterate_batches, write_crc

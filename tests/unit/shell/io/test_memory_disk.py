@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.errors import StorageFailedError, StorageFullError
-from moldau.shell.io.twins.memory_disk import PAGE_SIZE, Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import PAGE_SIZE, Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 
 
 def _durable(disk: MemoryDisk, path: str, data: bytes) -> None:

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from moldau.errors import InvariantError, StorageFullError
-from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.simulated.clock import ManualClock
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.event_log import EventLog
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.simulated.clock import ManualClock
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame

@@ -8,8 +8,8 @@ from typing import Any
 
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.core.metadata.image import BrokerListener
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.peers.logins import NetworkWithLogins
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.host_network import HostNetwork

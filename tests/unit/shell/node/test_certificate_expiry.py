@@ -27,7 +27,7 @@ def test_it_is_told_from_thirty_days_on(in_virtual_time: Any, tmp_path: Path, ca
         settings = settings_in(tmp_path)
         node = await start_node(settings)
         end_ms = node.node.telemetry.value(CERTIFICATE_END, "SSL")
-        days = (end_ms - node.node.doors.clock.now_ms()) / (1_000 * DAY_S)
+        days = (end_ms - node.node.ports.clock.now_ms()) / (1_000 * DAY_S)
         authority().issue("CN=server", days=90 - days + 30.5).write(tmp_path, "server")
         await asyncio.sleep(10)
         assert told() == []
@@ -39,7 +39,7 @@ def test_it_is_told_from_thirty_days_on(in_virtual_time: Any, tmp_path: Path, ca
 
 
 def metrics(node: Any) -> str:
-    status = NodeStatus(node.doors.clock, node.telemetry, None, node.connections)  # type: ignore[arg-type]
+    status = NodeStatus(node.ports.clock, node.telemetry, None, node.connections)  # type: ignore[arg-type]
     out = Samples(TABLE)
     add_security(status, out)
     return out.render().decode()

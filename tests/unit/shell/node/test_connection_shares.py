@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.clock import ManualClock
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.node.admission import shares_of_connections
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
 from moldau.shell.node.metrics.security import add_security
 from moldau.shell.node.metrics.table import TABLE
+from moldau.shell.node.ports import NodePorts
 from moldau.shell.node.status import NodeStatus
 from moldau.transport.exposition import Samples
 from moldau.wire.protocol.api_keys import ApiKey
@@ -82,8 +82,8 @@ def test_how_many_connections_clients_and_controllers_may_have(
 @pytest.mark.parametrize("first", [9092, 9093])
 async def test_both_listeners_together_take_no_more_than_there_is(first: int) -> None:
     network = TwoListeners()
-    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
-    node = Node(parse_broker_settings(BOTH), doors)
+    ports = NodePorts(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
+    node = Node(parse_broker_settings(BOTH), ports)
     await node.start()
     try:
         clients = {
@@ -105,14 +105,14 @@ def rate_of_connections(value: float | None) -> AlterClientQuotasRequest:
 @pytest.mark.parametrize("limit", ["max.connections", "max.connection.creation.rate"])
 async def test_brokers_reach_each_other_where_clients_have_used_up_the_connections(limit: str) -> None:
     network = TwoListeners()
-    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network)
+    ports = NodePorts(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network)
     settings = {
         "listeners": f"INTERNAL://10.0.0.1:9094,{CLIENTS}",
         "listener.security.protocol.map": "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "INTERNAL",
         limit: "1",
     }
-    node = Node(parse_broker_settings(settings), doors)
+    node = Node(parse_broker_settings(settings), ports)
     await node.start()
     try:
         clients = [Client(network.factories[9092]()) for _ in range(20)]
@@ -130,8 +130,8 @@ async def test_brokers_reach_each_other_where_clients_have_used_up_the_connectio
 @pytest.mark.asyncio
 async def test_connections_over_the_rate_of_their_address_take_no_more_than_there_is_either() -> None:
     network = FedNetwork()
-    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
-    node = Node(parse_broker_settings({"listeners": CLIENTS}), doors)
+    ports = NodePorts(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network, max_open_connections=20)
+    node = Node(parse_broker_settings({"listeners": CLIENTS}), ports)
     await node.start()
     factory = network.factory
     assert factory is not None
@@ -157,14 +157,14 @@ async def test_connections_over_the_rate_of_their_address_take_no_more_than_ther
 @pytest.mark.asyncio
 async def test_a_limit_of_one_listener_is_changed_while_the_node_runs_and_is_in_the_metrics() -> None:
     network = TwoListeners()
-    doors = Doors(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network)
+    ports = NodePorts(ManualClock(), SeededRandom(7), MemoryDisk(), InlineWorkers(), network)
     settings = {
         "listeners": f"INTERNAL://10.0.0.1:9094,{CLIENTS}",
         "listener.security.protocol.map": "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "INTERNAL",
         "listener.name.plaintext.max.connections": "2",
     }
-    node = Node(parse_broker_settings(settings), doors)
+    node = Node(parse_broker_settings(settings), ports)
     await node.start()
     try:
         clients = [Client(network.factories[9092]()) for _ in range(4)]
@@ -176,7 +176,7 @@ async def test_a_limit_of_one_listener_is_changed_while_the_node_runs_and_is_in_
         assert answer.responses[0].error_code == 0
         assert [bool(client.connection._holds) for client in clients] == [False, False, False, True]
         out = Samples(TABLE)
-        add_security(NodeStatus(doors.clock, node.telemetry, None, node.connections), out)  # type: ignore[arg-type]
+        add_security(NodeStatus(ports.clock, node.telemetry, None, node.connections), out)  # type: ignore[arg-type]
         page = out.render().decode()
         for line in (
             'moldau_listener_connections_limit{listener="PLAINTEXT"} 3',

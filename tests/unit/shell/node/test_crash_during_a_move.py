@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from moldau.errors import KafkaError
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,

@@ -20,7 +20,7 @@ import pytest
 from moldau.core.log.log import AppendOrigin
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, MoldauError
-from moldau.shell.io.twins.memory_disk import MemoryDisk, MemoryFile
+from moldau.shell.io.simulated.memory_disk import MemoryDisk, MemoryFile
 from moldau.simulation.flipped_bits import tree_of
 from moldau.simulation.flipped_reading import Tree
 from moldau.types import TopicPartition

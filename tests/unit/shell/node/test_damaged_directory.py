@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.log.checkpoint import (
+from moldau.core.log.directories.health import DirectoryHealth
+from moldau.core.log.files.checkpoint import (
     CLEAN_SHUTDOWN_MARK,
     decode_clean_shutdown,
     decode_partition_metadata,
     encode_partition_metadata,
 )
-from moldau.core.log.flushed_offset import FlushedOffset
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.files.flushed_offset import FlushedOffset
 from moldau.core.log.log import AppendOrigin
 from moldau.errors import ERROR_CODES, DamagedLogError, MoldauError, StorageFailedError
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.quorum.metadata_log import open_log
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.types import Uuid, uuid_to_text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.core.log.log import AppendOrigin
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.partitions import ElectionTopicPartitions, ElectLeadersRequest
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState

@@ -15,11 +15,11 @@ from moldau.core.authentication.exchange import Accepted, AuthenticationRefusedE
 from moldau.core.authentication.settings import SaslSettings
 from moldau.errors import InvalidConfigError
 from moldau.ports import Workers
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.issuer_keys import FAILED_REFRESHES, KEYS, REFRESHES, IssuerKeys, NoKeysError
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import virtual_loop
+from moldau.simulation.ports import SimulatedClock
 from moldau.telemetry import Telemetry
 from moldau.wire.protocol.sasl_tokens import BearerToken, encode_bearer
 from tests.support.json_web_tokens import SigningKey, signed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.core.groups.group_partitions import partition_for_group
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.wire.protocol.messages.group_records import (
     ConsumerGroupMetadataKey,
     GroupMetadataKey,

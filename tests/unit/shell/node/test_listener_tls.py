@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.connection_state import ConnectionState
 from moldau.shell.node.tls import CERTIFICATE_END
 from moldau.wire.protocol.api_keys import ApiKey

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
+from moldau.core.log.files.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
 from moldau.core.log.log import Log
 from moldau.errors import MoldauError, kafka_error
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.node.storage_format import read_meta_properties
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from moldau.core.log.directory import LogDirectory
-from moldau.core.log.retention import remove_files
+from moldau.core.log.cleaning.retention import remove_files
+from moldau.core.log.directories.directory import LogDirectory
 from moldau.core.log.settings import LogSettings
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.moves import PARTITION, move, seal, two_directories, write
 
@@ -126,7 +126,7 @@ async def test_a_topic_deleted_before_its_copy_is_durable_leaves_nothing(start_n
     there.disk.heal()
     write(running, 2)
     running.node.abort()
-    again = await start_node(disk=running.disk, further_disks=running.doors.further_disks)
+    again = await start_node(disk=running.disk, further_disks=running.ports.further_disks)
     log = again.node.broker.partitions.find("t", 0).log
     assert (log.log_start_offset, log.log_end_offset) == (0, 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.simulated.clock import ManualClock
 from moldau.shell.network.event_log import EventLog, logger
 from moldau.shell.node.log_format import JsonFormat, TextFormat
 

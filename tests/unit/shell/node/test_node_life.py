@@ -13,11 +13,11 @@ from moldau.errors import InvariantError, MoldauError, StorageFailedError
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.random import SystemRandom
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.transport.network import TcpNetwork
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.framing import frame
@@ -244,8 +244,8 @@ async def test_invariants_hold_while_it_is_used(start_node: Any) -> None:
 # -- on real sockets and a real directory
 
 
-def real_doors(path: Path, workers: ThreadWorkers) -> Doors:
-    return Doors(SystemClock(), SystemRandom(), OsDisk(str(path)), workers, TcpNetwork())
+def real_ports(path: Path, workers: ThreadWorkers) -> NodePorts:
+    return NodePorts(SystemClock(), SystemRandom(), OsDisk(str(path)), workers, TcpNetwork())
 
 
 def real_settings(port: int = 0) -> Any:
@@ -254,7 +254,7 @@ def real_settings(port: int = 0) -> Any:
 
 async def test_a_node_serves_on_a_real_socket_and_stops(tmp_path: Path) -> None:
     workers = ThreadWorkers()
-    node = Node(real_settings(), real_doors(tmp_path, workers))
+    node = Node(real_settings(), real_ports(tmp_path, workers))
     await node.start()
     host, _, port = node.bootstrap_servers.rpartition(":")
     assert node.port == int(port) > 0
@@ -271,12 +271,12 @@ async def test_a_node_serves_on_a_real_socket_and_stops(tmp_path: Path) -> None:
 
 async def test_a_directory_in_use_is_refused_and_free_again_after_the_stop(tmp_path: Path) -> None:
     workers = ThreadWorkers()
-    first = Node(real_settings(), real_doors(tmp_path, workers))
+    first = Node(real_settings(), real_ports(tmp_path, workers))
     await first.start()
     with pytest.raises(MoldauError, match="in use"):
-        await Node(real_settings(), real_doors(tmp_path, workers)).start()
+        await Node(real_settings(), real_ports(tmp_path, workers)).start()
     await first.stop()
-    second = Node(real_settings(), real_doors(tmp_path, workers))
+    second = Node(real_settings(), real_ports(tmp_path, workers))
     await second.start()
     await second.stop()
     workers.close()
@@ -284,9 +284,9 @@ async def test_a_directory_in_use_is_refused_and_free_again_after_the_stop(tmp_p
 
 async def test_a_taken_port_is_refused_before_any_file_is_made(tmp_path: Path) -> None:
     workers = ThreadWorkers()
-    first = Node(real_settings(), real_doors(tmp_path / "first", workers))
+    first = Node(real_settings(), real_ports(tmp_path / "first", workers))
     await first.start()
-    second = Node(real_settings(first.port), real_doors(tmp_path / "second", workers))
+    second = Node(real_settings(first.port), real_ports(tmp_path / "second", workers))
     with pytest.raises(OSError, match=f"port {first.port} on 127.0.0.1 is taken"):
         await second.start()
     assert sorted(path.name for path in (tmp_path / "second").iterdir()) == []

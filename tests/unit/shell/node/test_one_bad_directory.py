@@ -8,7 +8,7 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin
 from moldau.errors import ERROR_CODES
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.records.builder import build_batch
@@ -172,13 +172,13 @@ async def test_a_start_that_finds_a_partition_twice_and_no_room_to_choose_leaves
     assert there.disk.exists("t-0")
     there.disk.heal()
     there.disk.fail(Fault("write", "full", path_contains="leader-epoch-checkpoint"))
-    again = await start_node(disk=running.disk, further_disks=running.doors.further_disks)
+    again = await start_node(disk=running.disk, further_disks=running.ports.further_disks)
     client = again.connect()
     assert (await described(client))[there.path][0] == ERROR_CODES["KAFKA_STORAGE_ERROR"]
     assert await append(client, 0) == (ERROR_CODES["KAFKA_STORAGE_ERROR"], -1)
     again.node.abort()
     there.disk.heal()
-    again = await start_node(disk=running.disk, further_disks=running.doors.further_disks)
+    again = await start_node(disk=running.disk, further_disks=running.ports.further_disks)
     log = again.node.broker.partitions.find("t", 0).log
     assert (log.log_start_offset, log.log_end_offset) == (2, 3)
     assert not here.disk.exists("t-0")

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.core.authorization.settings import STANDARD_AUTHORIZER
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.simulated.clock import ManualClock
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.open_listeners import warn_of_open_listeners
 from moldau.wire.protocol.jaas import PLAIN_MODULE

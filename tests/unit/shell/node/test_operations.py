@@ -17,12 +17,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.random import SystemRandom
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
 from moldau.shell.node.metrics.reference_page import reference_page
 from moldau.shell.node.metrics.table import AUTHENTICATION, TABLE
+from moldau.shell.node.ports import NodePorts
 from moldau.shell.node.status import BrokerState
 from moldau.transport.http_endpoint import MAX_CONNECTIONS, HttpAnswer, HttpConnection, HttpEndpoint
 from moldau.transport.network import TcpNetwork
@@ -66,7 +66,7 @@ class Running:
     def __init__(self, workers: ThreadWorkers | None = None, **settings: str) -> None:
         self.disk = MemoryDisk()
         self.workers = workers or ThreadWorkers()
-        doors = Doors(
+        ports = NodePorts(
             clock=SystemClock(),
             random=SystemRandom(),
             disk=self.disk,
@@ -74,7 +74,7 @@ class Running:
             network=TcpNetwork(),
         )
         given = {"listeners": "PLAINTEXT://127.0.0.1:0", "moldau.http.listener": "127.0.0.1:0", "log.dirs": "data"}
-        self.node = Node(parse_broker_settings(given | settings), doors)
+        self.node = Node(parse_broker_settings(given | settings), ports)
 
     def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         assert self.node.operations is not None

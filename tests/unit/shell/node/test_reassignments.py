@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moldau.core.metadata.image import BrokerListener
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.host_network import HostNetwork
 from moldau.types import TopicPartition

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from moldau.cli.main import main
-from moldau.core.log.checkpoint import decode_offsets, encode_partition_metadata
+from moldau.core.log.files.checkpoint import decode_offsets, encode_partition_metadata
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import DamagedLogError
 from moldau.shell.io.disk import OsDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
 from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey

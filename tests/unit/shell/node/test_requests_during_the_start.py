@@ -17,7 +17,7 @@ from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.connection_group import EARLY_BYTES
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.transport.network import TcpNetwork
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.codec import decode_message, encode_message
@@ -71,8 +71,8 @@ async def wait_for_port(node: Node) -> int:
 
 async def ask_during_the_start(directory: Path, sizes: tuple[int, ...]) -> list[int]:
     workers = GatedWorkers()
-    doors = Doors(SystemClock(), SystemRandom(), OsDisk(str(directory)), workers, TcpNetwork())
-    node = Node(parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0"}), doors)
+    ports = NodePorts(SystemClock(), SystemRandom(), OsDisk(str(directory)), workers, TcpNetwork())
+    node = Node(parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0"}), ports)
     starting = asyncio.ensure_future(node.start())
     reader, writer = await asyncio.open_connection("127.0.0.1", await wait_for_port(node))
     for number, size in enumerate(sizes, start=1):

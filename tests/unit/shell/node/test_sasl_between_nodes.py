@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from moldau.core.metadata.image import BrokerListener
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.authenticating import EXPIRED, REAUTHENTICATIONS, SUCCESSES
 from moldau.shell.peers.logins import NetworkWithLogins
 from moldau.shell.peers.peer import NoAnswerError, Peer

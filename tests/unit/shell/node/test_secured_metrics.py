@@ -16,13 +16,13 @@ from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.errors import KafkaError, MoldauError
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.random import SystemRandom
-from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.clock import ManualClock
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
 from moldau.shell.node.open_listeners import warn_of_open_listeners
+from moldau.shell.node.ports import NodePorts
 from moldau.transport.http_authorization import new_secret
 from moldau.transport.network import TcpNetwork
 from tests.support.certificates import authority
@@ -34,9 +34,11 @@ SECRET, DIGEST = new_secret()
 @asynccontextmanager
 async def running(**settings: str) -> AsyncIterator[Node]:
     workers = ThreadWorkers()
-    doors = Doors(clock=SystemClock(), random=SystemRandom(), disk=MemoryDisk(), workers=workers, network=TcpNetwork())
+    ports = NodePorts(
+        clock=SystemClock(), random=SystemRandom(), disk=MemoryDisk(), workers=workers, network=TcpNetwork()
+    )
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "moldau.http.listener": "127.0.0.1:0", "log.dirs": "data"}
-    node = Node(parse_broker_settings(given | settings), doors)
+    node = Node(parse_broker_settings(given | settings), ports)
     await node.start()
     try:
         yield node

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT
+from moldau.core.log.files.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ResourceType
-from moldau.shell.io.twins.memory_disk import Fault
+from moldau.shell.io.simulated.memory_disk import Fault
 from moldau.types import Offset, TopicPartition
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState

@@ -8,8 +8,8 @@ import pytest
 
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.snapshot import decode_snapshot
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.node.storage_format import (
     MetaProperties,
     StorageFormatError,
@@ -49,7 +49,7 @@ APACHE_VOTERS = base64.b64decode(
 
 
 class GivenRandom:
-    """The Random door that draws these bytes first."""
+    """The Random port that draws these bytes first."""
 
     def __init__(self, first: bytes) -> None:
         self._first = first

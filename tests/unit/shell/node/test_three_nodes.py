@@ -9,9 +9,9 @@ import pytest
 
 from moldau.core.metadata.image import BrokerListener, ControllerImage, ResourceType
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.other_brokers import FOUND_ITSELF_S
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.broker.cluster.other_brokers import FOUND_ITSELF_S
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
 from moldau.shell.peers.outages import OUTAGE_S
 from moldau.shell.peers.peer import Peer

@@ -13,8 +13,8 @@ import pytest
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.peers.outages import OUTAGE_S, RECENT_S, Outages, reason
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.ports import SimulatedClock
 
 ADDRESS = BrokerListener("PLAINTEXT", "kt2", 9092)
 

@@ -15,12 +15,12 @@ from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener
 from moldau.shell.io.clock import SystemClock
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.assemble import Node
-from moldau.shell.node.doors import Doors
+from moldau.shell.node.ports import NodePorts
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.shell.quorum.controller_registration import register_controller, registration_of
 from moldau.shell.quorum.handlers.table import served_apis
@@ -164,9 +164,9 @@ def test_what_only_nodes_ask_closes_a_connection_of_clients() -> None:
 
 async def lone_node() -> tuple[Node, BrokerListener]:
     """Started, and where its controller listens."""
-    doors = Doors(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
+    ports = NodePorts(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
     settings = parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"})
-    node = Node(settings, doors)
+    node = Node(settings, ports)
     await node.start()
     [described] = (await node.broker.controller.describe_quorum()).nodes
     [point] = described.listeners
@@ -245,7 +245,7 @@ def test_a_controller_that_is_not_active_says_so() -> None:
 
 def test_a_controller_alone_takes_brokers_and_serves_no_client() -> None:
     async def run() -> None:
-        doors = Doors(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
+        ports = NodePorts(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
         held = held_port()
         address = f"127.0.0.1:{port_of(held)}"
         settings = parse_broker_settings(
@@ -256,7 +256,7 @@ def test_a_controller_alone_takes_brokers_and_serves_no_client() -> None:
                 "moldau.http.listener": "127.0.0.1:0",
             }
         )
-        node = Node(settings, doors)
+        node = Node(settings, ports)
         await node.start()
         assert node.bootstrap_servers == address
         peer = Peer(BrokerListener("CONTROLLER", "127.0.0.1", port_of(held)), TcpNetwork())

@@ -8,7 +8,7 @@ import base64
 import pytest
 
 from moldau.core.metadata.snapshot import BOOTSTRAP_CHECKPOINT, QuorumControl, Snapshot, encode_snapshot
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
 from moldau.shell.node.storage_format import META_PROPERTIES
 from moldau.shell.quorum.metadata_log import FORMATTED_CHECKPOINT, load_bootstrap_records, load_snapshot
 from moldau.shell.quorum.quorum_state import QuorumError

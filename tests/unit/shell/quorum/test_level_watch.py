@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.simulated.clock import ManualClock
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.quorum.level_watch import LevelWatch
 

@@ -13,10 +13,10 @@ from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.metadata.batches import build_metadata_batch
 from moldau.errors import ERROR_CODES
 from moldau.shell.quorum.quorum_state import QuorumError
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.trace import Trace
 from moldau.types import METADATA_TOPIC_ID, whole
 from moldau.wire.protocol.api_keys import ApiKey

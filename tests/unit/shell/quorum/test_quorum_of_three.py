@@ -14,14 +14,14 @@ import pytest
 from moldau.core.controller.quorum_description import NOT_LEADER_OR_FOLLOWER, quorum_response
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, Snapshot, decode_snapshot, encode_snapshot
 from moldau.errors import KafkaError, StorageFailedError
-from moldau.shell.io.twins.memory_disk import Fault
-from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.simulated.memory_disk import Fault
+from moldau.shell.io.simulated.random import SeededRandom
 from moldau.shell.quorum.snapshot_files import found_snapshots, is_damaged, path_of
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.links import NetworkWeather
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.trace import Trace
 from moldau.wire.protocol.messages.metadata_records import FenceBrokerRecord
 from moldau.wire.records.batch import HEADER_SIZE, iterate_batches

@@ -8,13 +8,13 @@ from typing import Literal
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.log.room import SPARE_FILE, keep_spare
+from moldau.core.log.directories.room import SPARE_FILE, keep_spare
 from moldau.core.metadata.features import served_features
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import KafkaError
-from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.simulated.random import SeededRandom
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.shell.node.recover import recover_alone

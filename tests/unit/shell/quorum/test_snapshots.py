@@ -15,9 +15,9 @@ from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
 from moldau.core.raft.messages import SnapshotId
 from moldau.errors import StorageFailedError
-from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.io.simulated.clock import ManualClock
+from moldau.shell.io.simulated.memory_disk import MemoryDisk
+from moldau.shell.io.simulated.workers import InlineWorkers
 from moldau.shell.quorum.metadata_log import LOG_SETTINGS
 from moldau.shell.quorum.snapshot_files import found_snapshots
 from moldau.shell.quorum.snapshots import Snapshots

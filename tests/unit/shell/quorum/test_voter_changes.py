@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.requests import QuorumDescription
 from moldau.shell.quorum.snapshot_files import found_snapshots
-from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.host_network import HostNetwork
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
+from moldau.simulation.ports import SimulatedClock
 from moldau.simulation.trace import Trace
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFeature, VotersRecordVoter

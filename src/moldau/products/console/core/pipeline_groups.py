@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.products.pipelines.core.note import GROUP_PREFIX
+from moldau.products.pipelines.core.commit_metadata import GROUP_PREFIX
 
 
 def choose_groups(names: Sequence[str], most: int) -> set[str]:

@@ -56,7 +56,7 @@ def names_cluster(section: Section) -> bool:
 
 def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
     """To the cluster that the section names. Two that say the same are equal, in whatever order they name brokers.
-    `directory`: where relative paths begin. Raises PageError."""
+    `directory`: where relative paths begin. Raises SpecError."""
     if section.has(CLUSTER):
         if section.has(SERVERS):
             section.refuse(CLUSTER, f"and `{SERVERS}` name a cluster both: leave one of them out")
@@ -67,13 +67,13 @@ def parse_cluster(section: Section, directory: Path) -> ClusterAccess:
         section.refuse(SERVERS, f"must be host:port, or several with commas: {error}")
 
 
-def page_cluster(page: Section, directory: Path, profile: str | None) -> ClusterAccess:
-    """`profile`: of a page that names no cluster. Raises PageError."""
-    if names_cluster(page):
-        return parse_cluster(page, directory)
+def spec_cluster(spec: Section, directory: Path, profile: str | None) -> ClusterAccess:
+    """`profile`: of a page that names no cluster. Raises SpecError."""
+    if names_cluster(spec):
+        return parse_cluster(spec, directory)
     if profile is None:
-        page.refuse(SERVERS, f"is missing; `{CLUSTER}` or --profile can name a cluster too")
-    return _in_order(_of_profile(page, None, profile, None))
+        spec.refuse(SERVERS, f"is missing; `{CLUSTER}` or --profile can name a cluster too")
+    return _in_order(_of_profile(spec, None, profile, None))
 
 
 def _parse(cluster: Section, directory: Path) -> ClusterAccess:
@@ -93,7 +93,7 @@ def _parse(cluster: Section, directory: Path) -> ClusterAccess:
 
 
 def setting_of(cluster: Section, name: str, directory: Path) -> str:
-    """A setting of a client: a path begins in `directory`, a secret is a reference. Raises PageError."""
+    """A setting of a client: a path begins in `directory`, a secret is a reference. Raises SpecError."""
     if name in SECRET_SETTINGS:
         return _secret(cluster, name)
     if name.endswith((".location", ".file")):
@@ -102,7 +102,7 @@ def setting_of(cluster: Section, name: str, directory: Path) -> str:
 
 
 def _secret(cluster: Section, name: str) -> str:
-    """What the page says, with `${env:NAME}` for `${NAME}`. Raises PageError for a secret itself."""
+    """What the page says, with `${env:NAME}` for `${NAME}`. Raises SpecError for a secret itself."""
     text = cluster.text_as_written(name)
     if name == SASL_JAAS_CONFIG:
         found = _JAAS_PASSWORD.search(text)

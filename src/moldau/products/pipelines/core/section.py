@@ -29,7 +29,7 @@ PAGE = "the page"
 """The name of the outermost mapping; a name of another is the keys that lead to it."""
 
 
-class PageError(MoldauError):
+class SpecError(MoldauError):
     """The page cannot be run as it stands; the message begins with the file and the line."""
 
 
@@ -150,7 +150,7 @@ class Section:
                 f"`${{{error.name}}}` in `{key}` has no value: give one with `--set {error.name}=VALUE`, or set it "
             )
             reason += "in the environment (`\\${...}` stands for `${...}` itself)"
-            raise PageError(f"{where}: {reason}") from None
+            raise SpecError(f"{where}: {reason}") from None
 
     def names(self, key: str) -> tuple[str, ...]:
         """A text, or a list of different texts; () where the key is not there."""
@@ -242,7 +242,7 @@ class Section:
     def refuse(self, key: str | None, reason: str, *, line: int | None = None) -> NoReturn:
         at = line or (self.line_of(key) if key is not None and hasattr(self, "_lines") else self._line)
         what = f"`{key}`" if key is not None else self.name if self.name == PAGE else f"`{self.name}`"
-        raise PageError(f"{self.file_name}:{at}: {what} {reason}")
+        raise SpecError(f"{self.file_name}:{at}: {what} {reason}")
 
 
 def _is_web_address(text: str) -> bool:

@@ -17,7 +17,7 @@ PLACE_KEYS = ("warehouse", "catalog")
 
 
 def parse_table(section: Section, directory: Path) -> tuple[str, str, Path]:
-    """The table, its warehouse and the file of its catalogue. Raises PageError."""
+    """The table, its warehouse and the file of its catalogue. Raises SpecError."""
     table = section.text("iceberg")
     if len(table.split(".")) < 2 or not all(table.split(".")):
         section.refuse("iceberg", f"must be `namespace.table`, not `{table}`")

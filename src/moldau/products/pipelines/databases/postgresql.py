@@ -33,7 +33,7 @@ class UnreachableError(PostgresqlError):
 
 
 def server_of(section: Section) -> str:
-    """libpq's connection string, under `postgresql`. Raises PageError."""
+    """libpq's connection string, under `postgresql`. Raises SpecError."""
     server = section.text("postgresql")
     if re.search(r"://[^/@]*:[^/]+@|\bpassword\s*=", server):
         section.refuse("postgresql", "must not hold a password: put it into ~/.pgpass, or PGPASSWORD")
@@ -41,7 +41,7 @@ def server_of(section: Section) -> str:
 
 
 def table_of(section: Section) -> tuple[str, ...]:
-    """The name under `table`, after that of its schema if the page says one. Raises PageError."""
+    """The name under `table`, after that of its schema if the page says one. Raises SpecError."""
     table = tuple(section.text("table").split("."))
     if len(table) > 2 or not all(table):
         section.refuse("table", "must be `table` or `schema.table`")

@@ -32,7 +32,7 @@ def keys_of(formats: Mapping[str, type[Format]]) -> tuple[str, ...]:
 
 def parse_format(section: Section, name: str, directory: Path) -> Format | None:
     """The format `name`, as the page describes it; None for a format whose records are rows as they are.
-    `directory`: where relative paths begin. Raises PageError."""
+    `directory`: where relative paths begin. Raises SpecError."""
     kind = all_formats().get(name)
     known = kind.KEYS if kind is not None else ()
     for key in keys_of(all_formats()):
@@ -42,7 +42,7 @@ def parse_format(section: Section, name: str, directory: Path) -> Format | None:
 
 
 def parse_written(section: Section, directory: Path) -> SchemaFormat | None:
-    """In which format the page wants rows written; None: as JSON without a schema. Raises PageError."""
+    """In which format the page wants rows written; None: as JSON without a schema. Raises SpecError."""
     formats = writable_formats()
     name = section.choice("format", (JSON, *formats), default=JSON)
     kind = formats.get(name) or (JsonSchemaFormat if JsonSchemaFormat.is_meant(section) else None)

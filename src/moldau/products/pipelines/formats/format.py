@@ -31,7 +31,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, section: Section, directory: Path) -> Format:
-        """What the page says; relative paths count from `directory`. Raises PageError."""
+        """What the page says; relative paths count from `directory`. Raises SpecError."""
 
     def facts(self) -> Facts:
         """What decides which rows there are."""

@@ -103,7 +103,7 @@ class Registry(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, section: Section, directory: Path) -> Registry | None:
         """The one under `registry`: its address, or `url` with how it is secured. `directory`: where relative paths
-        begin. Raises PageError."""
+        begin. Raises SpecError."""
         if not section.has("registry"):
             return None
         if section.is_text("registry"):

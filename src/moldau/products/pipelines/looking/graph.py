@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.spec.spec import PipelineSpec
 
 
-def graph_of(page: PipelinePage) -> Iterator[str]:
+def graph_of(spec: PipelineSpec) -> Iterator[str]:
     """A tree as lines: a branch for each source. A flow that reads several stands below each of them."""
-    yield page.name
-    sources = page.sources()
-    yield from _branches([(f"{name}: {source.describe()}", name) for name, source in sources.items()], page)
+    yield spec.name
+    sources = spec.sources()
+    yield from _branches([(f"{name}: {source.describe()}", name) for name, source in sources.items()], spec)
 
 
-def _branches(texts: list[tuple[str, str | None]], page: PipelinePage) -> Iterator[str]:
+def _branches(texts: list[tuple[str, str | None]], spec: PipelineSpec) -> Iterator[str]:
     """`texts`: each with the name of the view whose readers stand below it."""
     for place, (text, name) in enumerate(texts):
         is_last = place == len(texts) - 1
         yield f"{'└──' if is_last else '├──'} {text}"
-        for line in () if name is None else _branches(_readers(page, name), page):
+        for line in () if name is None else _branches(_readers(spec, name), spec):
             yield f"{'   ' if is_last else '│  '} {line}"
 
 
-def _readers(page: PipelinePage, name: str) -> list[tuple[str, str | None]]:
+def _readers(spec: PipelineSpec, name: str) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
-    for flow in page.plan.flows:
+    for flow in spec.plan.flows:
         if name in flow.reads:
             others = [one for one in flow.reads if one != name]
             found.append((flow.name + (f" (with {', '.join(others)})" if others else ""), flow.name))
-    ends = [query for query in page.queries if query.step.target.reads == name]
+    ends = [query for query in spec.queries if query.step.target.reads == name]
     found += [(f"-> {one.step.target.name}: {one.target.describe()[0]} ({one.target.mode})", None) for one in ends]
     return found

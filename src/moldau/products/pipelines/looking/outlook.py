@@ -16,10 +16,10 @@ from moldau.products.pipelines.core.case import Row
 from moldau.products.pipelines.core.failures import PipelineFailedError, what_failed
 from moldau.products.pipelines.core.start import EARLIEST
 from moldau.products.pipelines.looking.standing import QueryStanding, standing_of
-from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.running.generations import starting_offsets
-from moldau.products.pipelines.running.preflight import check_page
+from moldau.products.pipelines.running.preflight import check_spec
+from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.pipelines.targets.changes import DELETED
 from moldau.products.pipelines.targets.terminal import first_of
 from moldau.products.service.look.words import show_size
@@ -56,17 +56,17 @@ class QueryOutlook(msgspec.Struct, frozen=True):
         return lines
 
 
-def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> list[QueryOutlook]:
+def plan_of(spec: PipelineSpec, settings: Mapping[str, str] | None = None) -> list[QueryOutlook]:
     """What a run would do with each query. `settings`: of Spark, as in `open_session`.
 
     Raises what a run would be refused with, before its first batch.
     """
-    absent = check_page(page, on_server=REMOTE in (settings or {}))
-    _, standings = standing_of(page)
-    spark = _brief_session(page, settings)
-    views = make_views(spark, page, load_sources(spark, page, starting_offsets(page).sources, is_look=True))
-    for query in page.queries:
-        make_result(page, query, views)
+    absent = check_spec(spec, on_server=REMOTE in (settings or {}))
+    _, standings = standing_of(spec)
+    spark = _brief_session(spec, settings)
+    views = make_views(spark, spec, load_sources(spark, spec, starting_offsets(spec).sources, is_look=True))
+    for query in spec.queries:
+        make_result(spec, query, views)
     return [
         QueryOutlook(
             standing,
@@ -74,36 +74,36 @@ def plan_of(page: PipelinePage, settings: Mapping[str, str] | None = None) -> li
             query.target.topic if query.target.topic in absent else None,
             *kept_state(query.checkpoint),
         )
-        for standing, query in zip(standings, page.queries, strict=True)
+        for standing, query in zip(standings, spec.queries, strict=True)
     ]
 
 
-def _brief_session(page: PipelinePage, settings: Mapping[str, str] | None) -> SparkSession:
-    spark = open_session(page.name, {**QUICK_START, **(settings or {})})
-    check_secrets(spark, page.clusters)
+def _brief_session(spec: PipelineSpec, settings: Mapping[str, str] | None) -> SparkSession:
+    spark = open_session(spec.name, {**QUICK_START, **(settings or {})})
+    check_secrets(spark, spec.clusters)
     return spark
 
 
-def preview(page: PipelinePage, name: str, rows: int, settings: Mapping[str, str] | None = None) -> list[Row]:
+def preview(spec: PipelineSpec, name: str, rows: int, settings: Mapping[str, str] | None = None) -> list[Row]:
     """The first rows of a source or flow, read from the earliest offsets. Raises FlowError, PipelineFailedError."""
-    spark = _brief_session(page, settings)
-    loaded = load_sources(spark, page, dict.fromkeys(page.sources(), EARLIEST), is_look=True)
-    views = make_views(spark, page, loaded)
+    spark = _brief_session(spec, settings)
+    loaded = load_sources(spark, spec, dict.fromkeys(spec.sources(), EARLIEST), is_look=True)
+    views = make_views(spark, spec, loaded)
     try:
         if not views[name].isStreaming:
             return rows_of(views[name].limit(rows))
-        return _first_rows(spark, page, name, views[name], rows)
+        return _first_rows(spark, spec, name, views[name], rows)
     except spark_error() as error:
         raise PipelineFailedError(what_failed(str(error))) from error
 
 
-def _first_rows(spark: SparkSession, page: PipelinePage, name: str, view: DataFrame, rows: int) -> list[Row]:
+def _first_rows(spark: SparkSession, spec: PipelineSpec, name: str, view: DataFrame, rows: int) -> list[Row]:
     # a group has a first row before it has its last: every change of it is one
-    mode = "update" if any(flow.groups for flow in page.plan.upstream(name)) else "append"
+    mode = "update" if any(flow.groups for flow in spec.plan.upstream(name)) else "append"
     with tempfile.TemporaryDirectory(prefix="moldau-preview-") as checkpoint:
         stream = view.writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
         found = Path(checkpoint, "found.json")
-        with state_store_for(spark, page.plan.upstream(name)):
+        with state_store_for(spark, spec.plan.upstream(name)):
             running = stream.trigger(availableNow=True).foreachBatch(partial(_keep_rows, found, rows)).start()
         while len(_kept_rows(found)) < rows and not running.awaitTermination(_LOOK_S):
             pass

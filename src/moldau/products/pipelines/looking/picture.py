@@ -3,7 +3,7 @@ right (`draw_plan` draws them)."""
 
 from __future__ import annotations
 
-from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.service.look.plan import Box, Edge
 
 STYLE = """
@@ -14,10 +14,10 @@ text { font: 13px system-ui, sans-serif; fill: #123; } .note { font-size: 11px; 
 """
 
 
-def boxes_and_edges(page: PipelinePage) -> tuple[list[Box], list[Edge]]:
+def boxes_and_edges(spec: PipelineSpec) -> tuple[list[Box], list[Edge]]:
     """Each source, flow and target of the page, and what reads what."""
-    plan, sources = page.plan, page.sources()
-    targets = {query.step.target.name: f"{query.target.describe()[0]} ({query.target.mode})" for query in page.queries}
+    plan, sources = spec.plan, spec.sources()
+    targets = {query.step.target.name: f"{query.target.describe()[0]} ({query.target.mode})" for query in spec.queries}
     steps = [*plan.sources, *plan.flows]
     places = {step.name: place for place, step in enumerate(steps)}
     boxes = [Box(source.name, "source", sources[source.name].describe()) for source in plan.sources]

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from moldau.products.pipelines.looking.standing import QueryStanding, standing_of
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.products.pipelines.targets.target import Target
 from moldau.types import TopicPartition, counted
 
 
-def outcome_of(page: PipelinePage, starts: Mapping[TopicPartition, int]) -> Iterator[str]:
+def outcome_of(spec: PipelineSpec, starts: Mapping[TopicPartition, int]) -> Iterator[str]:
     """A line for each target: how many records come to it again, and what becomes of their rows there; how many never
     come. `starts`: where topics would begin. Raises CheckpointError."""
-    _, standings = standing_of(page)
-    for query, standing in zip(page.queries, standings, strict=True):
+    _, standings = standing_of(spec)
+    for query, standing in zip(spec.queries, standings, strict=True):
         place = query.target.describe()[0]
         if standing.batch is None:
             yield f"{place} has no finished batch: nothing comes twice"
             continue
         again, never = _compared(standing, starts)
         parts = [counted(again, "record")] if again else []
-        parts += [f"all rows of `{name}`" for name in _others(page, query)]
+        parts += [f"all rows of `{name}`" for name in _others(spec, query)]
         told = [f"gets {' and '.join(parts)} again, {_fate(query.target)}"] if parts else ["gets nothing twice"]
         told += [f"never gets {counted(never, 'record')} that it has not read yet"] if never else []
         yield f"{place} {', and '.join(told)}"
@@ -33,7 +33,7 @@ def _compared(standing: QueryStanding, starts: Mapping[TopicPartition, int]) -> 
     return sum(max(0, done - start) for done, start in pairs), sum(max(0, start - done) for done, start in pairs)
 
 
-def _others(page: PipelinePage, query: PipelineQuery) -> list[str]:
+def _others(spec: PipelineSpec, query: PipelineQuery) -> list[str]:
     """The streams of the query that are no topics, as the page names their places."""
     topics = query.streams()
     return [step.place for step in query.step.sources if step.is_stream and step.name not in topics]

@@ -17,9 +17,9 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     newest_planned_batch,
 )
 from moldau.products.pipelines.checkpoints.lease import Holder, holder_of
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.generations import chosen_start, first_offsets, lost_topics
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark.offsets import StreamOffset, TopicIds, read_by_all, recreated_topics
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
@@ -71,13 +71,13 @@ class QueryStanding(msgspec.Struct, frozen=True):
         return lines
 
 
-def standing_of(page: PipelinePage) -> tuple[Holder | None, list[QueryStanding]]:
+def standing_of(spec: PipelineSpec) -> tuple[Holder | None, list[QueryStanding]]:
     """Who runs the page, and its queries. Changes nothing. Raises CheckpointError."""
     away: dict[ClusterAccess, str] = {}
-    return holder_of(page.checkpoint), [_standing(page, query, away) for query in page.queries]
+    return holder_of(spec.checkpoint), [_standing(spec, query, away) for query in spec.queries]
 
 
-def _standing(page: PipelinePage, query: PipelineQuery, away: dict[ClusterAccess, str]) -> QueryStanding:
+def _standing(spec: PipelineSpec, query: PipelineQuery, away: dict[ClusterAccess, str]) -> QueryStanding:
     """`away`: what is wrong with the clusters that have not answered, which are asked once only."""
     done = newest_finished_batch(query.checkpoint)
     bounds: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
@@ -88,15 +88,15 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[ClusterAccess
             continue
         try:
             with closing(
-                GroupOffsets(source.access, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
+                GroupOffsets(source.access, query.group, first_contact_timeout_ms=spec.first_contact_timeout_ms)
             ) as group:
                 topics = group.topics_of(source)
                 bounds[name], there[name] = group.bounds(topics), group.topic_ids(topics)
         except GroupError as error:
             away[source.access] = str(error)
-    own = {name: _starts(page, query, name, bounds[name], there, done) for name in there}
+    own = {name: _starts(spec, query, name, bounds[name], there, done) for name in there}
     trouble = next((away[source.access] for source in streams.values() if source.access in away), None)
-    refusal, lost = _changed_topics(page, query, there) if trouble is None else (None, ())
+    refusal, lost = _changed_topics(spec, query, there) if trouble is None else (None, ())
     return QueryStanding(
         name=query.name,
         batch=done.batch_id if done else None,
@@ -110,7 +110,7 @@ def _standing(page: PipelinePage, query: PipelineQuery, away: dict[ClusterAccess
 
 
 def _changed_topics(
-    page: PipelinePage, query: PipelineQuery, there: Mapping[str, TopicIds]
+    spec: PipelineSpec, query: PipelineQuery, there: Mapping[str, TopicIds]
 ) -> tuple[str | None, tuple[str, ...]]:
     """Why a run would not go on with the topics that are there; else what became of those that it would go on without.
     `there`: by source, the ids of its topics."""
@@ -121,7 +121,7 @@ def _changed_topics(
             what = f"topic {source.topic!r} does not exist" if source.topic else f"no topic matches {source.pattern!r}"
             return f"{what} on {source.access}", ()
         if planned < 0:
-            chosen = chosen_start(page, query, name)
+            chosen = chosen_start(spec, query, name)
             before = chosen.topic_ids if isinstance(chosen, StreamOffset) else {}
         else:
             before = _end_of(query, name, planned, there).topic_ids
@@ -133,7 +133,7 @@ def _changed_topics(
 
 
 def _starts(
-    page: PipelinePage,
+    spec: PipelineSpec,
     query: PipelineQuery,
     name: str,
     bounds: Mapping[TopicPartition, tuple[int, int]],
@@ -142,7 +142,7 @@ def _starts(
 ) -> dict[TopicPartition, int]:
     """Where a run would read on in the topics of a source. `there`: as in `_changed_topics`."""
     if done is None:
-        return first_offsets(page, query, name, bounds, there[name])
+        return first_offsets(spec, query, name, bounds, there[name])
     skips_lost = query.streams()[name].skips_lost
     end = _end_of(query, name, done.batch_id, there)
     anew = recreated_topics(end.topic_ids, there[name])

@@ -22,9 +22,9 @@ from moldau.errors import MoldauError
 from moldau.products.pipelines.core.case import Case, Expected, Row, compare
 from moldau.products.pipelines.core.failures import what_failed
 from moldau.products.pipelines.formats.given import json_text
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.flow import make_result, make_views, rows_of, state_store_for
 from moldau.products.pipelines.sources.source import Source
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark import QUICK_START, available_cores, open_session, spark_error
 
 if TYPE_CHECKING:
@@ -34,25 +34,25 @@ _FIRST_FILE_S = 1_000_000_000
 """Files of a stream are read in the order of their times."""
 
 
-def failures_of(page: PipelinePage, case: Case) -> list[str]:
+def failures_of(spec: PipelineSpec, case: Case) -> list[str]:
     """What is not as expected: a sentence with the line of the page, and the rows. Empty where the test passes.
 
     Raises FlowError, SparkStartError.
     """
-    return _failures_in(_open_session(), page, case)
+    return _failures_in(_open_session(), spec, case)
 
 
-def run_cases(cases: Sequence[tuple[PipelinePage, Case]]) -> Iterator[tuple[list[str], float]]:
+def run_cases(cases: Sequence[tuple[PipelineSpec, Case]]) -> Iterator[tuple[list[str], float]]:
     """Of each case, in their order, `failures_of` and the seconds that it took; as many run at once as there are cores.
     Raises as `failures_of` does."""
     spark = _open_session()
 
-    def run(page: PipelinePage, case: Case) -> tuple[list[str], float]:
+    def run(spec: PipelineSpec, case: Case) -> tuple[list[str], float]:
         began = time.monotonic()
-        return _failures_in(spark, page, case), time.monotonic() - began
+        return _failures_in(spark, spec, case), time.monotonic() - began
 
     with ThreadPoolExecutor(available_cores(), "case") as pool:
-        waiting = [pool.submit(run, page, case) for page, case in cases]
+        waiting = [pool.submit(run, spec, case) for spec, case in cases]
         try:
             yield from (one.result() for one in waiting)
         finally:
@@ -63,28 +63,28 @@ def _open_session() -> SparkSession:
     return open_session("moldau-pipeline-test", QUICK_START)
 
 
-def _failures_in(session: SparkSession, page: PipelinePage, case: Case) -> list[str]:
+def _failures_in(session: SparkSession, spec: PipelineSpec, case: Case) -> list[str]:
     # of its own: views and settings of another test, or of the caller, are not touched
     spark = session.newSession()
     spark.conf.set("spark.sql.shuffle.partitions", "1")
-    page = _offline(page)
+    spec = _offline(spec)
     with tempfile.TemporaryDirectory(prefix="moldau-test-") as directory:
         given: dict[str, _Given] = {}
-        for name, source in page.sources().items():
+        for name, source in spec.sources().items():
             try:
                 given[name] = _Given(source, Path(directory) / name, case.given.get(name, ()))
             except MoldauError as error:
-                return [f"{page.file_name}:{case.line}: the records of `{name}` cannot be given: {error}"]
-        return [failure for one in case.expected for failure in _failures(spark, page, given, Path(directory), one)]
+                return [f"{spec.file_name}:{case.line}: the records of `{name}` cannot be given: {error}"]
+        return [failure for one in case.expected for failure in _failures(spark, spec, given, Path(directory), one)]
 
 
-def _offline(page: PipelinePage) -> PipelinePage:
+def _offline(spec: PipelineSpec) -> PipelineSpec:
     """Of a schema in a file the test needs no registry."""
     queries = [
         msgspec.structs.replace(query, sources={name: source.offline() for name, source in query.sources.items()})
-        for query in page.queries
+        for query in spec.queries
     ]
-    return msgspec.structs.replace(page, queries=tuple(queries))
+    return msgspec.structs.replace(spec, queries=tuple(queries))
 
 
 class _Given:
@@ -111,16 +111,16 @@ class _Given:
 
 
 def _failures(
-    spark: SparkSession, page: PipelinePage, given: Mapping[str, _Given], directory: Path, expected: Expected
+    spark: SparkSession, spec: PipelineSpec, given: Mapping[str, _Given], directory: Path, expected: Expected
 ) -> Iterator[str]:
-    where = f"{page.file_name}:{expected.line}: `{expected.name}`"
-    query = next((query for query in page.queries if query.step.target.name == expected.name), None)
-    views = make_views(spark, page, {name: one.load(spark, is_stream=query is not None) for name, one in given.items()})
+    where = f"{spec.file_name}:{expected.line}: `{expected.name}`"
+    query = next((query for query in spec.queries if query.step.target.name == expected.name), None)
+    views = make_views(spark, spec, {name: one.load(spark, is_stream=query is not None) for name, one in given.items()})
     try:
         if query is None:
             found = rows_of(views[expected.name], Decimal)
         else:
-            found = _written(spark, page, query, views, directory / f"{expected.name}.checkpoint")
+            found = _written(spark, spec, query, views, directory / f"{expected.name}.checkpoint")
     except (*spark_error(), MoldauError) as error:  # type: ignore[misc]
         yield f"{where}: {what_failed(str(error))}"
         return
@@ -130,11 +130,11 @@ def _failures(
 
 
 def _written(
-    spark: SparkSession, page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame], checkpoint: Path
+    spark: SparkSession, spec: PipelineSpec, query: PipelineQuery, views: Mapping[str, DataFrame], checkpoint: Path
 ) -> list[Row]:
     """The rows of every micro-batch."""
     rows: list[Row] = []
-    make_result(page, query, views)  # refused as the real one
+    make_result(spec, query, views)  # refused as the real one
     stream = query.target.newest(views[query.step.target.reads]).writeStream.outputMode(query.target.mode)
     stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     with state_store_for(spark, query.step.flows):

@@ -27,12 +27,12 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     write_whole,
 )
 from moldau.products.pipelines.core.failures import what_failed
-from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.flow import times_of
 from moldau.products.pipelines.running.preflight import largest_message, make_topic
 from moldau.products.pipelines.running.progress import BatchCounter
 from moldau.products.pipelines.sources.records import RecordSource
 from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.pipelines.targets.topic import write_to_topic
 from moldau.spark import spark_error
 from moldau.spark.offsets import topic_offsets
@@ -65,12 +65,12 @@ class DeadLetters:
     """The dead letters of one run of a query. `count`: those kept in this run."""
 
     def __init__(
-        self, spark: SparkSession, page: PipelinePage, checkpoint: Path, sources: Mapping[str, RecordSource]
+        self, spark: SparkSession, spec: PipelineSpec, checkpoint: Path, sources: Mapping[str, RecordSource]
     ) -> None:
         """`sources`: by their names. Raises CheckpointError."""
         self.count = 0
         self._spark = spark
-        self._page = page
+        self._spec = spec
         self._checkpoint = checkpoint
         self._state = checkpoint / STATE_FILE
         noted, names = _load(self._state)
@@ -104,7 +104,7 @@ class DeadLetters:
             topics = ", ".join(dict.fromkeys(str(source.dead_letters) for source, _ in self._kept))
             reason = what_failed(str(error))
             self._trouble = (
-                f"the dead letters of pipeline {self._page.name} are not kept in the topic {topics}: {reason}"
+                f"the dead letters of pipeline {self._spec.name} are not kept in the topic {topics}: {reason}"
             )
             self._due = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
@@ -129,14 +129,14 @@ class DeadLetters:
             return
         before = first_batch_start(self._checkpoint) if kept is None else kept.offsets
         span = BatchSpan(self._checkpoint, first, done.batch_id, before, done.offsets)
-        letters = source.letters(self._spark, span, times_of(self._page), self._page.name)
+        letters = source.letters(self._spark, span, times_of(self._spec), self._spec.name)
         if letters is not None:
             letters = letters.persist()
             try:
                 ((count, largest),) = letters.selectExpr("count(*)", f"max({_LETTER_BYTES})").collect()
                 if count:
                     self._make_topic(source, span, largest)
-                    access = times_of(self._page).of(self._page.access)
+                    access = times_of(self._spec).of(self._spec.access)
                     write_to_topic(letters.coalesce(1), access, str(source.dead_letters))
                 self.count += count
             finally:
@@ -151,8 +151,8 @@ class DeadLetters:
             return
         if isinstance(source, TopicSource):
             read = {one.topic for one in span.ends if source.reads(one.topic)}
-            largest = max(largest, largest_message(self._page, source.access, read))
-        make_topic(self._page, topic, partitions=1, message_bytes=largest + ROOM_BYTES)
+            largest = max(largest, largest_message(self._spec, source.access, read))
+        make_topic(self._spec, topic, partitions=1, message_bytes=largest + ROOM_BYTES)
         self._made_topics.add(topic)
 
 

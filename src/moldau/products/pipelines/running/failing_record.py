@@ -24,9 +24,9 @@ import msgspec
 from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
 from moldau.products.pipelines.core.failures import Offsets, first_failing, what_failed
 from moldau.products.pipelines.core.times import SourceTimes
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.flow import load_sources, make_views
 from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark import register, spark_error
 from moldau.spark.by_record import is_by_record
 from moldau.types import TopicPartition
@@ -67,7 +67,7 @@ class RecordSearch:
     def __init__(
         self,
         spark: SparkSession,
-        page: PipelinePage,
+        spec: PipelineSpec,
         query: PipelineQuery,
         batch: BatchSpan,
         is_alike: Callable[[str], bool],
@@ -80,7 +80,7 @@ class RecordSearch:
         self._group = f"failing-record-{secrets.token_hex(4)}"
         self._ends_at = time.monotonic() + within_seconds
         self._thread = threading.Thread(
-            target=self._run, args=(spark, page, query, batch, is_alike), name="failing-record", daemon=True
+            target=self._run, args=(spark, spec, query, batch, is_alike), name="failing-record", daemon=True
         )
         self._thread.start()
 
@@ -103,7 +103,7 @@ class RecordSearch:
     def _run(
         self,
         spark: SparkSession,
-        page: PipelinePage,
+        spec: PipelineSpec,
         query: PipelineQuery,
         batch: BatchSpan,
         is_alike: Callable[[str], bool],
@@ -114,7 +114,7 @@ class RecordSearch:
             logger.warning("the record that fails in %s is looked for: Spark's next errors are of that", query.name)
             own = spark.newSession()
             register(own)
-            slices = _Slices(own, page, query)
+            slices = _Slices(own, spec, query)
 
             def fails(offsets: Offsets) -> bool:
                 return any(self._reports(slices, offsets, is_alike))
@@ -146,16 +146,16 @@ class RecordSearch:
 class _Slices:
     """The query over some of its records: each part of it that makes a row of each record alone."""
 
-    def __init__(self, spark: SparkSession, page: PipelinePage, query: PipelineQuery) -> None:
+    def __init__(self, spark: SparkSession, spec: PipelineSpec, query: PipelineQuery) -> None:
         """`spark`: whose views are nobody else's."""
         self._spark = spark
         self._query = query
-        timeout_ms = min(page.retry_timeout_ms, RETRY_TIMEOUT_MS)
+        timeout_ms = min(spec.retry_timeout_ms, RETRY_TIMEOUT_MS)
         self._times = SourceTimes(timeout_ms, timeout_ms)
-        plan = msgspec.structs.replace(page.plan, sources=query.step.sources, flows=query.step.flows)
-        self._page = msgspec.structs.replace(page, plan=plan)
-        loaded = load_sources(spark, self._page, {})
-        streams = make_views(spark, self._page, loaded)
+        plan = msgspec.structs.replace(spec.plan, sources=query.step.sources, flows=query.step.flows)
+        self._spec = msgspec.structs.replace(spec, plan=plan)
+        loaded = load_sources(spark, self._spec, {})
+        streams = make_views(spark, self._spec, loaded)
         self._has_result = self._is_by_record(query.step.target.reads, self._result(streams))
         parts = [name for name, rows in streams.items() if self._is_by_record(name, rows)]
         read = {name for flow in query.step.flows if flow.name in parts for name in flow.reads}
@@ -166,7 +166,7 @@ class _Slices:
             sources=tuple(source for source in plan.sources if source.name in needed),
             flows=tuple(flow for flow in plan.flows if flow.name in needed),
         )
-        self._page = msgspec.structs.replace(page, plan=plan)
+        self._spec = msgspec.structs.replace(spec, plan=plan)
         self._topics = {name: source for name, source in query.streams().items() if name in needed}
         self._tables = {one.name: loaded[one.name] for one in plan.sources if not one.is_stream}
 
@@ -176,7 +176,7 @@ class _Slices:
 
     def rows_of(self, offsets: Offsets) -> Iterator[DataFrame]:
         loaded = {name: self._records(source, offsets) for name, source in self._topics.items()}
-        views = make_views(self._spark, self._page, {**self._tables, **loaded})
+        views = make_views(self._spark, self._spec, {**self._tables, **loaded})
         for part in self._parts:
             yield self._result(views) if self._has_result else views[part]
 
@@ -208,5 +208,5 @@ class _Slices:
 
     def _upstream(self, name: str) -> set[str]:
         """What these rows are made of."""
-        flows = self._page.plan.upstream(name)
+        flows = self._spec.plan.upstream(name)
         return {name, *(read for flow in flows for read in flow.reads)}

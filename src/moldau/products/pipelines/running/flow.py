@@ -13,9 +13,9 @@ from moldau.products.pipelines.core.plan import FlowStep
 from moldau.products.pipelines.core.statement import quoted
 from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.formats.json_text import json_of_row
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.batches import BatchWriter, ServedBatchWriter
 from moldau.products.pipelines.sources.source import Source
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.products.pipelines.targets.target import TargetQuery
 from moldau.spark import check_stream, is_connect, spark_error
 
@@ -34,10 +34,10 @@ _NO_LAST_ROW = "streaming aggregations without watermark"
 _REFUSALS: tuple[type[Exception], ...] = (FlowError, *spark_error())
 
 
-def times_of(page: PipelinePage) -> SourceTimes:
+def times_of(spec: PipelineSpec) -> SourceTimes:
     """The pipeline itself made the first contact, before Spark started: a broker that does not answer the new client of
     a task is a lost one."""
-    return SourceTimes(page.retry_timeout_ms, page.retry_timeout_ms)
+    return SourceTimes(spec.retry_timeout_ms, spec.retry_timeout_ms)
 
 
 def metric_of(source: str) -> str:
@@ -46,31 +46,31 @@ def metric_of(source: str) -> str:
 
 
 def load_sources(
-    spark: SparkSession, page: PipelinePage, starts: Mapping[str, str], *, is_look: bool = False
+    spark: SparkSession, spec: PipelineSpec, starts: Mapping[str, str], *, is_look: bool = False
 ) -> dict[str, DataFrame]:
     """What is there, by the names of the sources; nothing is read yet. `starts`: where topics begin that do not begin
     where the page says. `is_look`: nothing is noted in the checkpoint of the page. Raises FlowError, with the line of
     the page."""
-    sources = page.sources()
+    sources = spec.sources()
     loaded: dict[str, DataFrame] = {}
-    for step in page.plan.sources:
+    for step in spec.plan.sources:
         source = sources[step.name].beginning_at(starts.get(step.name))
         if is_look:
             source = source.without_notes()
         try:
             load = source.load if step.is_stream else source.load_table
-            loaded[step.name] = load(spark, times_of(page))
+            loaded[step.name] = load(spark, times_of(spec))
         except _REFUSALS as error:
-            raise _at(page, step.line, step.place, error) from error
+            raise _at(spec, step.line, step.place, error) from error
     return loaded
 
 
-def make_views(spark: SparkSession, page: PipelinePage, loaded: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+def make_views(spark: SparkSession, spec: PipelineSpec, loaded: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """The rows of each source and flow by its name; nothing runs yet. `loaded`: what the sources gave. Raises
     FlowError, with the line of the page."""
     views: dict[str, DataFrame] = {}
-    sources = page.sources()
-    for step in page.plan.sources:
+    sources = spec.sources()
+    for step in spec.plan.sources:
         try:
             source = sources[step.name]
             rows = source.rows(loaded[step.name], metric_of(step.name))
@@ -78,13 +78,13 @@ def make_views(spark: SparkSession, page: PipelinePage, loaded: Mapping[str, Dat
             view.createOrReplaceTempView(quoted(step.name))
             views[step.name] = view
         except _REFUSALS as error:
-            raise _at(page, step.line, step.place, error) from error
-    for flow in page.plan.flows:
+            raise _at(spec, step.line, step.place, error) from error
+    for flow in spec.plan.flows:
         try:
-            views[flow.name] = _rows_of_flow(spark, flow, page.functions.get(flow.name))
+            views[flow.name] = _rows_of_flow(spark, flow, spec.functions.get(flow.name))
             views[flow.name].createOrReplaceTempView(quoted(flow.name))
         except _REFUSALS as error:
-            raise _at(page, flow.line, flow.place, error) from error
+            raise _at(spec, flow.line, flow.place, error) from error
     return views
 
 
@@ -100,7 +100,7 @@ def _rows_of_flow(spark: SparkSession, flow: FlowStep, function: Callable[[], Da
         raise FlowError(str(error)) from error
 
 
-def make_result(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame]) -> DataFrame:
+def make_result(spec: PipelineSpec, query: PipelineQuery, views: Mapping[str, DataFrame]) -> DataFrame:
     """The rows that go to the query's target. Raises FlowError, also for what no stream can do."""
     step = query.step.target
     try:
@@ -110,7 +110,7 @@ def make_result(page: PipelinePage, query: PipelineQuery, views: Mapping[str, Da
     except _REFUSALS as error:
         if _NO_LAST_ROW in str(error) and step.mode == "append":
             error = FlowError(_how_groups_end(query))
-        raise _at(page, step.line, step.place, error) from error
+        raise _at(spec, step.line, step.place, error) from error
 
 
 def _how_groups_end(query: PipelineQuery) -> str:
@@ -127,7 +127,7 @@ def _how_groups_end(query: PipelineQuery) -> str:
 
 def start_query(
     result: DataFrame,
-    page: PipelinePage,
+    spec: PipelineSpec,
     query: PipelineQuery,
     *,
     once: bool,
@@ -144,23 +144,23 @@ def start_query(
     away. Raises FlowError for what no stream can do."""
     writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint))
-    interval = f"{page.batch_interval_ms} milliseconds"
+    interval = f"{spec.batch_interval_ms} milliseconds"
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=interval)
     written = TargetQuery(
-        page=page.name,
+        spec=spec.name,
         pipeline=query.name,
         checkpoint=query.checkpoint,
         checkpoint_id=checkpoint_id,
         group=query.group,
         transactional_id=query.transactional_id,
         access=query.access,
-        times=times_of(page),
+        times=times_of(spec),
         note=note,
         source_topics=tuple(source.names for source in query.streams().values() if source.access == query.access),
     )
     write: Callable[[DataFrame, int], None]
     if is_connect(result.sparkSession):
-        write = ServedBatchWriter(query.target, written, page.checkpoint, lease.token)
+        write = ServedBatchWriter(query.target, written, spec.checkpoint, lease.token)
     else:
         write = BatchWriter(query.target, written, may_start_batch, is_cut)
     try:
@@ -168,7 +168,7 @@ def start_query(
             return writer.foreachBatch(write).start()
     except spark_error() as error:
         step = query.step.target
-        raise _at(page, step.line, step.place, error) from error
+        raise _at(spec, step.line, step.place, error) from error
 
 
 @contextmanager
@@ -205,5 +205,5 @@ def with_watermark(rows: DataFrame, source: Source) -> DataFrame:
     return rows if source.watermark is None else rows.withWatermark(event_time, source.watermark)
 
 
-def _at(page: PipelinePage, line: int, place: str, error: Exception) -> FlowError:
-    return FlowError(f"{page.file_name}:{line}: `{place}`: {what_failed(str(error))}")
+def _at(spec: PipelineSpec, line: int, place: str, error: Exception) -> FlowError:
+    return FlowError(f"{spec.file_name}:{line}: `{place}`: {what_failed(str(error))}")

@@ -28,9 +28,9 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
 )
 from moldau.products.pipelines.checkpoints.lease import Lease, LeaseError, holder_of
 from moldau.products.pipelines.core.start import EARLIEST, Start
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import GroupError, check_groups, opened_group
 from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark.offsets import StreamOffset, TopicIds, offset_from_dict, offset_to_dict, recreated_topics
 from moldau.spark.options import offsets_to_json
 from moldau.types import TopicPartition
@@ -60,53 +60,53 @@ class _Note(msgspec.Struct, frozen=True):
     starts: dict[str, str | dict[str, dict[str, int | str]]]
 
 
-def look_at_reset(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
+def look_at_reset(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
     """Where each source that is a topic would begin. Changes nothing. Raises LeaseError while the page runs,
     GroupError, ResetError."""
-    chosen = _starts(page, to)
-    check_groups(page)
-    holder = holder_of(page.checkpoint)
+    chosen = _starts(spec, to)
+    check_groups(spec)
+    holder = holder_of(spec.checkpoint)
     if holder is not None:
-        raise LeaseError(f"{holder} runs a pipeline on the checkpoint {page.checkpoint}")
+        raise LeaseError(f"{holder} runs a pipeline on the checkpoint {spec.checkpoint}")
     return chosen
 
 
-def reset(page: PipelinePage, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
+def reset(spec: PipelineSpec, to: Start) -> tuple[Path, dict[TopicPartition, int]]:
     """Where the old generation is kept now, and where the next run begins. Shows the new offsets in the groups too.
     Raises as `look_at_reset`."""
-    chosen = look_at_reset(page, to)
+    chosen = look_at_reset(spec, to)
     starts = {name: start.offsets for name, start in chosen.items()}
     # the earliest offsets may be gone at the first run; all others stay: what comes until then shall be read
     nested = {name: EARLIEST if to == EARLIEST else offset_to_dict(start) for name, start in chosen.items()}
-    note = _Note(tuple(query.step.target.name for query in page.queries), nested)
-    fresh = _fresh(page.checkpoint)
-    with Lease(page.checkpoint):
+    note = _Note(tuple(query.step.target.name for query in spec.queries), nested)
+    fresh = _fresh(spec.checkpoint)
+    with Lease(spec.checkpoint):
         write_whole(fresh / START_FILE, msgspec.json.encode(note).decode())
         try:
-            kept = _free_name(page.checkpoint)
-            page.checkpoint.rename(kept)
+            kept = _free_name(spec.checkpoint)
+            spec.checkpoint.rename(kept)
         except OSError as error:
-            forget_unfinished_reset(page.checkpoint)
+            forget_unfinished_reset(spec.checkpoint)
             raise ResetError(
-                f"{page.checkpoint} cannot be moved away: {error.strerror or error}. If it is a mount point, let "
+                f"{spec.checkpoint} cannot be moved away: {error.strerror or error}. If it is a mount point, let "
                 "`checkpoint` name a directory inside of it, and move the files there"
             ) from error
-        fresh.rename(page.checkpoint)
+        fresh.rename(spec.checkpoint)
     # behind the move: until then the groups hold what transactions of the old generation have noted there
     try:
-        _show(page, starts)
+        _show(spec, starts)
     except GroupError as error:
         what = f"the page begins anew, and its old generation is kept in {kept}, but its groups do not show that"
         raise ResetError(f"{what}: {error}") from error
     return kept, {one: offset for start in starts.values() for one, offset in start.items()}
 
 
-def _show(page: PipelinePage, starts: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+def _show(spec: PipelineSpec, starts: Mapping[str, Mapping[TopicPartition, int]]) -> None:
     """In the groups. Raises GroupError."""
-    for query in page.queries:
+    for query in spec.queries:
         for access in query.clusters_of_group:
             own = [starts[name] for name, one in query.streams().items() if one.access == access]
-            with opened_group(page, access, query.group) as group:
+            with opened_group(spec, access, query.group) as group:
                 group.begin({one: offset for of_source in own for one, offset in of_source.items()})
 
 
@@ -131,24 +131,24 @@ def _fresh(checkpoint: Path) -> Path:
     return checkpoint.with_name(f".{checkpoint.name}.new")
 
 
-def starting_offsets(page: PipelinePage) -> ChosenStarts:
+def starting_offsets(spec: PipelineSpec) -> ChosenStarts:
     """What `reset` chose for the queries that have not planned a batch since. Raises CheckpointError, GroupError."""
-    note = _noted(page)
+    note = _noted(spec)
     if note is None:
         return ChosenStarts()
-    waiting = [query for query in page.queries if newest_planned_batch(query.checkpoint) < 0]
+    waiting = [query for query in spec.queries if newest_planned_batch(query.checkpoint) < 0]
     ruled = [query for query in waiting if query.step.target.name in note.queries]
     sources = {name: source for query in ruled for name, source in query.streams().items() if name in note.starts}
     if not sources:
         return ChosenStarts()
     return ChosenStarts(
-        {name: _as_option(page, source, note.starts[name]) for name, source in sources.items()},
+        {name: _as_option(spec, source, note.starts[name]) for name, source in sources.items()},
         frozenset(query.name for query in waiting if query not in ruled),
     )
 
 
 def first_offsets(
-    page: PipelinePage,
+    spec: PipelineSpec,
     query: PipelineQuery,
     source: str,
     bounds: Mapping[TopicPartition, tuple[int, int]],
@@ -161,16 +161,16 @@ def first_offsets(
         # cut short: the batch runs again where it began
         known = first_batch_start(query.checkpoint)
         return {one: known.get(one, first) for one, first in firsts.items()}
-    chosen = chosen_start(page, query, source)
+    chosen = chosen_start(spec, query, source)
     if chosen is not None:
         return firsts if isinstance(chosen, str) else _where_chosen(chosen, firsts, topic_ids)
     return firsts if query.streams()[source].start == EARLIEST else {one: end for one, (_, end) in bounds.items()}
 
 
-def chosen_start(page: PipelinePage, query: PipelineQuery, source: str) -> StreamOffset | str | None:
+def chosen_start(spec: PipelineSpec, query: PipelineQuery, source: str) -> StreamOffset | str | None:
     """What `reset` chose for a source of a query that has not planned a batch since: EARLIEST, or offsets; None where
     the page says where the query begins. Raises CheckpointError."""
-    note = _noted(page)
+    note = _noted(spec)
     if note is None or query.step.target.name not in note.queries or source not in note.starts:
         return None
     chosen = note.starts[source]
@@ -186,9 +186,9 @@ def _where_chosen(
     return {one: first if one.topic in anew else chosen.offsets.get(one, first) for one, first in firsts.items()}
 
 
-def _noted(page: PipelinePage) -> _Note | None:
+def _noted(spec: PipelineSpec) -> _Note | None:
     """What the last `reset` left; None where there was none. Raises CheckpointError."""
-    path = page.checkpoint / START_FILE
+    path = spec.checkpoint / START_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Note)
     except FileNotFoundError:
@@ -199,12 +199,12 @@ def _noted(page: PipelinePage) -> _Note | None:
         ) from error
 
 
-def _as_option(page: PipelinePage, source: TopicSource, start: str | Mapping[str, Mapping[str, int | str]]) -> str:
+def _as_option(spec: PipelineSpec, source: TopicSource, start: str | Mapping[str, Mapping[str, int | str]]) -> str:
     """The option names every partition that is there, and no other."""
     if isinstance(start, str):
         return start
     chosen = offset_from_dict(start)
-    with opened_group(page, source.access, page.queries[0].group) as cluster:
+    with opened_group(spec, source.access, spec.queries[0].group) as cluster:
         topics = cluster.topics_of(source)
         bounds, topic_ids = cluster.bounds(topics), cluster.topic_ids(topics)
     for lost in lost_topics(chosen.topic_ids, topic_ids):
@@ -218,12 +218,12 @@ def lost_topics(before: TopicIds, now: TopicIds) -> list[str]:
     return [*gone, *(f"topic {topic!r} was made anew" for topic in recreated_topics(before, now))]
 
 
-def _starts(page: PipelinePage, to: Start) -> dict[str, StreamOffset]:
+def _starts(spec: PipelineSpec, to: Start) -> dict[str, StreamOffset]:
     """Of each source that is a topic, every partition's offset."""
     starts: dict[str, StreamOffset] = {}
-    streams = {name: source for query in page.queries for name, source in query.streams().items()}
+    streams = {name: source for query in spec.queries for name, source in query.streams().items()}
     for name, source in streams.items():
-        with opened_group(page, source.access, page.queries[0].group) as cluster:
+        with opened_group(spec, source.access, spec.queries[0].group) as cluster:
             topics = cluster.topics_of(source)
             topic_ids = cluster.topic_ids(topics)
             bounds = cluster.bounds(topics)

@@ -17,9 +17,9 @@ from moldau.client.protocol.access import FIRST_CONTACT_TIMEOUT_MS, ClusterAcces
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED, CommittedOffset
 from moldau.errors import KafkaError, MoldauError, kafka_error
 from moldau.ports import Dialer
-from moldau.products.pipelines.core.note import is_noted, others_in
-from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.core.commit_metadata import is_noted, others_in
 from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.transport.access import open_client
 from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition, Uuid
@@ -77,7 +77,7 @@ class GroupOffsets:
         self.commit(offsets)
         self.commit({one: at.offset for one, at in self._positions().items() if is_noted(at.metadata)})
 
-    def check(self, page: str, pipeline: str) -> None:
+    def check(self, spec: str, pipeline: str) -> None:
         """Raises GroupError where the group cannot show how far a query is. It has members: offsets are committed from
         outside, which it then refuses. Or another pipeline notes there how far that is: each would put its note in the
         place of the other's, by which a sink knows which batch it has written. `pipeline`: the name of a query of the
@@ -90,7 +90,7 @@ class GroupOffsets:
                 f"group {self._group!r} has {len(members)} members, the first is {members[0].client_id!r}: only a "
                 "group without consumers can show a pipeline's progress; name another one with `group`"
             )
-        others = others_in((position.metadata for position in self._positions().values()), page, pipeline)
+        others = others_in((position.metadata for position in self._positions().values()), spec, pipeline)
         if others:
             raise GroupError(
                 f"group {self._group!r} shows how far the pipeline {others[0]} is, and cannot show {pipeline!r} too: "
@@ -172,25 +172,25 @@ class GroupOffsets:
 
 
 @contextmanager
-def opened_group(page: PipelinePage, access: ClusterAccess, name: str) -> Iterator[GroupOffsets]:
+def opened_group(spec: PipelineSpec, access: ClusterAccess, name: str) -> Iterator[GroupOffsets]:
     """A group on one cluster, for a command."""
     group = GroupOffsets(
         access,
         name,
-        first_contact_timeout_ms=page.first_contact_timeout_ms,
+        first_contact_timeout_ms=spec.first_contact_timeout_ms,
         retry_timeout_ms=COMMAND_TIMEOUT_MS,
     )
     with closing(group):
         yield group
 
 
-def check_groups(page: PipelinePage) -> None:
+def check_groups(spec: PipelineSpec) -> None:
     """Looks at the group of each query on all clusters where it shows how far the query is. Raises GroupError, as
     `GroupOffsets.check`."""
-    for query in page.queries:
+    for query in spec.queries:
         for access in query.clusters_of_group:
-            with opened_group(page, access, query.group) as group:
-                group.check(page.name, query.name)
+            with opened_group(spec, access, query.group) as group:
+                group.check(spec.name, query.name)
 
 
 def lag(bounds: Mapping[TopicPartition, tuple[int, int]], done: Mapping[TopicPartition, int]) -> int:

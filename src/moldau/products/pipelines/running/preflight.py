@@ -14,10 +14,10 @@ from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.checkpoints.checkpoint import former_writer, newest_planned_batch
 from moldau.products.pipelines.core.slips import meant_by
 from moldau.products.pipelines.formats.by_schema import SchemaFormat
-from moldau.products.pipelines.page.offline import check_offline
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.group import CLIENT_ID, REQUEST_TIMEOUT_MS, GroupError, check_groups
 from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.spec.offline import check_offline
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.products.pipelines.targets.topic import TopicTarget
 from moldau.transport.access import open_client
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -37,103 +37,103 @@ class PreflightError(MoldauError):
     """The pipeline cannot run on this cluster as it is; the message is one sentence."""
 
 
-def check_page(page: PipelinePage, *, on_server: bool = False) -> list[str]:
+def check_spec(spec: PipelineSpec, *, on_server: bool = False) -> list[str]:
     """Looks at everything that the page needs, before Spark starts, and makes nothing. `on_server`: of Spark Connect.
-    Gives the topics that are not there, and that the cluster makes for a run. Raises PreflightError, PageError, and
+    Gives the topics that are not there, and that the cluster makes for a run. Raises PreflightError, SpecError, and
     what a source or target refuses."""
-    check_offline(page, on_server=on_server)
-    for source in page.sources().values():
+    check_offline(spec, on_server=on_server)
+    for source in spec.sources().values():
         source.check()
-    for query in page.queries:
+    for query in spec.queries:
         if on_server and query.target.NEEDS_DRIVER:
             step = query.step.target
             raise PreflightError(
-                f"{page.file_name}:{step.line}: `{step.place}`: a Spark Connect server writes the batches, and cannot "
+                f"{spec.file_name}:{step.line}: `{step.place}`: a Spark Connect server writes the batches, and cannot "
                 f"write to {query.target.describe()[0]}"
             )
         query.target.check()
-        check_owner(page, query)
-        _check_name(page, query)
-    _check_registries(page)
-    return check_cluster(page)
+        check_owner(spec, query)
+        _check_name(spec, query)
+    _check_registries(spec)
+    return check_cluster(spec)
 
 
-def _check_registries(page: PipelinePage) -> None:
+def _check_registries(spec: PipelineSpec) -> None:
     """Raises RegistryError where one does not answer. Later it is waited for longer: it was there."""
-    formats = [source.decoder for source in page.sources().values() if isinstance(source, RecordSource)]
-    formats += [query.target.format for query in page.queries if isinstance(query.target, TopicTarget)]
+    formats = [source.decoder for source in spec.sources().values() if isinstance(source, RecordSource)]
+    formats += [query.target.format for query in spec.queries if isinstance(query.target, TopicTarget)]
     found = [one.registry for one in formats if isinstance(one, SchemaFormat)]
     for registry in dict.fromkeys(one for one in found if one is not None):
-        registry.check(page.first_contact_timeout_ms)
+        registry.check(spec.first_contact_timeout_ms)
 
 
-def check_owner(page: PipelinePage, query: PipelineQuery) -> None:
+def check_owner(spec: PipelineSpec, query: PipelineQuery) -> None:
     """Raises PreflightError where the query's target is another pipeline's: both would count their batches there, and
     readers would find the rows of both."""
     owner = query.target.owner()
-    if owner is None or owner.is_page(page.name):
+    if owner is None or owner.is_page(spec.name):
         return
     step = query.step.target
     raise PreflightError(
-        f"{page.file_name}:{step.line}: `{step.place}`: {query.target.describe()[0]} belongs to the pipeline "
+        f"{spec.file_name}:{step.line}: `{step.place}`: {query.target.describe()[0]} belongs to the pipeline "
         f"{owner.pipeline!r}: name another place with `{query.target.NAMED_BY}`, or, if that pipeline does not write "
         f"there any more, {owner.release}"
     )
 
 
-def _check_name(page: PipelinePage, query: PipelineQuery) -> None:
+def _check_name(spec: PipelineSpec, query: PipelineQuery) -> None:
     """Raises PreflightError where a target that begins would write its rows behind those that the same page has written
     there under another name of the target."""
     if newest_planned_batch(query.checkpoint) >= 0:
         return
     streams = [source for source in query.sources.values() if not source.as_table]
     reads = [fact for source in streams for fact in source.where().values()]
-    former = former_writer(page.checkpoint, [one.checkpoint for one in page.queries], query.places, reads)
+    former = former_writer(spec.checkpoint, [one.checkpoint for one in spec.queries], query.places, reads)
     if former is None:
         return
     step = query.step.target
     mend = f"give the target its old name {former.name!r} again"
-    if former == page.checkpoint:
+    if former == spec.checkpoint:
         mend = "write the page in its short form again"
     raise PreflightError(
-        f"{page.file_name}:{step.line}: `{step.place}` would begin anew, and write once more what a target of this "
+        f"{spec.file_name}:{step.line}: `{step.place}` would begin anew, and write once more what a target of this "
         f"page has written to {query.target.describe()[0]}: {mend}, name another place with "
         f"`{query.target.NAMED_BY}`, or delete {former} if the rows shall be written again"
     )
 
 
-def check_cluster(page: PipelinePage) -> list[str]:
+def check_cluster(spec: PipelineSpec) -> list[str]:
     """Reaches a broker of each cluster, finds the topics and looks at the groups. Makes nothing. Raises PreflightError.
 
     Gives the topics of targets that are not there, on a cluster that makes topics by itself: `make_targets`.
     """
     names: dict[str, ClusterAccess] = {}
     absent: list[str] = []
-    for access in page.clusters:
+    for access in spec.clusters:
         try:
-            with _client(page, access) as client:
+            with _client(spec, access) as client:
                 _refuse_second_name(names, client, access)
-                for query in page.queries:
+                for query in spec.queries:
                     absent += _absent_topics(client, access, query)
         except KafkaError as error:
             raise PreflightError(str(error)) from error
         except ProtocolError as error:
             raise PreflightError(f"{access} does not answer as a Kafka broker: {error}") from error
     try:
-        check_groups(page)
+        check_groups(spec)
     except GroupError as error:
         raise PreflightError(str(error)) from error
     return list(dict.fromkeys(absent))
 
 
-def make_targets(page: PipelinePage) -> None:
+def make_targets(spec: PipelineSpec) -> None:
     """Lets the clusters make the topics of targets that are not there. Raises PreflightError."""
-    for query in page.queries:
+    for query in spec.queries:
         topic = query.target.topic
         if topic is None:
             continue
         try:
-            with _client(page, query.access) as client:
+            with _client(spec, query.access) as client:
                 client.topic_to_write(topic)
         except KafkaError as error:
             raise PreflightError(f"the topic {topic!r} could not be made: {error}") from error
@@ -183,7 +183,7 @@ def _makes_topics(client: ClusterClient) -> bool:
     return not any(one.name == _AUTO_CREATE and one.value == "false" for row in response.results for one in row.configs)
 
 
-def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
+def make_topic(spec: PipelineSpec, topic: str, partitions: int, *, message_bytes: int = 0) -> None:
     """Makes the topic unless it is there. `message_bytes`: how large a batch of records it has to take at least, where
     that is more than Kafka's default. Raises PreflightError."""
     largest = str(min(message_bytes, MOST_MESSAGE_BYTES))
@@ -202,19 +202,19 @@ def make_topic(page: PipelinePage, topic: str, partitions: int, *, message_bytes
                     raise error
 
     try:
-        with _client(page, page.access) as client:
+        with _client(spec, spec.access) as client:
             client.retry(lambda: create(client))
     except KafkaError as error:
         raise PreflightError(f"the topic {topic!r} could not be created: {error}") from error
 
 
-def largest_message(page: PipelinePage, access: ClusterAccess, topics: Collection[str]) -> int:
+def largest_message(spec: PipelineSpec, access: ClusterAccess, topics: Collection[str]) -> int:
     """How large a batch of records one of these topics takes; 0 where the cluster does not say. Raises
     PreflightError."""
     asked = (DescribeConfigsResource(TOPIC, topic, (MAX_MESSAGE_BYTES,)) for topic in topics)
     request = DescribeConfigsRequest(resources=tuple(asked))
     try:
-        with _client(page, access) as client:
+        with _client(spec, access) as client:
             response = client.retry(lambda: client.any_connection().request(request))
     except KafkaError as error:
         raise PreflightError(f"the settings of {', '.join(topics)} could not be read: {error}") from error
@@ -222,11 +222,11 @@ def largest_message(page: PipelinePage, access: ClusterAccess, topics: Collectio
     return max((int(one.value or 0) for one in settings if one.name == MAX_MESSAGE_BYTES), default=0)
 
 
-def _client(page: PipelinePage, access: ClusterAccess) -> ClusterClient:
+def _client(spec: PipelineSpec, access: ClusterAccess) -> ClusterClient:
     own = msgspec.structs.replace(
         access.named(CLIENT_ID),
         request_timeout_ms=REQUEST_TIMEOUT_MS,
-        first_contact_timeout_ms=page.first_contact_timeout_ms,
+        first_contact_timeout_ms=spec.first_contact_timeout_ms,
         retry_timeout_ms=_ANSWER_TIMEOUT_MS,
     )
     return open_client(own)

@@ -21,14 +21,13 @@ from moldau.products.pipelines.checkpoints.checkpoint import (
     newest_finished_batch,
     unfinished_batch,
 )
+from moldau.products.pipelines.core.commit_metadata import metadata_of
 from moldau.products.pipelines.core.failures import (
     error_of_values,
     flow_that_failed,
     line_that_failed,
     what_failed,
 )
-from moldau.products.pipelines.core.note import metadata_of
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.running.dead_letters import DeadLetterError, DeadLetters
 from moldau.products.pipelines.running.failing_record import RecordSearch
 from moldau.products.pipelines.running.flow import metric_of
@@ -36,6 +35,7 @@ from moldau.products.pipelines.running.generations import first_offsets
 from moldau.products.pipelines.running.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.running.progress import BatchCounter, PipelineState
 from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec
 from moldau.spark import is_connect
 from moldau.transport.tcp import TCP
 from moldau.types import TopicPartition
@@ -55,12 +55,12 @@ class QueryProgress:
     """What is known of one query, through all of its restarts. Close it."""
 
     def __init__(
-        self, spark: SparkSession, page: PipelinePage, query: PipelineQuery, note: str, dialer: Dialer = TCP
+        self, spark: SparkSession, spec: PipelineSpec, query: PipelineQuery, note: str, dialer: Dialer = TCP
     ) -> None:
         """`note`: stands beside the offsets of the group. Raises CheckpointError."""
         self._note = note
         self._spark = spark
-        self._page = page
+        self._spec = spec
         self._query = query
         streams = query.streams()
         kept = {
@@ -70,13 +70,13 @@ class QueryProgress:
         }
         # of the other sources another query keeps them: nobody would take out what is counted here
         self._counter = BatchCounter([metric_of(name) for name in kept])
-        self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None
+        self._dead_letters = DeadLetters(spark, spec, query.checkpoint, kept) if kept else None
         self._groups = {
             source.access: GroupOffsets(
                 source.access,
                 query.group,
                 dialer=dialer,
-                first_contact_timeout_ms=page.first_contact_timeout_ms,
+                first_contact_timeout_ms=spec.first_contact_timeout_ms,
             )
             for source in streams.values()
         }
@@ -116,9 +116,9 @@ class QueryProgress:
             now = time.monotonic()
             self._trouble_since = self._trouble_since or now
             lasted = now - self._trouble_since
-            if is_last or lasted * 1_000 > self._page.retry_timeout_ms:
+            if is_last or lasted * 1_000 > self._spec.retry_timeout_ms:
                 raise
-            left = self._page.retry_timeout_ms / 1_000 - lasted
+            left = self._spec.retry_timeout_ms / 1_000 - lasted
             trouble = f"{error}; trying for another {left:.0f} s"
         return self.state(state, behind=behind, trouble=trouble)
 
@@ -157,7 +157,7 @@ class QueryProgress:
                 failure = self._failure(text)
                 self._searched = (batch.last, failure)
                 self._search = RecordSearch(
-                    self._spark, self._page, self._query, batch, lambda other: self._failure(other) == failure
+                    self._spark, self._spec, self._query, batch, lambda other: self._failure(other) == failure
                 )
 
     def is_searching(self) -> bool:
@@ -175,14 +175,14 @@ class QueryProgress:
         return (error_of_values(text), *self._step_at_work(text))
 
     def _step_at_work(self, text: str) -> Iterator[str]:
-        page = self._page
-        flows = [flow for flow in self._query.step.flows if flow.name not in page.functions]
+        spec = self._spec
+        flows = [flow for flow in self._query.step.flows if flow.name not in spec.functions]
         found = flow_that_failed(text, flows)
         if found is not None:
             flow, number, line = found
-            yield f"in `{flow.place}` ({page.file_name}:{flow.line}), line {number} of its SQL: `{line}`"
-        if page.functions:
-            lines = {file: line_that_failed(text, str(file.resolve())) for file in page.files}
+            yield f"in `{flow.place}` ({spec.file_name}:{flow.line}), line {number} of its SQL: `{line}`"
+        if spec.functions:
+            lines = {file: line_that_failed(text, str(file.resolve())) for file in spec.files}
             yield from (f"in {file}:{line}" for file, line in lines.items() if line is not None)
 
     def _publish(self, *, is_last: bool) -> int:
@@ -208,7 +208,7 @@ class QueryProgress:
             access = source.access
             own = {one: range_ for one, range_ in bounds[access].items() if source.reads(one.topic)}
             topic_ids = self._groups[access].topic_ids(sorted({one.topic for one in own}))
-            offsets |= first_offsets(self._page, self._query, name, own, topic_ids)
+            offsets |= first_offsets(self._spec, self._query, name, own, topic_ids)
         return offsets
 
     def _bounds(self, access: ClusterAccess, group: GroupOffsets) -> Bounds:

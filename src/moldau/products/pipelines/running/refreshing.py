@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.page.page import PipelinePage
+from moldau.products.pipelines.spec.spec import PipelineSpec
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class KeptTables:
     """The tables of one run. Call `refresh` now and then, and `close` at the end."""
 
-    def __init__(self, page: PipelinePage, views: Mapping[str, DataFrame]) -> None:
+    def __init__(self, spec: PipelineSpec, views: Mapping[str, DataFrame]) -> None:
         """`views`: by the names of the sources. Nothing is read before the first micro-batch that joins a table."""
-        sources = page.sources().items()
+        sources = spec.sources().items()
         self._kept = [_KeptTable(views[name], source.refresh_ms) for name, source in sources if source.refresh_ms]
 
     def refresh(self) -> None:

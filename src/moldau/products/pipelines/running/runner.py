@@ -25,9 +25,8 @@ from rich.console import Console
 from moldau.client.blocking.silence import ListeningDialer
 from moldau.products.pipelines.checkpoints.checkpoint import claim_checkpoint
 from moldau.products.pipelines.checkpoints.lease import Lease
+from moldau.products.pipelines.core.commit_metadata import BoardPlace, note_of
 from moldau.products.pipelines.core.failures import PipelineFailedError
-from moldau.products.pipelines.core.note import BoardPlace, note_of
-from moldau.products.pipelines.page.page import PipelinePage, PipelineQuery, describe
 from moldau.products.pipelines.running.flow import load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.running.generations import (
     ChosenStarts,
@@ -36,7 +35,7 @@ from moldau.products.pipelines.running.generations import (
     starting_offsets,
 )
 from moldau.products.pipelines.running.logs import logs_to
-from moldau.products.pipelines.running.preflight import check_owner, check_page, make_targets
+from moldau.products.pipelines.running.preflight import check_owner, check_spec, make_targets
 from moldau.products.pipelines.running.progress import PipelineState, ProgressDisplay
 from moldau.products.pipelines.running.query_progress import QueryProgress
 from moldau.products.pipelines.running.refreshing import KeptTables
@@ -47,6 +46,7 @@ from moldau.products.pipelines.running.supervision import (
     Supervised,
 )
 from moldau.products.pipelines.sources.records import RecordSource
+from moldau.products.pipelines.spec.spec import PipelineQuery, PipelineSpec, describe
 from moldau.transport.tcp import TCP
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class StopRequest:
 
 
 def run_pipeline(
-    page: PipelinePage,
+    spec: PipelineSpec,
     *,
     once: bool = False,
     console: Console | None = None,
@@ -121,48 +121,48 @@ def run_pipeline(
 
     stop = StopRequest()
     on_server = REMOTE in (settings or {})
-    finish_reset(page.checkpoint)
-    check_page(page, on_server=on_server)
-    log = page.checkpoint / DRIVER_LOG
-    facts = {**describe(page), "log": str(log)}
-    lease = Lease(page.checkpoint, beside_writers=on_server)
+    finish_reset(spec.checkpoint)
+    check_spec(spec, on_server=on_server)
+    log = spec.checkpoint / DRIVER_LOG
+    facts = {**describe(spec), "log": str(log)}
+    lease = Lease(spec.checkpoint, beside_writers=on_server)
     with lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
-        forget_unfinished_reset(page.checkpoint)
+        forget_unfinished_reset(spec.checkpoint)
         ids = [
             claim_checkpoint(query.checkpoint, query.step.facts(), pipeline=query.name, places=query.places)
-            for query in page.queries
+            for query in spec.queries
         ]
-        display.show([PipelineState(query.name, 0, 0, None, 0, "starting") for query in page.queries], force=True)
-        spark = open_session(page.name, settings, log_path=log, keep_open=(lease.fileno(),))
+        display.show([PipelineState(query.name, 0, 0, None, 0, "starting") for query in spec.queries], force=True)
+        spark = open_session(spec.name, settings, log_path=log, keep_open=(lease.fileno(),))
         try:
-            check_secrets(spark, page.clusters)
+            check_secrets(spark, spec.clusters)
             with ExitStack() as stack:
-                results, views = _results(spark, page, starting_offsets(page))
-                _claim_targets(page)
-                tables = stack.enter_context(closing(KeptTables(page, views)))
+                results, views = _results(spark, spec, starting_offsets(spec))
+                _claim_targets(spec)
+                tables = stack.enter_context(closing(KeptTables(spec, views)))
                 queries = list(
-                    _start_all(spark, page, results, ids, board, lease, stop, stack, retry_first_seconds, once=once)
+                    _start_all(spark, spec, results, ids, board, lease, stop, stack, retry_first_seconds, once=once)
                 )
                 states = _until_the_end(
                     queries, tables, lease, stop, stop_within_seconds, display, onlookers, once=once
                 )
         except ConnectionError as error:
             raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
-    _raise_failures(page, queries)
+    _raise_failures(spec, queries)
     return states
 
 
-def _claim_targets(page: PipelinePage) -> None:
+def _claim_targets(spec: PipelineSpec) -> None:
     """Runs after every check: a page that is refused owns nothing and makes no topic. Raises PreflightError where
-    another page was first since `check_page`."""
-    for query in page.queries:
-        query.target.claim(page.name)
-        check_owner(page, query)
-    make_targets(page)
+    another page was first since `check_spec`."""
+    for query in spec.queries:
+        query.target.claim(spec.name)
+        check_owner(spec, query)
+    make_targets(spec)
 
 
 def _results(
-    spark: SparkSession, page: PipelinePage, chosen: ChosenStarts
+    spark: SparkSession, spec: PipelineSpec, chosen: ChosenStarts
 ) -> tuple[dict[str, DataFrame], Mapping[str, DataFrame]]:
     """What each query writes, by its name, and the views of the page. Raises FlowError, with the line of the page.
 
@@ -171,16 +171,16 @@ def _results(
     starts. There all queries begin at what was chosen, in such a run."""
     results: dict[str, DataFrame] = {}
     if chosen.others:
-        own = make_views(spark, page, load_sources(spark, page, {}))
-        results = {query.name: make_result(page, query, own) for query in page.queries if query.name in chosen.others}
-    views = make_views(spark, page, load_sources(spark, page, chosen.sources))
-    others = {query.name: make_result(page, query, views) for query in page.queries if query.name not in chosen.others}
+        own = make_views(spark, spec, load_sources(spark, spec, {}))
+        results = {query.name: make_result(spec, query, own) for query in spec.queries if query.name in chosen.others}
+    views = make_views(spark, spec, load_sources(spark, spec, chosen.sources))
+    others = {query.name: make_result(spec, query, views) for query in spec.queries if query.name not in chosen.others}
     return {**results, **others}, views
 
 
 def _start_all(
     spark: SparkSession,
-    page: PipelinePage,
+    spec: PipelineSpec,
     results: Mapping[str, DataFrame],
     ids: Sequence[str],
     board: BoardPlace | None,
@@ -199,14 +199,14 @@ def _start_all(
             raise StoppedOnPurpose
 
     dialer = ListeningDialer(TCP)  # queries look in turn: each would wait for a broker that stands still
-    for query, checkpoint_id in zip(page.queries, ids, strict=True):
-        note = _note(page, query, board)
-        progress = QueryProgress(spark, page, query, note, dialer)
+    for query, checkpoint_id in zip(spec.queries, ids, strict=True):
+        note = _note(spec, query, board)
+        progress = QueryProgress(spark, spec, query, note, dialer)
         stack.callback(progress.close)
         start = partial(
             start_query,
             results[query.name],
-            page,
+            spec,
             query,
             once=once,
             checkpoint_id=checkpoint_id,
@@ -218,15 +218,15 @@ def _start_all(
         supervised = Supervised(start, progress, retry_first_seconds)
         stack.callback(supervised.end)
         yield supervised
-        if query is not page.queries[-1]:
+        if query is not spec.queries[-1]:
             supervised.wait_until_reading()
 
 
-def _note(page: PipelinePage, query: PipelineQuery, board: BoardPlace | None) -> str:
+def _note(spec: PipelineSpec, query: PipelineQuery, board: BoardPlace | None) -> str:
     """What whoever looks at the cluster shall know of the query."""
     sources = [source for source in query.sources.values() if isinstance(source, RecordSource)]
     letters = [source.dead_letters for source in sources if source.dead_letters is not None]
-    return note_of(page.name, query.name, socket.gethostname(), board, letters).text()
+    return note_of(spec.name, query.name, socket.gethostname(), board, letters).text()
 
 
 def _until_the_end(
@@ -248,7 +248,7 @@ def _until_the_end(
             onlooker.show(states)
         return states
 
-    while any(query.keeps_page for query in queries) and not stop.wait(LOOK_SECONDS):
+    while any(query.keeps_spec for query in queries) and not stop.wait(LOOK_SECONDS):
         tables.refresh()
         states = [query.supervise(also_given_up=not once) for query in queries]
         if not stop.is_asked:  # else a query may have ended on purpose, which looks like a failure here
@@ -267,10 +267,10 @@ def _until_the_end(
     return show([query.stop(is_urgent) for query in queries], force=True)
 
 
-def _raise_failures(page: PipelinePage, queries: Sequence[Supervised]) -> None:
+def _raise_failures(spec: PipelineSpec, queries: Sequence[Supervised]) -> None:
     failed = [
-        f"{page.file_name}:{query.step.target.line}: `{query.step.target.place}`: {supervised.error}"
-        for query, supervised in zip(page.queries, queries, strict=True)
+        f"{spec.file_name}:{query.step.target.line}: `{query.step.target.place}`: {supervised.error}"
+        for query, supervised in zip(spec.queries, queries, strict=True)
         if supervised.error is not None
     ]
     if failed:

@@ -71,7 +71,7 @@ class Supervised:
         return self.state.state in ("failed", "finished", "stopped")
 
     @property
-    def keeps_page(self) -> bool:
+    def keeps_spec(self) -> bool:
         """Whether the page goes on for it. Two that were given up do not keep each other alive by their tries."""
         return not self.is_over and self.error is None
 

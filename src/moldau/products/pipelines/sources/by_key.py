@@ -48,7 +48,7 @@ class ByKeySource(FeedSource, frozen=True, kw_only=True):
 
     @classmethod
     def parse_by(cls, source: Section) -> ByKey:
-        """What the page says of the column, and of all sources. Raises PageError."""
+        """What the page says of the column, and of all sources. Raises SpecError."""
         common = cls.parse_common(source)
         for key in ("by", "delay"):
             if common["as_table"] and source.has(key):

@@ -37,7 +37,7 @@ from moldau.products.pipelines.sources.feed_source import (
     parse_removed_rows,
     within_table,
 )
-from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
+from moldau.products.pipelines.sources.source import MAX_FILES, SpecHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +67,7 @@ class DeltaSource(FeedSource, frozen=True, kw_only=True):
     max_files: int | None = None
 
     @classmethod
-    def parse(cls, source: Section, head: PageHead) -> DeltaSource:
+    def parse(cls, source: Section, head: SpecHead) -> DeltaSource:
         common = cls.parse_common(source)
         return cls(
             location=source.place("delta", head.directory),

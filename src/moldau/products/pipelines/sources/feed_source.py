@@ -26,7 +26,7 @@ FILES = "files"
 
 
 def parse_removed_rows(source: Section, *, as_table: bool) -> str:
-    """What a table with versions does with one that takes rows away: REFUSE or SKIP. Raises PageError."""
+    """What a table with versions does with one that takes rows away: REFUSE or SKIP. Raises SpecError."""
     if as_table and source.has("removed_rows"):
         source.refuse("removed_rows", "has no meaning for a table, which is as its newest version says")
     return source.choice("removed_rows", (REFUSE, SKIP), default=REFUSE)

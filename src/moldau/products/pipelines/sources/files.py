@@ -43,7 +43,7 @@ from moldau.products.pipelines.sources.object_files import (
 )
 from moldau.products.pipelines.sources.object_form import ObjectFilesError
 from moldau.products.pipelines.sources.records import RecordSource
-from moldau.products.pipelines.sources.source import MAX_FILES, PageHead, read_anew
+from moldau.products.pipelines.sources.source import MAX_FILES, SpecHead, read_anew
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
@@ -97,7 +97,7 @@ class FileSource(RecordSource, frozen=True, kw_only=True):
     max_files: int | None = None
 
     @classmethod
-    def parse(cls, source: Section, head: PageHead) -> FileSource:
+    def parse(cls, source: Section, head: SpecHead) -> FileSource:
         record_format = source.choice("format", FORMATS)
         decoded = cls.parse_format(source, record_format, head)
         if record_format == TEXT and source.has("event_time"):

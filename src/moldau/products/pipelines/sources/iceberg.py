@@ -36,7 +36,7 @@ from moldau.products.pipelines.sources.feed_source import (
     spark_type,
     within_table,
 )
-from moldau.products.pipelines.sources.source import MAX_FILES, PageHead
+from moldau.products.pipelines.sources.source import MAX_FILES, SpecHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ class IcebergSource(FeedSource, frozen=True, kw_only=True):
     max_files: int | None = None
 
     @classmethod
-    def parse(cls, source: Section, head: PageHead) -> IcebergSource:
+    def parse(cls, source: Section, head: SpecHead) -> IcebergSource:
         common = cls.parse_common(source)
         table, warehouse, catalog = parse_table(source, head.directory)
         return cls(

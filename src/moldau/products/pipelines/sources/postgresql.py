@@ -37,7 +37,7 @@ from moldau.products.pipelines.sources.by_key import (
     Span,
     bounds,
 )
-from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead
+from moldau.products.pipelines.sources.source import MAX_RECORDS, SpecHead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +85,7 @@ class PostgresqlSource(ByKeySource, frozen=True, kw_only=True):
     delay_ms: int = DELAY_MS
 
     @classmethod
-    def parse(cls, source: Section, head: PageHead) -> PostgresqlSource:
+    def parse(cls, source: Section, head: SpecHead) -> PostgresqlSource:
         return cls(
             server=server_of(source),
             table=path_of(table_of(source)),

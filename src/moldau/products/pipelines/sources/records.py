@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from moldau.products.pipelines.core.column_types import TIMES, double_name
+from moldau.products.pipelines.core.commit_metadata import DEAD_LETTERS_SUFFIX, PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.failures import FlowError
-from moldau.products.pipelines.core.note import DEAD_LETTERS_SUFFIX, PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.core.statement import literal, quoted
 from moldau.products.pipelines.core.times import SourceTimes
 from moldau.products.pipelines.formats import parse_format
 from moldau.products.pipelines.formats.format import CORRUPT_COLUMN, DOES_NOT_PARSE, Format
-from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, PageHead, Source
+from moldau.products.pipelines.sources.source import DEAD_LETTERS_METRIC, Source, SpecHead
 
 if TYPE_CHECKING:
     from moldau.products.pipelines.checkpoints.checkpoint import BatchSpan
@@ -51,8 +51,8 @@ class RecordSource(Source, frozen=True, kw_only=True):
     dead_letters: str | None = None
 
     @staticmethod
-    def parse_format(source: Section, record_format: str, head: PageHead) -> Decoded:
-        """What the page says of the format. Raises PageError."""
+    def parse_format(source: Section, record_format: str, head: SpecHead) -> Decoded:
+        """What the page says of the format. Raises SpecError."""
         decoder = parse_format(source, record_format, head.directory)
         if decoder is None:
             for key in ("dead_letters", "bad_records"):
@@ -69,7 +69,7 @@ class RecordSource(Source, frozen=True, kw_only=True):
     @classmethod
     def check_event_time(cls, source: Section, decoder: Format | None, event_time: str | None) -> None:
         """What the page itself tells of the column; formats whose schema is elsewhere are looked at by `plan`. Raises
-        PageError."""
+        SpecError."""
         columns = None if decoder is None else decoder.columns()
         if event_time is None or columns is None or event_time == cls.DEFAULT_EVENT_TIME:
             return

@@ -35,7 +35,7 @@ MAX_RECORDS, MAX_FILES = "max_records_per_batch", "max_files_per_batch"
 MOST_PER_BATCH = 1_000_000_000
 
 
-class PageHead(msgspec.Struct, frozen=True):
+class SpecHead(msgspec.Struct, frozen=True):
     """What a source takes from the page around it. `access`: to the page's cluster. `directory`: where its relative
     paths begin. `checkpoint`: of all queries."""
 
@@ -74,8 +74,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     @abstractmethod
-    def parse(cls, source: Section, head: PageHead) -> Source:
-        """What the page says, with `**cls.parse_common(source)`. Raises PageError."""
+    def parse(cls, source: Section, head: SpecHead) -> Source:
+        """What the page says, with `**cls.parse_common(source)`. Raises SpecError."""
 
     @classmethod
     def parse_common(cls, source: Section) -> CommonKeys:
@@ -101,7 +101,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     @staticmethod
     def parse_limit(source: Section, key: str) -> int | None:
         """How many records, or files, a micro-batch has at most; None: the page does not say. A checkpoint takes any.
-        Raises PageError."""
+        Raises SpecError."""
         if not source.has(key):
             return None
         if source.text("as", default="") == "table":

@@ -33,7 +33,7 @@ from moldau.products.pipelines.sources.by_key import (
     Span,
     bounds,
 )
-from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead
+from moldau.products.pipelines.sources.source import MAX_RECORDS, SpecHead
 from moldau.products.pipelines.sources.stored_times import TimeForm, before_now, form_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SqliteSource(ByKeySource, frozen=True, kw_only=True):
     delay_ms: int | None = None
 
     @classmethod
-    def parse(cls, source: Section, head: PageHead) -> SqliteSource:
+    def parse(cls, source: Section, head: SpecHead) -> SqliteSource:
         return cls(
             file=source.local_path("sqlite", head.directory),
             table=source.text("table"),

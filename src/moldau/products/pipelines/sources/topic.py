@@ -28,7 +28,7 @@ from moldau.products.pipelines.formats.by_schema import SchemaFormat
 from moldau.products.pipelines.formats.given import json_text
 from moldau.products.pipelines.formats.text import READ, JsonFormat
 from moldau.products.pipelines.sources.records import STOP, RecordSource
-from moldau.products.pipelines.sources.source import MAX_RECORDS, PageHead, read_anew
+from moldau.products.pipelines.sources.source import MAX_RECORDS, SpecHead, read_anew
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +82,7 @@ class TopicSource(RecordSource, frozen=True, kw_only=True):
     skips_lost: bool = False
 
     @classmethod
-    def parse(cls, source: Section, head: PageHead) -> TopicSource:
+    def parse(cls, source: Section, head: SpecHead) -> TopicSource:
         record_format = source.choice("format", FORMATS)
         decoded = cls.parse_format(source, record_format, head)
         if decoded["decoder"] is None and source.has("event_time"):

@@ -138,7 +138,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def parse_changes(sink: Section) -> Changes | None:
-    """What the page says of changes; None: nothing. Raises PageError."""
+    """What the page says of changes; None: nothing. Raises SpecError."""
     if not sink.has("sequence_by"):
         for key in NEEDS_SEQUENCE:
             if sink.has(key):

@@ -48,7 +48,7 @@ class TableTarget(Target, frozen=True, kw_only=True):
 
     @staticmethod
     def parse_rows(sink: Section, mode: str) -> tuple[tuple[str, ...], Changes | None]:
-        """`key` and `changes`. Raises PageError."""
+        """`key` and `changes`. Raises SpecError."""
         key, changes = sink.names("key"), parse_changes(sink)
         if mode == "update" and not key:
             sink.refuse("mode", "update needs `key`: the columns by which a row takes the place of an older one")

@@ -69,7 +69,7 @@ class TargetQuery(msgspec.Struct, frozen=True):
     shows how far it is; `note`: what stands there beside the offsets. `source_topics`: regular expressions of the whole
     names of the topics that the query reads on the cluster of `access`."""
 
-    page: str
+    spec: str
     pipeline: str
     checkpoint: Path
     checkpoint_id: str
@@ -111,7 +111,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def parse(cls, sink: Section, directory: Path) -> Target:
-        """What the page says; relative paths count from `directory`. Raises PageError."""
+        """What the page says; relative paths count from `directory`. Raises SpecError."""
 
     @staticmethod
     def parse_mode(sink: Section) -> str:

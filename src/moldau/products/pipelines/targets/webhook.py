@@ -24,7 +24,7 @@ import msgspec
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.core import http_retries
-from moldau.products.pipelines.core.note import PIPELINE_HEADER, REASON_HEADER
+from moldau.products.pipelines.core.commit_metadata import PIPELINE_HEADER, REASON_HEADER
 from moldau.products.pipelines.core.patience import keep_trying
 from moldau.products.pipelines.core.section import Section
 from moldau.products.pipelines.formats.json_text import json_of_row
@@ -94,7 +94,7 @@ class WebhookTarget(Target, frozen=True, kw_only=True):
                 is_array=self.body == ARRAY,
                 rows_per_request=self.rows_per_request,
                 patience_ms=query.times.retry_timeout_ms,
-                pipeline=query.page,
+                pipeline=query.spec,
                 keeps_refused=self.topic is not None,
             )
             refused = batch.mapInArrow(partial(_post_rows, post), LETTER)

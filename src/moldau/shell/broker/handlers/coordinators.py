@@ -10,8 +10,8 @@ from moldau.shell.network.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_I
 from moldau.wire.protocol.messages.coordinators import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
+    from moldau.shell.broker.coordination.shards import Shards
     from moldau.shell.broker.role import Broker
-    from moldau.shell.broker.shards import Shards
 
 GROUP = 0
 TRANSACTION = 1

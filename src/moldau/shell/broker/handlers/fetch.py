@@ -11,10 +11,10 @@ from msgspec.structs import astuple, replace
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, FUTURE_LOCAL_REPLICA_ID
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.broker.follower_watch import is_watched
 from moldau.shell.broker.handlers.follower_fetch import FollowerFetch
 from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
 from moldau.shell.broker.handlers.rows import rows_by_topic
+from moldau.shell.broker.replicas.follower_watch import is_watched
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.rights import CLUSTER_ACTION

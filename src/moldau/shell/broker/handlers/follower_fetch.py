@@ -10,8 +10,8 @@ from moldau.core.beat import beat_ms
 from moldau.core.config.broker_settings import RACK_AWARE
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError
-from moldau.shell.broker.follower_watch import FollowerWatch
 from moldau.shell.broker.handlers.parked_fetch import ParkedFetch
+from moldau.shell.broker.replicas.follower_watch import FollowerWatch
 from moldau.types import Pausing
 from moldau.wire.protocol.elsewhere import LeaderNode
 from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.core.log.damage import DamagedBatchError
+from moldau.core.log.recovery.damage import DamagedBatchError
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
 from moldau.shell.network.context import RequestContext

@@ -22,8 +22,8 @@ from moldau.wire.protocol.messages.log_dirs import (
 )
 
 if TYPE_CHECKING:
+    from moldau.core.log.directories.moving import FutureLog
     from moldau.core.log.log import Log
-    from moldau.core.log.moving import FutureLog
     from moldau.shell.broker.role import Broker
     from moldau.types import TopicPartition
 

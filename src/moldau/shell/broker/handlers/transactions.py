@@ -240,7 +240,7 @@ async def act_write_txn_markers(
         except KafkaError as error:
             refused = all_of(_refused(marker, error.code) for marker in request.markers)
             return WriteTxnMarkersResponse(await context.finish(refused))
-    return await context.wait(broker.transactions.own_door.write_markers(request))
+    return await context.wait(broker.transactions.own_port.write_markers(request))
 
 
 def _refused(marker: WritableTxnMarker, code: int) -> Pausing[WritableTxnMarkerResult]:

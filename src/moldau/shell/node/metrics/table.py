@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.groups.counters import OFFSET_COMMITS, OFFSET_DELETIONS, OFFSET_EXPIRATIONS, REBALANCES
-from moldau.shell.broker.cleaner import (
+from moldau.shell.broker.logs.cleaner import (
     BUFFER_PERCENT,
     CLEAN_TIME,
     COMPACTION_DELAY,
@@ -17,7 +17,7 @@ from moldau.shell.broker.cleaner import (
     RECOPY_PERCENT,
     UNCLEANABLE_COUNT,
 )
-from moldau.shell.broker.isr_proposals import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
+from moldau.shell.broker.replicas.isr_proposals import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from moldau.shell.broker.traffic import (
     REASSIGNMENT_BYTES_IN,
     REASSIGNMENT_BYTES_OUT,

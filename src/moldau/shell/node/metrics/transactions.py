@@ -9,8 +9,8 @@ from moldau.core.transactions.state import TransactionState
 from moldau.transport.exposition import Samples, labels_text
 
 if TYPE_CHECKING:
+    from moldau.shell.broker.coordination.shards import Shards
     from moldau.shell.broker.role import Broker
-    from moldau.shell.broker.shards import Shards
 
 _VERIFICATIONS = "kafka_server_addpartitionstotxnmanager_"
 _MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"

@@ -7,12 +7,12 @@ import socket
 from collections.abc import Sequence
 from types import TracebackType
 
+from moldau.products.pipelines.core.commit_metadata import BoardPlace
 from moldau.products.pipelines.core.failures import PipelineFailedError
-from moldau.products.pipelines.core.note import BoardPlace
 from moldau.products.pipelines.looking.board.pages import serve_board
 from moldau.products.pipelines.looking.board.state import BoardState
-from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.progress import PipelineState
+from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.service.logins.opened import Opening
 
 LOOPBACK = "127.0.0.1"
@@ -22,10 +22,10 @@ _WITH_LOOPBACK = (LOOPBACK, "localhost", "0.0.0.0")
 class Board:
     """Serves the board of a page from its constructor to the end of its `with`."""
 
-    def __init__(self, page: PipelinePage, port: int, host: str = LOOPBACK, opening: Opening | None = None) -> None:
+    def __init__(self, spec: PipelineSpec, port: int, host: str = LOOPBACK, opening: Opening | None = None) -> None:
         """`port`: 0 for a free one. `opening`: who may ask, by default programs of this machine. Raises
         PipelineFailedError for a port that is taken, LoginFileError."""
-        self.state = BoardState(page)
+        self.state = BoardState(spec)
         self._opening = Opening() if opening is None else opening
         self._host = host
         try:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import msgspec
 
-from moldau.products.pipelines.page.page import PipelinePage
 from moldau.products.pipelines.running.progress import PipelineState, slowest_first
+from moldau.products.pipelines.spec.spec import PipelineSpec
 from moldau.products.service.look.history import History, Series
 from moldau.spark.query_states import QueryState
 
@@ -30,8 +30,8 @@ class Trouble(msgspec.Struct, frozen=True):
 class BoardState:
     """What is known now, for all threads: the runner writes, the pages read."""
 
-    def __init__(self, page: PipelinePage) -> None:
-        self.page = page
+    def __init__(self, spec: PipelineSpec) -> None:
+        self.spec = spec
         self.began_s = time.time()
         self._lock = threading.Condition()
         self._version = 0

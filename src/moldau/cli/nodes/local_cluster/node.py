@@ -1,0 +1,23 @@
+"""One node of a cluster on this machine, as a process: `moldau up`, which also ends when the process that started it
+does, in whatever way. That process holds the other end of standard input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from moldau.cli.main import main
+
+
+def end_with_standard_input() -> None:
+    """Returns when standard input is closed, and asks this process to stop."""
+    while os.read(sys.stdin.fileno(), 1 << 10):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_standard_input, daemon=True).start()
+    sys.exit(main(["up", "--no-console", *sys.argv[1:]]))

@@ -1,0 +1,128 @@
+"""What every verb of `moldau pipeline` asks for: the extra, a page, the values of its parameters."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.cli.access import PROFILE_VARIABLE
+from moldau.cli.arguments import input_path, not_empty
+
+if TYPE_CHECKING:
+    from moldau.products.pipelines.spec.spec import PipelineSpec
+
+PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "rich")
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """The words and flags that `page_of` reads a page by."""
+    parser.add_argument(
+        "file",
+        type=input_path,
+        metavar="FILE",
+        help="a page of YAML (- is standard input), or a Python module that ends in .py",
+    )
+    add_parameters(parser)
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", type=input_path, nargs="+", metavar="FILE", help="pages, or Python modules; - is standard input"
+    )
+    add_parameters(parser)
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        type=_assignment,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what ${NAME} in a page stands for; may be given often, and goes before the environment",
+    )
+    parser.add_argument(
+        "--profile",
+        type=not_empty,
+        metavar="NAME",
+        help="the cluster of a page that names none: a profile of ~/.config/moldau/profiles.toml "
+        f"(default: {PROFILE_VARIABLE} of the environment)",
+    )
+
+
+def add_spark_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--spark",
+        type=_assignment,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of Spark, such as spark.master=spark://HOST:7077 for a cluster; may be given often",
+    )
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def parameters_of(arguments: argparse.Namespace) -> dict[str, str]:
+    return {**os.environ, **dict(arguments.set)}
+
+
+def profile_of(arguments: argparse.Namespace) -> str | None:
+    return arguments.profile or os.environ.get(PROFILE_VARIABLE) or None
+
+
+def of_spec(
+    arguments: argparse.Namespace,
+    action: Callable[[PipelineSpec, argparse.Namespace], int],
+    *,
+    needs_spark: bool = True,
+) -> int:
+    """As `exit_code_of`, for an action with the page that the arguments name. A page that is a Python module needs
+    Spark in any case."""
+
+    def act() -> int:
+        from moldau.products.pipelines.spec.spec import load_spec
+
+        spec = load_spec(arguments.file, parameters_of(arguments), profile=profile_of(arguments))
+        return action(spec, arguments)
+
+    return exit_code_of(act, needs_spark=needs_spark or arguments.file.suffix == ".py")
+
+
+def exit_code_of(action: Callable[[], int], *, needs_spark: bool = True) -> int:
+    """What the action gives; 1 where it cannot be done, 2 for a page that cannot be run, or a missing extra."""
+    from moldau.errors import MoldauError
+
+    if needs_spark and not has_extra():
+        return 2
+    from moldau.products.pipelines.core.section import SpecError
+    from moldau.products.service.look.words import visible
+
+    try:
+        return action()
+    except SpecError as error:
+        print(visible(str(error)), file=sys.stderr)
+        return 2
+    except MoldauError as error:  # it may have words of a record, or of a server
+        print(f"moldau pipeline: {visible(str(error))}", file=sys.stderr)
+        return 1
+
+
+def has_extra(*packages: str) -> bool:
+    """Whether these packages of the extra are there, or all of it; says what is missing."""
+    from moldau.extras import MissingExtraError, require_extra
+
+    try:
+        require_extra("moldau pipeline", "spark", packages or PACKAGES)
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return False
+    return True

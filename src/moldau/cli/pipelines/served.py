@@ -1,0 +1,14 @@
+"""One page of a directory that is served, as a process: `moldau pipeline run`, which also ends when the process that
+started it does, in whatever way. That process holds the other end of standard input."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from moldau.cli.main import main
+from moldau.cli.nodes.local_cluster.node import end_with_standard_input
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_standard_input, daemon=True).start()
+    sys.exit(main(["pipeline", "run", *sys.argv[1:]]))

@@ -1,0 +1,42 @@
+"""`moldau console`: the web console of any Kafka cluster."""
+
+from __future__ import annotations
+
+import argparse
+
+from moldau.cli.access import access_of
+from moldau.cli.arguments import Subparsers
+from moldau.cli.cluster import add_registry_argument, registry_of
+from moldau.cli.output import CommandError
+from moldau.cli.services.service import add_service_arguments, address_of, listen_as_told, opening_of
+
+DEFAULT_CONSOLE_PORT = 9080
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "console",
+        help="serve the web console of a cluster: topics, live tail, groups and lag",
+        examples=("moldau console", "moldau console -b kafka.example.org:9092 --port 0"),
+    )
+    add_service_arguments(parser, DEFAULT_CONSOLE_PORT)
+    add_registry_argument(parser, "show keys and values by the schemas of this registry", "as they are")
+    parser.set_defaults(run=console)
+
+
+def console(arguments: argparse.Namespace) -> int:
+    """Serves until Ctrl-C."""
+    access = access_of(arguments)
+    registry = registry_of(arguments)
+    opening = opening_of(arguments)
+    listening = listen_as_told(arguments)
+    from moldau.errors import MoldauError
+    from moldau.products.console.service import Console
+
+    try:
+        service = Console(access, opening, registry=registry)
+    except MoldauError as error:
+        raise CommandError(str(error)) from error
+    print(f"console {address_of(listening, opening)}", flush=True)
+    service.serve(listening)
+    return 0

@@ -1,0 +1,431 @@
+"""One segment of a log: a file of record batches, named by its base offset, with an offset and a time index.
+
+The active segment keeps its indexes in memory and writes no index file. When it is sealed the files are written by a
+FlushPlan, off the event loop; after that the indexes of a sealed segment are read back on demand and forgotten again
+(see IndexCache). Files of a segment, all named `<base offset, 20 digits>.<suffix>` as in Apache Kafka: `log`, `index`,
+`timeindex`, and where there is one `snapshot` (producers at the base offset) and `txnindex`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from moldau.core.log.files.offset_index import OffsetIndex
+from moldau.core.log.files.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from moldau.core.log.files.time_index import TimeIndex
+from moldau.core.log.files.transaction_index import AbortedTransaction, decode_transactions, encode_transactions
+from moldau.core.log.recovery.damage import MIN_BATCH_LENGTH, DamagedBatchError
+from moldau.core.log.settings import LogSettings
+from moldau.ports import Disk, File
+from moldau.wire.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
+from moldau.wire.records.crc import crc32c
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+_NEVER_MS = 1 << 62
+_SCAN_BYTES = 8192
+"""Two index intervals: finds a batch behind an index entry in one read, unless batches are larger."""
+
+_unpack_place = struct.Struct(">qi4xb6xi").unpack_from
+"""Of a batch header: base offset, batch length, magic, last offset delta."""
+
+
+def segment_file_name(base_offset: int, suffix: str) -> str:
+    """As Kafka names it: the base offset in twenty digits, and the suffix with its dot."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def parse_base_offset(name: str, suffix: str) -> int | None:
+    """The base offset in a file name with this suffix, None for any other name."""
+    stem = name[: -len(suffix)]
+    return int(stem) if name.endswith(suffix) and len(stem) == 20 and stem.isascii() and stem.isdigit() else None
+
+
+def base_offsets(names: Iterable[str], suffix: str) -> list[int]:
+    """The base offsets in the file names that have this suffix, in the order of the names."""
+    return [base for name in names if (base := parse_base_offset(name, suffix)) is not None]
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """Indexes of the first `size` bytes of a segment, which hold what is below `end_offset`, built anew; (position,
+    end) of the bytes that are damaged."""
+
+    size: int
+    end_offset: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+    damages: tuple[tuple[int, int], ...]
+
+
+class Segment:
+    """Sizes and offsets of one segment. `append_entry` keeps them; the owner (Log) writes the bytes."""
+
+    __slots__ = (
+        "_file",
+        "_is_closed",
+        "_offset_index",
+        "_time_index",
+        "aborted_transactions",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "damages",
+        "directory",
+        "disk",
+        "first_timestamp_ms",
+        "is_index_full",
+        "is_index_saved",
+        "is_inspected",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "next_offset",
+        "offset_index_capacity",
+        "repair",
+        "replacement",
+        "roll_timestamp_ms",
+        "size",
+        "time_index_capacity",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, size: int, created_ms: int) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        """One past the last offset; of a sealed segment of a compacted log at most the next one's base offset."""
+        self.size = size
+        self.created_ms = created_ms
+        self.max_timestamp_ms: int | None = None
+        """Largest timestamp, -1 if no record has one; None until it was asked for (see load_max_timestamp)."""
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp_ms: int | None = None
+        """Largest timestamp of the first batch; None until there is one, or of a segment that was sealed before."""
+        self.roll_timestamp_ms = _NEVER_MS
+        """A batch with a later maximum timestamp goes to a new segment."""
+        self.bytes_since_index_entry = 0
+        self.offset_index_capacity = self.time_index_capacity = 1 << 31
+        self.is_index_full = False
+        """No place for another entry: the next batch goes to a new segment."""
+        self.is_index_saved = False
+        self.aborted_transactions: list[AbortedTransaction] | None = None
+        """As the transaction index has them; None until they were asked for."""
+        self.is_inspected = False
+        """All of it was read because something did not fit (see inspection): the indexes are true."""
+        self.repair: Repair | None = None
+        """Of the active segment: what a look in Workers found, for the loop to take over (see `take_repair`)."""
+        self.damages: Sequence[tuple[int, int]] = ()
+        """(position, end) of the bytes that are known to be damaged, in order."""
+        self.replacement: Segment | None = None
+        """Once this one is closed: the cleaned segment that holds what is left of it."""
+        self._file: File | None = None
+        self._is_closed = False
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, settings: LogSettings) -> Segment:
+        """An empty segment. Its file appears with the first append: idle partitions have none (docs/decisions/0006)."""
+        segment = cls(disk, directory, base_offset, size=0, created_ms=now_ms)
+        segment.max_timestamp_ms = -1
+        segment.aborted_transactions = []
+        segment.use_indexes(OffsetIndex(), TimeIndex())
+        segment.bound_indexes(settings)
+        return segment
+
+    def path(self, suffix: str) -> str:
+        """The path of one of the segment's files; `suffix` has its dot."""
+        return f"{self.directory}/{self.base_offset:020d}{suffix}"
+
+    @property
+    def file(self) -> File:
+        """The log file, made if absent. Raises ValueError once the segment is closed: it may have been deleted."""
+        if self._file is None:
+            if self._is_closed:
+                raise ValueError(f"closed segment: {self.path(LOG_SUFFIX)}")
+            self._file = self.disk.open(self.path(LOG_SUFFIX))
+        return self._file
+
+    @property
+    def has_file(self) -> bool:
+        """Whether its `.log` is there; it appears at the first append (decision 0006)."""
+        return self._file is not None
+
+    def close(self) -> None:
+        """Closes the file. The segment reads and appends nothing after that."""
+        self._is_closed = True
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def move_to(self, directory: str) -> None:
+        """The directory gets another name: the file is opened by it when it is needed again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.directory = directory
+
+    # --- appending ---
+
+    def set_roll_time(self, first_timestamp_ms: int, settings: LogSettings) -> None:
+        """From the first batch on: the segment takes timestamps up to `segment.ms` after that batch's, less a jitter
+        of at most `segment.jitter.ms` that differs from segment to segment (KIP-32: records' time, not the clock's)."""
+        self.first_timestamp_ms = first_timestamp_ms
+        jitter_bound = min(settings.segment_jitter_ms, settings.roll_ms)
+        jitter_ms = crc32c(self.path("").encode()) % jitter_bound if jitter_bound > 0 else 0
+        self.roll_timestamp_ms = first_timestamp_ms + settings.roll_ms - jitter_ms
+
+    def update_settings(self, settings: LogSettings) -> None:
+        """The active segment rolls by these from now on."""
+        self.bound_indexes(settings)
+        if self.first_timestamp_ms is not None:
+            self.set_roll_time(self.first_timestamp_ms, settings)
+
+    def append_entry(self, position: int, size: int, last_offset: int, max_timestamp_ms: int, interval: int) -> None:
+        """Takes in a batch that was written at `position`; the order of the steps is Kafka's."""
+        if max_timestamp_ms > self.max_timestamp_ms:  # type: ignore[operator]  # known while active
+            self.max_timestamp_ms = max_timestamp_ms
+            self.max_timestamp_offset = last_offset
+        if self.bytes_since_index_entry > interval:
+            base_offset = self.base_offset
+            self._offset_index.append(last_offset - base_offset, position)  # type: ignore[union-attr]
+            self._time_index.maybe_append(  # type: ignore[union-attr]
+                self.max_timestamp_ms,  # type: ignore[arg-type]
+                self.max_timestamp_offset - base_offset,
+            )
+            self.bytes_since_index_entry = size
+            self.note_full_index()
+        else:
+            self.bytes_since_index_entry += size
+        self.size = position + size
+        self.next_offset = last_offset + 1
+
+    # --- indexes ---
+
+    def bound_indexes(self, settings: LogSettings) -> None:
+        """Each index has its own bound: entries with equal or falling timestamps fill the offset index alone. The last
+        place of the time index is for the entry of `seal`."""
+        self.offset_index_capacity = settings.segment_index_bytes // 8
+        self.time_index_capacity = settings.segment_index_bytes // TIME_ENTRY_SIZE - 1
+        self.note_full_index()
+
+    def note_full_index(self) -> None:
+        """Call it after the indexes in memory have changed."""
+        offsets, times = self._offset_index, self._time_index
+        self.is_index_full = (offsets is not None and len(offsets) >= self.offset_index_capacity) or (
+            times is not None and len(times) >= self.time_index_capacity
+        )
+
+    def use_indexes(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
+        """Keeps these in memory: the segment is active, or its index files are still to be written."""
+        self._offset_index = offset_index
+        self._time_index = time_index
+        self.is_index_saved = False
+        self.note_full_index()
+
+    def take_repair(self, repair: Repair) -> None:
+        """From now on the indexes are those of `repair`, with the entries of what was appended since; on the loop."""
+        offsets, times = repair.offset_index, repair.time_index
+        if self._offset_index is not None and self._time_index is not None:
+            known_end = offsets.offsets[-1] if len(offsets) else -1
+            for relative_offset, position in zip(self._offset_index.offsets, self._offset_index.positions, strict=True):
+                if position >= repair.size and relative_offset > known_end:
+                    offsets.append(relative_offset, position)
+            for timestamp_ms, relative_offset in zip(
+                self._time_index.timestamps, self._time_index.offsets, strict=True
+            ):
+                if relative_offset >= repair.end_offset - self.base_offset:
+                    times.maybe_append(timestamp_ms, relative_offset)
+        self.use_indexes(offsets, times)
+        self.damages, self.is_inspected, self.repair = repair.damages, True, None
+
+    def seal(self) -> None:
+        """The segment takes no more appends; the time index gets its last entry."""
+        if self._time_index is not None and self.max_timestamp_ms is not None:
+            self._time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
+
+    @property
+    def offset_index(self) -> OffsetIndex | None:
+        """The offset index; None where it is not in memory."""
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex | None:
+        """The time index of a segment that grows; None: the segment is sealed, and its index is in a file."""
+        return self._time_index
+
+    def forget_indexes(self) -> None:
+        """Lets the indexes go from memory; only after their files are written."""
+        self._offset_index = None
+        self._time_index = None
+        self.is_index_saved = True
+
+    def remove_index_files(self) -> None:
+        """Before the segment changes: index files on the disk are either complete or absent, so that recovery may
+        trust those of a segment that it does not read."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self.disk.remove(self.path(suffix))
+
+    def save_indexes(self) -> None:
+        """Writes both index files, not flushed. Runs in a worker thread: touches only a sealed segment."""
+        if self._offset_index is None or self._time_index is None:
+            return
+        for suffix, data in (
+            (INDEX_SUFFIX, self._offset_index.encode()),
+            (TIME_INDEX_SUFFIX, self._time_index.encode()),
+        ):
+            write_whole_file(self.disk, self.path(suffix), data)
+
+    def load_max_timestamp(self) -> int:
+        """The largest timestamp; for a sealed segment read from the end of its time index, once."""
+        if self.max_timestamp_ms is None:
+            self.max_timestamp_ms, relative_offset = load_time_index(self).last
+            self.max_timestamp_offset = self.base_offset + relative_offset
+        return self.max_timestamp_ms
+
+    # --- searching ---
+
+    def locate(self, offset: int, start: int, *, is_cached_only: bool, may_have_holes: bool = True) -> int:
+        """The position of the first batch that reaches beyond `offset`, searched from the batch at `start`; `size` if
+        there is none. With `is_cached_only`, where it would wait for the disk at position p, ~p (negative).
+
+        Raises DamagedBatchError where something else than the next batch lies on the way, or where the batch begins
+        beyond `offset` though there can be no hole.
+        """
+        position, size = start, self.size
+        expected, end_offset = self.base_offset, self.next_offset
+        file = self.file
+        while position < size:
+            length = min(_SCAN_BYTES, size - position)
+            data = file.read_cached(position, length) if is_cached_only else file.read(position, length)
+            if data is None:
+                return ~position
+            local = 0
+            while local + HEADER_SIZE <= len(data):
+                first, length, magic, delta = _unpack_place(data, local)
+                last = first + delta
+                if length < MIN_BATCH_LENGTH or magic != MAGIC or first < expected or last < first:
+                    raise DamagedBatchError(file.path, position + local, "no record batch begins here")
+                if last >= offset:
+                    if last >= end_offset or position + local + length + LENGTH_OVERHEAD > size:
+                        raise DamagedBatchError(file.path, position + local, "a record batch that cannot end here")
+                    if first > offset and not may_have_holes:
+                        raise DamagedBatchError(file.path, position + local, f"offset {first} where {offset} must be")
+                    return position + local
+                expected = last + 1
+                local += length + LENGTH_OVERHEAD
+            if local == 0 or position + local > size:
+                raise DamagedBatchError(file.path, position, f"a record batch is cut at byte {position + len(data)}")
+            position += local
+        return size
+
+
+def load_offset_index(segment: Segment) -> OffsetIndex:
+    """The segment's offset index, from memory or its file. An absent or damaged file counts as empty: then a search
+    reads the segment from its start, and recovery writes the file anew at the next start."""
+    if segment.offset_index is not None:
+        return segment.offset_index
+    try:
+        index = OffsetIndex.decode(segment.disk.read_file(segment.path(INDEX_SUFFIX)), segment.size)
+    except FileNotFoundError:
+        index = None
+    return index if index is not None else OffsetIndex()
+
+
+def load_time_index(segment: Segment) -> TimeIndex:
+    """The time index of the segment: as load_offset_index."""
+    if segment.time_index is not None:
+        return segment.time_index
+    try:
+        index = TimeIndex.decode(segment.disk.read_file(segment.path(TIME_INDEX_SUFFIX)))
+    except FileNotFoundError:
+        index = None
+    return index if index is not None else TimeIndex()
+
+
+def load_transactions(segment: Segment) -> list[AbortedTransaction]:
+    """The transactions aborted in the segment: read once from its file, if it has one."""
+    if segment.aborted_transactions is None:
+        try:
+            entries = decode_transactions(segment.disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX)))
+        except FileNotFoundError:
+            entries = []
+        segment.aborted_transactions = entries
+    return segment.aborted_transactions
+
+
+def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
+    """Writes the transaction index anew, in the page cache only; an empty one is no file."""
+    segment.aborted_transactions = list(entries)
+    path = segment.path(TRANSACTION_INDEX_SUFFIX)
+    if entries:
+        write_whole_file(segment.disk, path, encode_transactions(entries))
+    elif segment.disk.exists(path):
+        segment.disk.remove(path)
+
+
+def write_whole_file(disk: Disk, path: str, data: bytes) -> None:
+    """Overwrites or makes a file, in the page cache only."""
+    file = disk.open(path)
+    try:
+        if file.size() > len(data):
+            file.truncate(len(data))
+        file.write_at(0, data)
+    finally:
+        file.close()
+
+
+def flush_file(disk: Disk, path: str) -> None:
+    """fsync of a file that is not held open; silent if it has gone."""
+    try:
+        file = disk.open(path, create=False)
+    except FileNotFoundError:
+        return
+    try:
+        file.flush()
+    finally:
+        file.close()
+
+
+class IndexCache:
+    """Offset indexes of sealed segments, the lately used ones, bounded in bytes over all logs of a directory."""
+
+    __slots__ = ("_entries", "max_bytes", "size_bytes")
+
+    def __init__(self, max_bytes: int = 64 << 20) -> None:
+        self.max_bytes = max_bytes
+        self.size_bytes = 0
+        self._entries: dict[Segment, OffsetIndex] = {}
+
+    def get(self, segment: Segment) -> OffsetIndex | None:
+        """None if the segment's index has to be read from its file; what is asked for becomes the newest entry."""
+        index = self._entries.pop(segment, None)
+        if index is not None:
+            self._entries[segment] = index
+        return index
+
+    def put(self, segment: Segment, index: OffsetIndex) -> None:
+        """Keeps an index, and drops the oldest ones until the bound in bytes holds again."""
+        self.drop(segment)
+        self._entries[segment] = index
+        self.size_bytes += index.size_bytes
+        while self.size_bytes > self.max_bytes and len(self._entries) > 1:
+            self.drop(next(iter(self._entries)))
+
+    def drop(self, segment: Segment) -> None:
+        """Forgets the offset index of a segment that was deleted, replaced, closed or found damaged, if there is
+        one."""
+        index = self._entries.pop(segment, None)
+        if index is not None:
+            self.size_bytes -= index.size_bytes

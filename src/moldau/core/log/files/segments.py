@@ -1,0 +1,264 @@
+"""The segments of one log, from the oldest to the active one, and the names of their files.
+
+A segment begins, goes (retention), is replaced (a cleaned one) or moves here and nowhere else, so that the sum of the
+sizes, the cache of indexes and the count of changed names stay true. When that happens is for the log to decide; it
+also watches over the health of the directory: errors of the disk pass through.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from moldau.core.log.cleaning.retention import DeletedSegment, remove_files, rename_deleted
+from moldau.core.log.cleaning.swap import swap_in
+from moldau.core.log.files.segment import (
+    SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    IndexCache,
+    Segment,
+    load_transactions,
+    segment_file_name,
+    write_whole_file,
+)
+from moldau.core.log.files.transaction_index import AbortedTransaction, encode_transactions
+from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.settings import LogSettings
+from moldau.ports import Disk
+
+if TYPE_CHECKING:
+    from moldau.core.log.cleaning.compaction import CleanedSegment, CompactionPlan
+
+RECENT_BATCHES = 32
+"""How many batch boundaries near the end are remembered: consumers at the tail read from one of them."""
+
+NO_POSITIONS: dict[int, int] = {}
+"""The remembered ones of every segment but the active one."""
+
+base_offset_of = attrgetter("base_offset")
+_last_offset_of = attrgetter("last_offset")
+
+
+class Segments:
+    """The segments of one log; used on the loop."""
+
+    __slots__ = (
+        "_deleted",
+        "_disk",
+        "_flushed_names_version",
+        "_index_cache",
+        "_sealed_bytes",
+        "_snapshot_offset",
+        "active",
+        "directory",
+        "in_order",
+        "is_clean",
+        "names_version",
+        "recent",
+    )
+
+    def __init__(self, disk: Disk, directory: str, index_cache: IndexCache) -> None:
+        self._disk = disk
+        self._index_cache = index_cache
+        self.directory = directory
+        self.in_order: list[Segment] = []
+        self.active: Segment | None = None
+        """The last one, which takes the appends."""
+        self.recent: dict[int, int] = {}
+        """Positions of batches in the active segment, by base offset."""
+        self.is_clean = False
+        """The files are still as a clean stop left them."""
+        self.names_version = 0
+        """Goes up with each file that is made, renamed or removed: the next flush is of the directory too."""
+        self._flushed_names_version = 0
+        self._sealed_bytes = 0
+        self._snapshot_offset = -1
+        self._deleted: list[DeletedSegment] = []
+
+    def adopt(self, loaded: list[Segment], *, is_clean: bool) -> None:
+        """Takes the segments that were read from the disk in the place of whatever was known."""
+        self.in_order = loaded
+        self.is_clean = is_clean
+        if not is_clean:
+            # the process that died may have made files whose names are only in the page cache, and a truncation has
+            self.names_version += 1
+        self.recent.clear()
+        self.active = loaded[-1] if loaded else None
+        self._sealed_bytes = sum(segment.size for segment in loaded[:-1])
+        self._snapshot_offset = -1
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all `.log` files, the active segment included."""
+        return self._sealed_bytes + (self.active.size if self.active is not None else 0)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start, end). A marker may lie segments behind the records, so the
+        search goes on until an entry says that every transaction before the end had ended."""
+        found: list[AbortedTransaction] = []
+        for segment in self.in_order:
+            if segment.next_offset <= start_offset:
+                continue
+            entries = load_transactions(segment)
+            # they stand in the order of their markers
+            for place in range(bisect_left(entries, start_offset, key=_last_offset_of), len(entries)):
+                entry = entries[place]
+                if entry.first_offset < end_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    # --- growing ---
+
+    def begin(self, base_offset: int, now_ms: int, settings: LogSettings) -> Segment:
+        """Seals the active segment and puts an empty one behind it. Raises StorageFullError, StorageFailedError, and
+        nothing has changed then."""
+        segment = Segment.create(self._disk, self.directory, base_offset, now_ms, settings)
+        if base_offset > 0:
+            # an empty log that does not begin at 0: only a file's name says so
+            _ = segment.file
+        if self.active is not None:
+            self.active.seal()
+            self._sealed_bytes += self.active.size
+        self.in_order.append(segment)
+        self.active = segment
+        self.recent.clear()
+        self.names_version += 1
+        return segment
+
+    def roll(self, base_offset: int, producers: ProducerState, now_ms: int, settings: LogSettings) -> Segment:
+        """As `begin`, behind a log that is not empty: with the producers' snapshot that belongs to the new segment."""
+        self.save_snapshot(base_offset, producers)
+        return self.begin(base_offset, now_ms, settings)
+
+    def append_aborted(self, segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
+        """What markers in `segment` aborted goes into its transaction index, in the page cache only. Raises
+        StorageFullError, and nothing has changed then."""
+        if not entries:
+            return
+        known = load_transactions(segment)
+        file = self._disk.open(segment.path(TRANSACTION_INDEX_SUFFIX))
+        try:
+            file.append(encode_transactions(entries))
+        finally:
+            file.close()
+        if not known:
+            self.names_version += 1
+        known.extend(entries)
+
+    def begin_anew(self, base_offset: int, now_ms: int, settings: LogSettings) -> None:
+        """As `begin`; nothing in front of it is of the log any more."""
+        self.begin(base_offset, now_ms, settings)
+        self.delete_oldest(len(self.in_order) - 1, now_ms + settings.file_delete_delay_ms)
+
+    def save_snapshot(self, end_offset: int, producers: ProducerState) -> None:
+        """The producers at the log end, in the page cache; a FlushPlan makes it durable."""
+        if self._snapshot_offset == end_offset:
+            return
+        path = f"{self.directory}/{segment_file_name(end_offset, SNAPSHOT_SUFFIX)}"
+        write_whole_file(self._disk, path, producers.encode())
+        self._snapshot_offset = end_offset
+        self.names_version += 1
+
+    def make_dirty(self) -> None:
+        """Before the first append to a log that was stopped cleanly."""
+        self.is_clean = False
+        if self.active is not None:
+            self.active.remove_index_files()
+        self.names_version += 1
+
+    # --- going ---
+
+    def delete_oldest(self, count: int, purge_at_ms: int) -> list[DeletedSegment]:
+        """Renames the files of the first `count` to `*.deleted`; the active one cannot be among them."""
+        old, self.in_order[:count] = self.in_order[:count], []
+        deleted = rename_deleted(old, end_offset=self.in_order[0].base_offset, purge_at_ms=purge_at_ms)
+        self._gone(old, deleted)
+        return deleted
+
+    def replace(self, plan: CompactionPlan, cleaned: CleanedSegment, purge_at_ms: int) -> bool:
+        """Puts the cleaned segment in the place of those it was made from; False if they are not all there any more."""
+        first = bisect_left(self.in_order, cleaned.base_offset, key=base_offset_of)
+        old = self.in_order[first : first + len(cleaned.replaced)]
+        behind = self.in_order[first + len(old) :]
+        is_same = [segment.base_offset for segment in old] == list(cleaned.replaced)
+        if not is_same or not behind or self.directory != plan.directory:
+            return False
+        end_offset = behind[0].base_offset
+        self._purge_deleted(cleaned.base_offset, end_offset)
+        new, deleted = swap_in(plan, cleaned, old, end_offset, purge_at_ms)
+        self.in_order[first : first + len(old)] = [new]
+        self._gone(old, [deleted])
+        self._sealed_bytes += new.size
+        return True
+
+    def _gone(self, old: Sequence[Segment], deleted: Sequence[DeletedSegment]) -> None:
+        for segment in old:
+            self._index_cache.drop(segment)
+            self._sealed_bytes -= segment.size
+        self._deleted.extend(deleted)
+        self.names_version += 1
+
+    def _purge_deleted(self, base_offset: int, end_offset: int) -> None:
+        """What an earlier swap in this range replaced goes now: if the new swap is damaged when a start finds it, all
+        `.deleted` files in its range come back."""
+        kept: list[DeletedSegment] = []
+        for deleted in self._deleted:
+            if base_offset <= deleted.base_offset < end_offset:
+                remove_files(self._disk, deleted.paths)
+            else:
+                kept.append(deleted)
+        self._deleted = kept
+
+    def take_purgeable(self, now_ms: int) -> list[str]:
+        """Files of segments that went, whose time is over: nobody reads them any more."""
+        due: list[str] = []
+        while self._deleted and self._deleted[0].purge_at_ms <= now_ms:
+            due.extend(self._deleted.pop(0).paths)
+        return due
+
+    def move_to(self, directory: str) -> None:
+        """The directory gets another name. Raises StorageFailedError."""
+        for segment in self.in_order:
+            segment.move_to(directory)
+        self._disk.rename(self.directory, directory)
+        self.directory = directory
+        for segment in self.in_order:
+            if segment.size:
+                _ = segment.file  # a flush passes over what has no file
+        self.names_version += 1
+        self._snapshot_offset = -1
+
+    def drop_cached_indexes(self) -> None:
+        """What is cached of the indexes is read anew: the segments are about to be cut."""
+        for segment in self.in_order:
+            self._index_cache.drop(segment)
+
+    # --- durability ---
+
+    @property
+    def unsaved(self) -> list[Segment]:
+        """Sealed ones whose index files are still to be written."""
+        return [segment for segment in self.in_order[:-1] if not segment.is_index_saved]
+
+    @property
+    def unflushed_names_version(self) -> int | None:
+        """The version of names that is not flushed yet; None: the directory holds all names already."""
+        return self.names_version if self.names_version != self._flushed_names_version else None
+
+    def mark_flushed(self, sealed: Sequence[Segment], names_version: int | None) -> None:
+        """The index files of these are on the disk, and the names up to this version."""
+        for segment in sealed:
+            if segment is not self.active:
+                segment.forget_indexes()
+        if names_version is not None:
+            self._flushed_names_version = names_version
+
+    def close(self) -> None:
+        """Closes every segment's file, and gives its index back."""
+        for segment in self.in_order:
+            self._index_cache.drop(segment)
+            segment.close()

@@ -1,0 +1,66 @@
+"""The last five batches of each producer, found again in the log after a start from a snapshot.
+
+Kafka's snapshot file keeps one batch of a producer. A client with five requests in flight whose answers were lost with
+the connection repeats all five after the restart: the older four would be refused as a gap (45), which ends an
+idempotent producer of librdkafka. They lie near the end of the log, so their headers are read from there.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from moldau.core.log.files.segment import Segment, load_offset_index
+from moldau.core.log.producer_state import KEPT_BATCHES, ProducedBatch, ProducerState
+from moldau.core.log.recovery.damage import DamagedBatchError, follow_batches
+from moldau.wire.records.batch import CONTROL_FLAG
+
+TAIL_BYTES = 4 << 20
+"""How far back is looked: the answers of five requests of the usual largest size fit."""
+
+RECENT_MS = 600_000
+"""Producers that wrote nothing for longer repeat nothing (Kafka's delivery.timeout.ms is 120 s)."""
+
+_MAX_SEQUENCE = 0x7FFFFFFF
+
+
+def recall_batches(segments: list[Segment], producers: ProducerState, end_offset: int, now_ms: int) -> None:
+    """Completes the state that was just loaded at `end_offset` from the batches below it. Waits for the disk."""
+    wanted = {
+        producer_id: entry
+        for producer_id, entry in producers.entries.items()
+        if len(entry.batches) == 1 and entry.batches[0][0] > 0 and now_ms - entry.last_timestamp_ms <= RECENT_MS
+    }
+    if not wanted:
+        return
+    found: dict[tuple[int, int], list[ProducedBatch]] = {}
+    budget = TAIL_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset >= end_offset or budget <= 0:
+            continue
+        start = load_offset_index(segment).floor_position(max(0, segment.size - budget))
+        budget -= segment.size - start
+        older = _produced_batches(segment, start, end_offset)
+        for key, batches in older.items():
+            found[key] = batches + found.get(key, [])
+    for producer_id, entry in wanted.items():
+        known = entry.batches[0]
+        for batch in reversed(found.get((producer_id, entry.epoch), [])):
+            is_before = (batch[1] + 1) & _MAX_SEQUENCE == known[0] and batch[2] < known[2]
+            if is_before and len(entry.batches) < KEPT_BATCHES:
+                entry.batches.insert(0, batch)
+                known = batch
+
+
+def _produced_batches(segment: Segment, start: int, end_offset: int) -> dict[tuple[int, int], list[ProducedBatch]]:
+    """The batches of producers in one segment from position `start` on, by producer id and epoch, oldest first."""
+    batches: dict[tuple[int, int], list[ProducedBatch]] = {}
+    with suppress(DamagedBatchError):  # what a producer wrote behind damage can be repeated as if it were new
+        for _, fields in follow_batches(segment.file, start, segment.size):
+            first, attributes, delta, timestamp, producer_id = fields[0], fields[5], fields[6], fields[8], fields[9]
+            epoch, sequence = fields[10], fields[11]
+            if first >= end_offset:
+                break
+            if producer_id >= 0 and not attributes & CONTROL_FLAG:
+                batch = (sequence, (sequence + delta) & _MAX_SEQUENCE, first + delta, delta, timestamp)
+                batches.setdefault((producer_id, epoch), []).append(batch)
+    return batches

@@ -1,0 +1,88 @@
+"""The newest dead letters of a pipeline, with the reasons that stand in their headers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+from confluent_kafka import Message
+
+from moldau.products.console.browse import Found
+from moldau.products.console.cluster import TopicFacts
+from moldau.products.console.core.browsing import Question
+from moldau.products.pipelines.core.commit_metadata import REASON_HEADER
+from moldau.products.service.look.words import visible
+
+MAX_LETTERS = 10
+"""Of one pipeline; those of each topic that are read, too."""
+MAX_TOPICS = 4
+MAX_KEPT = 50
+"""Topics whose newest dead letters are kept until they have newer ones."""
+MAX_WORDS = 400
+
+Find = Callable[[TopicFacts, Question], Found]
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """`topic`, `partition` and `offset` say where the dead letter is; `origin` says where its record came from, in
+    words."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    reason: str
+    origin: str
+
+
+class LettersWatch:
+    """For all viewers: a topic is read again when it has grown. Thread-safe."""
+
+    def __init__(self, find: Find) -> None:
+        self._find = find
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[TopicFacts, list[Letter]]] = {}
+
+    def newest(self, topics: Sequence[TopicFacts]) -> list[Letter]:
+        """The newest first. Raises ClusterError."""
+        found = [letter for topic in topics[:MAX_TOPICS] for letter in self._letters(topic)]
+        found.sort(key=lambda letter: (letter.timestamp_ms, letter.offset), reverse=True)
+        return found[:MAX_LETTERS]
+
+    def _letters(self, topic: TopicFacts) -> list[Letter]:
+        if not topic.records:
+            return []
+        with self._lock:
+            seen, letters = self._kept.get(topic.name, (None, []))
+            if seen is None or _bounds(seen) != _bounds(topic):
+                messages = self._find(topic, Question(count=MAX_LETTERS)).messages
+                letters = [_letter(message) for message in messages]
+                if len(self._kept) >= MAX_KEPT:
+                    self._kept.clear()
+                self._kept[topic.name] = (topic, letters)
+            return letters
+
+
+def _bounds(topic: TopicFacts) -> list[tuple[int | None, int | None]]:
+    """A topic that was made anew may have as many records as the old one, but hardly at the same offsets."""
+    return [(partition.start, partition.end) for partition in topic.partitions]
+
+
+def _letter(message: Message) -> Letter:
+    headers = {name: value for name, value in message.headers() or [] if isinstance(value, bytes)}
+
+    def words(name: str) -> str:
+        return visible(headers.get(name, b"").decode("utf-8", "replace"))[:MAX_WORDS]
+
+    kind, timestamp_ms = message.timestamp()
+    place = "-".join(part for part in (words("moldau.topic"), words("moldau.partition")) if part)
+    offset = words("moldau.offset")
+    return Letter(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        timestamp_ms=timestamp_ms if kind else -1,
+        reason=words(REASON_HEADER),
+        origin=words("moldau.file") or (f"{place} @ {offset}" if place and offset else place),
+    )

@@ -1,0 +1,183 @@
+"""Runs every page of a directory, each in a process of its own, and takes changes of their files as they come.
+
+A page that changed is stopped after the batch that is being written, and started anew. One that cannot be run as it
+stands there is named, and what runs of it goes on. A process that fails is started again, after pauses that double.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from moldau.products.pipelines.serving.boards import Boards
+from moldau.products.pipelines.serving.directory import Finding, SpecDirectory
+from moldau.products.pipelines.spec.spec import PipelineSpec
+
+LOOK_EVERY_S = 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+STEADY_S = 60.0
+"""A process that lived so long is started again after the first pause."""
+START_WITHIN_S, STOP_WITHIN_S = 60.0, 150.0
+"""A stop: more than a run itself gives the batches that are being written."""
+RUNS = b": running, "
+"""In the lines that a run prints of each query."""
+_NO_PAGE = 2
+"""The exit code of a run whose page cannot be meant: as long as its file stays as it is, so does the code."""
+
+
+def serve_directory(found: SpecDirectory, words: Sequence[str], boards: Boards | None = None) -> int:
+    """Runs until Ctrl-C or SIGTERM: then each page ends after the batch that is being written. `words`: arguments that
+    each run gets. `boards`: where their boards listen; None: there are none. Gives the exit code."""
+    return asyncio.run(_serve(found, words, boards))
+
+
+async def _serve(found: SpecDirectory, words: Sequence[str], boards: Boards | None) -> int:
+    loop = asyncio.get_running_loop()
+    specs: dict[Path, ServedPipeline] = {}
+    following = loop.create_task(_follow(found, specs, words, boards))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, following.cancel)  # also while a changed page is waited for
+    with suppress(asyncio.CancelledError):
+        await following
+    await asyncio.gather(*(spec.stop() for spec in specs.values()))
+    return 0
+
+
+async def _follow(
+    found: SpecDirectory, specs: dict[Path, ServedPipeline], words: Sequence[str], boards: Boards | None = None
+) -> None:
+    """Takes what changes, until it is cancelled. A page that stops slowly holds up its own file alone."""
+    start_one = asyncio.Lock()
+    taking: dict[Path, asyncio.Task[None]] = {}
+    leaving: set[asyncio.Task[None]] = set()
+    async with asyncio.TaskGroup() as group:
+        while True:
+            taking = {file: task for file, task in taking.items() if not task.done()}
+            for finding in found.look(list(taking)):
+                if finding.file not in specs:
+                    specs[finding.file] = ServedPipeline(finding.file, start_one, words, boards)
+                task = group.create_task(take(specs[finding.file], finding, tuple(leaving)))
+                taking[finding.file] = task
+                if finding.is_gone:
+                    leaving.add(task)
+                    task.add_done_callback(leaving.discard)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def take(served: ServedPipeline, finding: Finding, leaving: Collection[asyncio.Task[None]] = ()) -> None:
+    """Does with the page of a file what became of it. `leaving`: the stops of pages whose files are gone. A page that
+    did not run waits for them: it may be one of them under another name."""
+    if finding.refusal is not None:
+        served.tell(("goes on as it was, for " if served.is_kept else "is not run: ") + finding.refusal)
+        return
+    if finding.is_same and served.is_kept:
+        return
+    if leaving and not served.is_kept:
+        await asyncio.wait(leaving)
+    await served.stop()
+    if finding.spec is not None:
+        served.start(finding.spec)
+    else:
+        served.leave()
+
+
+class ServedPipeline:
+    """The process of one page, and those that take its place."""
+
+    def __init__(self, file: Path, start_one: asyncio.Lock, words: Sequence[str], boards: Boards | None = None) -> None:
+        """`start_one`: held by the one page that starts: a start of Spark takes all cores for seconds."""
+        self._file = file
+        self._start_one = start_one
+        self._words = words
+        self._boards = boards
+        self._process: Process | None = None
+        self._ending: Process | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        return self._keeping is not None and not self._keeping.done()
+
+    def start(self, spec: PipelineSpec) -> None:
+        address = self._boards.address(self._file) if self._boards is not None else None
+        board = f"; board {address}" if address is not None else ""
+        self.tell(f"runs {spec.name}: {', '.join(query.name for query in spec.queries)}{board}")
+        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    async def stop(self) -> None:
+        """After the batch that is being written; a process that takes longer than STOP_WITHIN_S is killed. A call that
+        is cancelled may be repeated: the process is asked once, for a second signal cuts its batch short."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait((self._keeping,))
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if process is not self._ending:
+            self._ending = process
+            with suppress(ProcessLookupError):
+                process.terminate()
+        try:
+            await asyncio.wait_for(_end_of(process), STOP_WITHIN_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def leave(self) -> None:
+        """Its file is gone, and its process has stopped."""
+        if self._boards is not None:
+            self._boards.leave(self._file)
+        self.tell("is gone, and has stopped")
+
+    def tell(self, what: str) -> None:
+        print(f"{self._file.name}: {what}", flush=True)
+
+    async def _keep(self) -> None:
+        """Starts it again whenever it fails, until it is cancelled."""
+        loop, pause_s = asyncio.get_running_loop(), FIRST_PAUSE_S
+        while True:
+            started_s = loop.time()
+            async with self._start_one:
+                process = await self._begin()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(_running(process), START_WITHIN_S)
+            code = await _end_of(process)
+            if code in (0, _NO_PAGE):
+                self.tell(f"ended with exit code {code}; it is run again when its file changes")
+                return
+            if loop.time() - started_s >= STEADY_S:
+                pause_s = FIRST_PAUSE_S
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            self.tell(f"{how}, and is started again in {pause_s:g} s")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _begin(self) -> Process:
+        words = [*self._words, *(self._boards.words(self._file) if self._boards is not None else ())]
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "moldau.cli.pipelines.served", str(self._file), *words),
+            stdin=PIPE,
+            stdout=PIPE,
+            start_new_session=True,  # Ctrl-C is for the supervisor
+        )
+        return self._process
+
+
+async def _running(process: Process) -> None:
+    """Returns once a query runs, or the process has ended."""
+    seen = b""
+    # in blocks: a page's own code may print a line that is longer than a stream's `readline` takes
+    while process.stdout is not None and RUNS not in seen and (block := await process.stdout.read(1 << 16)):
+        seen = seen[-len(RUNS) :] + block
+
+
+async def _end_of(process: Process) -> int:
+    """The exit code; what the process prints until then is for nobody: `moldau pipeline status` tells it."""
+    while process.stdout is not None and await process.stdout.read(1 << 16):
+        pass
+    return await process.wait()

@@ -1,0 +1,272 @@
+"""Moving partitions from one log directory to another (KIP-113), one after the other, while they are served.
+
+Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, with a pause behind each; as fast as
+`replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
+happen in one turn of the loop, so that no append can come between. Before that turn the metadata log holds the new
+directory (KIP-858): records go to the copy alone from then on; where the new directory is offline at a start, the
+partition is offline, too, instead of being served without those records. The old directory goes once the new one is
+durable; a crash before that leaves both (see core/log/duplicates). A move that finds no room for that waits beside
+those behind it: one of them may be what makes room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from functools import partial
+
+from moldau.core.log.directories.directory import LogDirectory
+from moldau.core.log.directories.moving import FutureLog
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError
+from moldau.shell.broker.logs.checkpoints import Checkpoints
+from moldau.shell.broker.logs.flusher import Flusher
+from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.broker.partitions import Partitions
+from moldau.types import Offset, TopicPartition
+
+PIECE_BYTES = 1 << 20
+RETRY_S = 0.5
+"""How soon a disk without room is tried again."""
+THROTTLE_LOOK_MS = 100
+"""How soon a throttled move sees that its rate was changed, or that nobody wants it any more."""
+
+
+class ReplicaMoves:
+    """Used from the broker's loop only. `futures`: the moves asked for and not done, which DescribeLogDirs
+    tells of."""
+
+    def __init__(
+        self,
+        node: OwnNode,
+        partitions: Partitions,
+        flusher: Flusher,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._node = node
+        self._partitions = partitions
+        self._flusher = flusher
+        self._checkpoints = checkpoints
+        self.futures: dict[TopicPartition, FutureLog] = {}
+        self._waiting: OrderedDict[int, tuple[Partition, FutureLog]] = OrderedDict()
+        """By the number of the partition: a request may move thousands, and each may wait already."""
+        self._is_running = False
+        self._settling: dict[int, None] = {}
+        self._held_up: dict[int, None] = {}
+        """Partitions whose move found no room to be made durable: the old directory has the name that the copy of the
+        next move may have to take, so that one waits."""
+
+    def is_settling(self, partition: Partition) -> bool:
+        """Whether `partition` is being moved, or was and its old directory is still there: it must not be compacted,
+        for a start after a crash compares the two."""
+        return partition.number in self._settling
+
+    def move(self, partition: Partition, target: LogDirectory) -> None:
+        """Begins to move `partition` to `target`; another move of it that is under way ends."""
+        topic_partition = partition.topic_partition
+        future = self.futures.get(topic_partition)
+        if future is not None and future.target is target and future.source is partition.log:
+            return  # a move of a partition that is gone may wait under its name until it is ended
+        self._waiting.pop(partition.number, None)
+        if future is not None:
+            del self.futures[topic_partition]
+        if self._partitions.logs.directory_of(topic_partition) is target:
+            return
+        source_id = self._partitions.logs.id_of(topic_partition)
+        future = FutureLog(partition.log, source_id, target, random_uuid(self._node.random))
+        self.futures[topic_partition] = future
+        self._waiting[partition.number] = partition, future
+        self._begin()
+
+    def log_cut(self, partition: Partition) -> None:
+        """What was copied may be gone from the log of a follower, and other batches in its place: a move begins
+        anew."""
+        future = self.futures.pop(partition.topic_partition, None)
+        if future is not None:
+            self.move(partition, future.target)
+
+    def _begin(self) -> None:
+        if self._next() is not None and not self._is_running:
+            self._is_running = True
+            self._node.spawn(self._run())
+
+    def _next(self) -> int | None:
+        """The number of the partition whose turn it is; None: no move can begin."""
+        return next((number for number in self._waiting if number not in self._held_up), None)
+
+    async def _run(self) -> None:
+        try:
+            while (number := self._next()) is not None:
+                partition, future = self._waiting.pop(number)
+                if self._is_wanted(partition, future):
+                    await self._move(partition, future)
+                else:
+                    self._forget(future)
+        except asyncio.CancelledError:
+            self._waiting.clear()
+            raise
+        finally:
+            # also after a mistake of ours in one move: the others go on
+            self._is_running = False
+            self._begin()
+
+    def _forget(self, future: FutureLog) -> None:
+        if self.futures.get(future.topic_partition) is future:
+            del self.futures[future.topic_partition]
+
+    async def _move(self, partition: Partition, future: FutureLog) -> None:
+        topic_partition, target = partition.topic_partition, future.target
+        is_noted = is_done = is_held = False
+        self._settling[partition.number] = None
+        try:
+            if target.has_stale_offsets(topic_partition):
+                await self._checkpoints.write(self._partitions.high_watermarks(), needed=target)
+            future.begin()
+            while self._is_wanted(partition, future) and not is_done:
+                # while it is held requests may wait for a flush: what is left to copy then is little, and does not wait
+                if not await self._copy_piece(partition, future, is_throttled=not is_held):
+                    continue
+                if not is_noted:
+                    is_noted = True  # where only the answer is lost, the metadata names `target` all the same
+                    await self._partitions.note_directory(partition, target)
+                    await self._flush(future)
+                elif not is_held:
+                    is_held = True
+                    await self._flusher.hold(partition)
+                elif not future.is_as_durable:
+                    await self._flush(future)
+                else:
+                    self._swap(partition, future)
+                    is_done = True
+        except (StorageFailedError, StorageFullError, KafkaError, ProtocolError) as error:
+            self._node.log.error("move", f"{topic_partition} stays in its log directory: {error}")
+            if isinstance(error, StorageFailedError):
+                self._node.directory_failed()
+        finally:
+            if is_held:
+                self._flusher.end_hold(partition)
+            self._forget(future)
+            if not is_done:
+                del self._settling[partition.number]
+                future.abandon()
+                if is_noted and (source := self._partitions.logs.by_id(future.source_directory_id)) is not None:
+                    self._partitions.stays_in(partition, source)
+        if is_done and not await self._is_settled(partition, future):
+            self._held_up[partition.number] = None
+            self._node.spawn(self._settle(partition, future))
+        elif not is_done and not target.health.is_offline:
+            try:
+                await self._node.workers.run(lambda: target.disk.remove_tree(future.directory))
+            except StorageFailedError as error:
+                # the next start removes it; the moves behind this one go on
+                self._node.log.error("move", f"the unfinished copy of {topic_partition} cannot be removed: {error}")
+
+    async def _flush(self, future: FutureLog) -> None:
+        """Makes the copy durable. Raises StorageFullError, StorageFailedError."""
+        plan = future.unflushed()
+        if plan is not None:
+            await self._node.workers.run(plan.run)
+            future.mark_flushed(plan, self._node.clock.now_ms())
+
+    def _is_wanted(self, partition: Partition, future: FutureLog) -> bool:
+        is_asked = self.futures.get(partition.topic_partition) is future
+        is_servable = not partition.is_deleted and not partition.is_offline
+        return is_asked and is_servable and not future.target.health.is_offline
+
+    async def _copy_piece(self, partition: Partition, future: FutureLog, *, is_throttled: bool) -> bool:
+        """Copies one piece. True if that was the last: until the next turn the copy has all that the log has."""
+        node, log = self._node, partition.log
+        begin_ms = node.clock.monotonic_ms()
+        max_bytes = min(PIECE_BYTES, max(1, self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second))
+        read = log.read(Offset(future.next_offset), max_bytes=max_bytes, end_offset=log.log_end_offset)
+        if read.cold is not None:
+            await node.workers.run(read.cold.run)
+            if not self._is_wanted(partition, future):
+                return False
+            # the page cache need not have kept it
+            read = log.read(
+                Offset(future.next_offset), max_bytes=max_bytes, end_offset=log.log_end_offset, may_wait=True
+            )
+        now_ms = node.clock.now_ms()
+        if read.records:
+            future.append(read.records, now_ms)
+        if read.records and future.offset_lag > 0:
+            await node.pauses.pause_long()
+            if is_throttled:
+                await self._wait_for_rate(partition, future, begin_ms, len(read.records))
+            return False
+        return True
+
+    async def _wait_for_rate(self, partition: Partition, future: FutureLog, begin_ms: int, byte_count: int) -> None:
+        """Waits until what was copied since `begin_ms` is within the rate, as it is by then; 0 stops the move."""
+        clock = self._node.clock
+        while self._is_wanted(partition, future):
+            rate = self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second
+            left_ms = begin_ms + 1000 * byte_count / rate - clock.monotonic_ms() if rate else THROTTLE_LOOK_MS
+            if left_ms < 1:
+                return
+            await asyncio.sleep(min(left_ms, THROTTLE_LOOK_MS) / 1000)
+
+    def _swap(self, partition: Partition, future: FutureLog) -> None:
+        """Puts the copy in the place of the log."""
+        node, topic_partition = self._node, partition.topic_partition
+        old = self._partitions.logs.directory_of(topic_partition)
+        log = future.take_over(node.clock.now_ms())
+        if old is not None:
+            if topic_partition in old.cleaned_offsets:
+                future.target.cleaned_offsets[topic_partition] = old.cleaned_offsets[topic_partition]
+            old.detach(topic_partition)
+        partition.move_to(log)
+        self._partitions.moved()
+        node.log.info(
+            "move", f"node {node.node_id}: {topic_partition} lies in {future.target.path} now, {log.size_bytes} bytes"
+        )
+
+    async def _settle(self, partition: Partition, future: FutureLog) -> None:
+        """Tries again until there is room."""
+        is_settled = False
+        try:
+            while not is_settled:
+                await asyncio.sleep(RETRY_S)
+                is_settled = await self._is_settled(partition, future)
+        except asyncio.CancelledError:
+            self._waiting.clear()
+            raise
+        finally:
+            del self._held_up[partition.number]
+            self._begin()
+
+    async def _is_settled(self, partition: Partition, future: FutureLog) -> bool:
+        """The old directory goes only when the new one would survive the machine. It stays where the new one fails.
+        False: there is no room to make the new one durable."""
+        node, topic_partition = self._node, partition.topic_partition
+        if not partition.is_deleted and not await self._is_durable(partition, future.target):
+            return partition.is_offline
+        old = self._partitions.logs.by_id(future.source_directory_id)
+        if old is None or old.health.is_offline:
+            return True
+        try:
+            old.discard(topic_partition, delete_id=random_uuid(node.random), now_ms=node.clock.now_ms())
+            # else the machine may find it again, long after the new one was compacted
+            await node.workers.run(partial(old.disk.flush_directory, ""))
+        except StorageFailedError as error:
+            old.health.fail(error)
+            self._node.directory_failed()
+            return True
+        del self._settling[partition.number]
+        return True
+
+    async def _is_durable(self, partition: Partition, target: LogDirectory) -> bool:
+        """Makes the new log durable, with where it starts, for what a client deleted must not come back, and with how
+        far it is clean, for else holes of compaction are damage after a crash. False where there is no room for it, or
+        its directory fails. The old directory may be full: then this is what makes room there."""
+        end_offset = Offset(partition.log.log_end_offset)
+        self._flusher.request(partition)
+        try:
+            await self._checkpoints.save_cleaned_offsets(target)
+            await self._flusher.wait(partition, end_offset)
+            await self._flusher.save_log_start_offsets([partition], target)
+        except (KafkaError, StorageFullError):
+            return False
+        return not partition.is_offline

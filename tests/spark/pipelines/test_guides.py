@@ -1,0 +1,232 @@
+"""The examples of README.md and docs/use that need Spark run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import polars
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from moldau.cli.main import main
+from moldau.products.pipelines import targets
+from moldau.testing import Cluster
+from moldau.testing.pipelines import pipeline_tests
+from tests.cluster.guides import ADDRESS, OTHER_ADDRESSES, REGISTRY, Block, blocks
+from tests.support.schema_registry import SchemaRegistry
+
+ALL = [block for block in blocks() if block.needs_spark]
+
+
+TRIP = {
+    "title": "Trip",
+    "type": "object",
+    "properties": {
+        "user": {"type": "string"},
+        "place": {"type": "object", "properties": {"town": {"type": "string"}}},
+        "at": {"type": "string", "format": "date-time"},
+    },
+}
+TARGET = "class LinesTarget(Target"
+"""In the block that is a module of targets."""
+INVOICE = """
+syntax = "proto3";
+message Invoice { string user = 1; double amount = 2; }
+"""
+
+
+def of(language: str, *, spec: str = "") -> list[Block]:
+    return [block for block in ALL if block.language == language and spec in block.spec]
+
+
+def modules() -> list[str]:
+    """Those that are pipelines."""
+    return [block.text for block in of("python") if "@dp." in block.text]
+
+
+@pytest.fixture
+def others() -> Iterator[list[Cluster]]:
+    """The clusters beside that of the examples, with a topic of which one has a record."""
+    with ExitStack() as stack:
+        clusters = [stack.enter_context(Cluster()) for _ in OTHER_ADDRESSES]
+        for cluster in clusters:
+            cluster.create_topic("returns")
+        clusters[0].produce("returns", "a shoe")
+        yield clusters
+
+
+@pytest.fixture
+def registry(bootstrap_servers: str) -> Iterator[str]:
+    registry = SchemaRegistry(bootstrap_servers, "_schemas_of_the_guide")
+    yield registry.url
+    registry.close()
+
+
+def send_payments_and_trips(bootstrap_servers: str, registry: str, schema: str) -> None:
+    """As Confluent's serializers write them; and the schema of what goes out as Protobuf. `schema`: of payments."""
+    client = SchemaRegistryClient({"url": registry})
+    client.register_schema("invoices-value", Schema(INVOICE, "PROTOBUF"))
+    serialize = AvroSerializer(client, schema)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for amount in ("12.50", "-3.00"):
+        row = {"user": "ann", "amount": Decimal(amount), "at": datetime(2026, 1, 1, tzinfo=UTC)}
+        producer.produce("payments", serialize(row, SerializationContext("payments", MessageField.VALUE)))
+    trip = {"user": "ann", "place": {"town": "Brno"}, "at": "2026-01-01T00:00:00Z"}
+    in_json = JSONSerializer(json.dumps(TRIP), client)(trip, SerializationContext("trips", MessageField.VALUE))
+    producer.produce("trips", in_json)
+    assert producer.flush(30) == 0
+
+
+def test_a_spark_program_runs(
+    spark: object,
+    new_topic: Callable[..., str],
+    produce: Callable[..., None],
+    read_back: Callable[[str], list[tuple[bytes | None, bytes | None]]],
+    bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:
+    """In this session: `getOrCreate` gives the one that there is."""
+    topic, copy = new_topic(), new_topic(2)
+    produce(topic, [(b"k", b"v")])
+    others = ("pytest", "@dp.", TARGET)
+    programs = [block for block in of("python") if not any(word in block.text for word in others)]
+    assert programs
+    for block in programs:
+        source = block.text.replace(ADDRESS, bootstrap_servers).replace('"orders"', f'"{topic}"')
+        source = source.replace('"copy"', f'"{copy}"').replace('"checkpoints', f'"{tmp_path}')
+        names: dict[str, object] = {}
+        exec(compile(source, block.id, "exec"), names)
+        assert "orders" in names
+    assert read_back(copy) == [(b"k", b"v")]
+
+
+@pytest.mark.slow
+def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
+    spark: object,
+    new_topic: Callable[..., str],
+    produce: Callable[..., None],
+    read_back: Callable[[str], list[tuple[bytes | None, bytes | None]]],
+    bootstrap_servers: str,
+    registry: str,
+    others: list[Cluster],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each whole page of the guide, with each command of its block, in their order. In this process and its session: a
+    session of its own costs half a minute of two cores."""
+    for topic in ("orders", "orders-per-minute", "spenders", "customers", "payments", "invoices", "trips", "returns"):
+        new_topic(name=topic)
+    (avro,) = of("json")
+    (tmp_path / "payment.avsc").write_text(avro.text, encoding="utf-8")
+    send_payments_and_trips(bootstrap_servers, registry, avro.text)
+    produce("orders", [(None, b'{"user": "ann", "amount": 2.5}'), (None, b"no JSON")])
+    for spec in of("yaml", page="pipelines.md"):
+        text = spec.text.replace(ADDRESS, bootstrap_servers).replace(REGISTRY, registry)
+        for address, cluster in zip(OTHER_ADDRESSES, others, strict=True):
+            text = text.replace(address, cluster.bootstrap_servers)
+        name = text.partition("\n")[0].removeprefix("name: ")
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    for name in ("visits", "latest"):
+        (module,) = [text for text in modules() if f'pipeline("{name}"' in text]
+        (tmp_path / f"{name}.py").write_text(module.replace(ADDRESS, bootstrap_servers), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    for line in "".join(block.text for block in of("sh", page="pipelines.md")).splitlines():
+        words = line.partition("  #")[0].split()
+        assert words[0] == "moldau", line
+        address = [] if words[1] == "pipeline" else ["-b", bootstrap_servers]
+        code = main([*words[1:], *address])
+        said = capsys.readouterr()
+        assert code == 0, line + said.out + said.err
+        shown.append(said.out)
+    (tests,) = [block.text for block in of("python") if "pytest" in block.text]
+    names: dict[str, Callable[[object], None]] = {}
+    exec(compile(tests, "guide", "exec"), names)
+    for case in pipeline_tests("minutes.yaml"):
+        names["test_minutes"](case)
+    assert "no JSON" in shown[-1], shown  # what did not parse is kept
+    assert polars.read_delta(str(tmp_path / "tables" / "users")).rows() == [("ann", 2.5)]
+    with sqlite3.connect(tmp_path / "out" / "users.db") as connection:
+        assert connection.execute("select * from history_of_users").fetchall() == [("ann", 2.5, 0, None)]
+    assert [path.suffix for path in (tmp_path / "out" / "big").glob("*.parquet")] == [".parquet"]
+    assert pq.read_table(tmp_path / "out" / "paid").to_pylist() == [
+        {"user": "ann", "amount": Decimal("12.50"), "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    ]
+    assert pq.read_table(tmp_path / "out" / "trips").to_pylist() == [
+        {"user": "ann", "town": "Brno", "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    ]
+    assert [value for _, value in read_back("returns")] == [b"a shoe"]
+    assert [record.value for record in others[1].records("returns")] == [b"a shoe"]
+    ((key, value),) = read_back("invoices")
+    assert (key, value[:1], value[5:]) == (b"ann", b"\0", b"\0\n\x03ann\x11" + struct.pack("<d", 2.5))
+
+
+@pytest.mark.slow
+def test_the_queries_of_the_guide_pass_their_tests(
+    spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for spec in of("yaml", page="pipeline-queries.md"):
+        Path(f"{spec.text.partition(chr(10))[0].removeprefix('name: ')}.yaml").write_text(spec.text, encoding="utf-8")
+    (module,) = [text for text in modules() if '"first-payments"' in text]
+    Path("first-payments.py").write_text(module, encoding="utf-8")
+    lines = "".join(block.text for block in of("sh", page="pipeline-queries.md")).splitlines()
+    files = [line.removeprefix("moldau pipeline test ") for line in lines]
+    assert sorted(files) == sorted(path.name for path in tmp_path.iterdir())
+    assert main(["pipeline", "test", *files]) == 0, capsys.readouterr().out
+    assert capsys.readouterr().out.count(": passed (") == len(files)
+
+
+def test_a_target_of_the_reader_s_own_is_one_module(
+    spark: object,
+    new_topic: Callable[..., str],
+    produce: Callable[..., None],
+    bootstrap_servers: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where modules of targets are looked for, without a change of what is installed here."""
+    (module,) = [block.text for block in of("python") if TARGET in block.text]
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "lines.py").write_text(module, encoding="utf-8")
+    monkeypatch.setattr(targets, "__path__", [*targets.__path__, str(tmp_path / "more")])
+    monkeypatch.chdir(tmp_path)
+    topic = new_topic()
+    produce(topic, [(None, b'{"user": "ann", "amount": 2.5}')])
+    (spec,) = of("yaml", page="pipeline-targets.md")
+    text = spec.text.replace(ADDRESS, bootstrap_servers).replace("topic: orders", f"topic: {topic}")
+    Path("as-lines.yaml").write_text(text, encoding="utf-8")
+    (commands,) = of("sh", page="pipeline-targets.md")
+    for _ in range(2):
+        for line in commands.text.splitlines():
+            assert main(line.split()[1:]) == 0, capsys.readouterr().err
+    assert "exactly once: one file for each batch" in capsys.readouterr().out
+    (file,) = (tmp_path / "out" / "lines").glob("as-lines-*-0000000000.jsonl")
+    assert file.read_text("utf-8") == '{"user":"ann","amount":2.5}\n'
+    Path("out/file").touch()
+    Path("as-lines.yaml").write_text(text.replace("out/lines", "out/file"), encoding="utf-8")
+    assert main(commands.text.splitlines()[-1].split()[1:]) == 1
+    assert "out/file is a file: name a directory with `lines`" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_pipeline_of_the_readme_passes_its_test(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [one for one in blocks() if one.page == "README.md" and one.language == "yaml"]
+    file = tmp_path / "shop.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    assert main(["pipeline", "test", str(file)]) == 0
+    assert ": only big orders count: passed (" in capsys.readouterr().out
