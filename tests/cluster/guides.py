@@ -27,12 +27,18 @@ class Block(NamedTuple):
 
     @property
     def needs_spark(self) -> bool:
-        return self.page.startswith("docs/use/pipeline") or "moldau.spark" in self.text
+        return self.page.startswith(("docs/use/pipeline", "docs/reference/pipelines/")) or "moldau.spark" in self.text
 
 
 def blocks() -> list[Block]:
     """In their order. A block without a language shows what a terminal prints, and runs nowhere."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs" / "use").glob("*.md")), ROOT / "docs/reference/errors.md"]
+    docs = ROOT / "docs"
+    pages = [
+        ROOT / "README.md",
+        *sorted((docs / "use").glob("*.md")),
+        *sorted((docs / "reference" / "pipelines").glob("*.md")),
+        docs / "reference" / "errors.md",
+    ]
     return [
         Block(str(page.relative_to(ROOT)), number, language, text)
         for page in pages

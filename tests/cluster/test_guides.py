@@ -1,4 +1,4 @@
-"""Every example of README.md, docs/use and docs/reference/errors.md runs as it stands there, against a real broker.
+"""Every example of README.md, docs/use and parts of docs/reference runs as it stands there, against a real broker.
 
 Those that need Spark run in tests/spark/pipelines/test_guides.py.
 """
